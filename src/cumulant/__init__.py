@@ -1,0 +1,60 @@
+"""How much privacy did this computation spend, and how much may I still run?
+
+>>> import cumulant as cm
+>>> run = cm.Gaussian(noise_multiplier=20.0) * 1000
+>>> round(run.epsilon(delta=1e-5), 4)
+7.5171
+"""
+
+from cumulant.accountant import Accountant
+from cumulant.answer import Explanation, Guarantee, Interval
+from cumulant.composition import Composed
+from cumulant.errors import (
+    BudgetExceeded,
+    CumulantError,
+    InvalidParameter,
+    MixedNeighbors,
+    UnprovenCombination,
+)
+from cumulant.mechanisms import (
+    ZCDP,
+    ApproximateDP,
+    ExponentialFamily,
+    Gaussian,
+    Laplace,
+    MultivariateGaussian,
+    PureDP,
+    RandomizedResponse,
+    RenyiCurve,
+    TruncatedCDP,
+)
+from cumulant.mechanisms.base import from_dict
+from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ADD_REMOVE",
+    "REPLACE_ONE",
+    "ZCDP",
+    "Accountant",
+    "ApproximateDP",
+    "BudgetExceeded",
+    "Composed",
+    "CumulantError",
+    "Explanation",
+    "ExponentialFamily",
+    "Gaussian",
+    "Guarantee",
+    "Interval",
+    "InvalidParameter",
+    "Laplace",
+    "MixedNeighbors",
+    "MultivariateGaussian",
+    "PureDP",
+    "RandomizedResponse",
+    "RenyiCurve",
+    "TruncatedCDP",
+    "UnprovenCombination",
+    "from_dict",
+]

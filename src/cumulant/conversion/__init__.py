@@ -1,0 +1,1 @@
+"""From a CGF to a promise: (ε, δ) read off K."""

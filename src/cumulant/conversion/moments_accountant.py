@@ -1,0 +1,92 @@
+"""The analytical moments accountant's queries: the best order for a δ or an ε.
+
+Wang, Balle and Kasiviswanathan (2019), Section 4, Algorithm 5 and Proposition 23: double λ until the minimum is
+enclosed, then shrink the bracket; O(log(λ*/τ)) evaluations of K, at any real order, with no list of orders.
+Corollary 32 makes the classical objectives unimodal; the walk is patient enough for the optimal conversion,
+which is not known to be. Every order gives a valid bound, so a missed optimum would cost tightness only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from cumulant.conversion.rdp_to_dp import (
+    canonne_kamath_steinke_log_delta,
+    optimal_epsilon,
+    optimal_log_delta,
+)
+from cumulant.loss.cgf import Cgf
+from cumulant.numerics.search import best_octave, minimise_positive
+
+EpsilonRule = Callable[[float, float, float], float]
+K_ERROR = 1e-13  # the relative error a Cgf is allowed; K is raised by it
+
+
+def epsilon_from_cgf(cgf: Cgf, log_delta: float, rule: EpsilonRule = optimal_epsilon) -> tuple[float, float | None]:
+    """Return (ε, α): the smallest ε that a conversion proves at δ, and the order that proves it.
+
+    δ = 1 needs no order and gives (0, None); pure DP is order ∞.
+    """
+    log_delta = _log_delta_left(cgf, log_delta)
+    if math.isnan(log_delta):
+        return math.inf, None
+    if log_delta >= 0 or cgf.pure == 0:
+        return 0.0, None
+    pure = cgf.pure * (1 + K_ERROR)
+    if log_delta == -math.inf:
+        return cgf.pure, math.inf
+    # Asoodeh et al. (2020), (19) at α = ∞; δ is subtracted rounded down
+    at_infinity = pure + math.log1p(-math.exp(log_delta) * (1 - 1e-15))
+    lam, epsilon = minimise_positive(lambda lam: rule(lam, cgf.at(lam) * (1 + K_ERROR), log_delta))
+    if at_infinity <= epsilon:
+        return max(0.0, at_infinity), math.inf
+    # Safe side: log δ came from a rounded δ, and ε(δ) must not undercut δ(ε) by a rounding error.
+    return max(0.0, epsilon + 4e-14 * (1 + abs(log_delta)) / max(lam, 1.0) + 1e-13 * epsilon), 1 + lam
+
+
+def log_delta_from_cgf(cgf: Cgf, epsilon: float) -> tuple[float, float | None]:
+    """Return (log δ, α): the smallest δ that the optimal conversion proves at ε, and the order."""
+    if epsilon >= cgf.pure:
+        return _with_failure(cgf, -math.inf), math.inf
+    memory: dict[float, float] = {}
+
+    def k(lam: float) -> float:
+        if lam not in memory:
+            memory[lam] = cgf.at(lam) * (1 + K_ERROR)
+        return memory[lam]
+
+    # The classical bound is convex in λ and never flat, so it finds the right octave.
+    start = best_octave(lambda lam: canonne_kamath_steinke_log_delta(lam, k(lam), epsilon))
+    lam, log_delta = minimise_positive(lambda lam: optimal_log_delta(lam, k(lam), epsilon), start=start)
+    if math.isfinite(cgf.pure):
+        at_infinity = math.log(min(1.0, -math.expm1(epsilon - cgf.pure) + 1e-15 * (1 + cgf.pure)))
+        if at_infinity <= log_delta:
+            return _with_failure(cgf, at_infinity), math.inf
+    return _with_failure(cgf, min(0.0, log_delta)), 1 + lam
+
+
+def _log_delta_left(cgf: Cgf, log_delta: float) -> float:
+    """Return log (δ-p)/(1-p), what is left of δ after the failure probability p; NaN if p takes more than δ."""
+    if cgf.failure == 0:
+        return log_delta
+    log_p = math.log(cgf.failure)
+    if log_delta < log_p:
+        return math.nan
+    if log_delta >= 0:
+        return 0.0
+    gap = (log_delta - log_p) - 4e-16 * abs(log_p)  # rounded down: less δ is left
+    return log_p + math.log(math.expm1(gap)) - math.log1p(-cgf.failure) if gap > 0 else -math.inf
+
+
+def _with_failure(cgf: Cgf, log_delta: float) -> float:
+    """Return log (p + (1-p)δ), rounded up."""
+    if cgf.failure == 0:
+        return log_delta
+    if cgf.failure == 1:
+        return 0.0
+    if log_delta == -math.inf:
+        return math.log(cgf.failure)
+    log_p, log_rest = math.log(cgf.failure), math.log1p(-cgf.failure) + log_delta
+    high, low = max(log_p, log_rest), min(log_p, log_rest)
+    return min(0.0, high + math.log1p(math.exp(low - high)) + 1e-15 * (1 + abs(high)))

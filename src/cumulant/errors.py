@@ -1,0 +1,30 @@
+"""What this library raises.
+
+CumulantError
+├── InvalidParameter      (also ValueError)           an argument breaks a rule
+├── UnprovenCombination   (also NotImplementedError)  no theorem covers what was asked
+├── MixedNeighbors                                    two relations in one composition
+└── BudgetExceeded                                    a release would overspend
+"""
+
+from __future__ import annotations
+
+
+class CumulantError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class InvalidParameter(CumulantError, ValueError):
+    """An argument breaks a rule; the message names it, the rule and the value."""
+
+
+class UnprovenCombination(CumulantError, NotImplementedError):
+    """No theorem covers what was asked, so no number is returned."""
+
+
+class MixedNeighbors(CumulantError):
+    """Guarantees for different neighbouring relations were combined."""
+
+
+class BudgetExceeded(CumulantError):
+    """A release would take the accountant over its budget; nothing was recorded."""

@@ -1,0 +1,1 @@
+"""The shapes a privacy loss takes; each knows how to add to its like."""

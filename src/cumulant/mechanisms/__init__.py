@@ -1,0 +1,25 @@
+"""What was released: one mechanism per file; `base.py` holds the questions every one answers."""
+
+from cumulant.mechanisms.approximate_dp import ApproximateDP
+from cumulant.mechanisms.exponential_family import ExponentialFamily
+from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.laplace import Laplace
+from cumulant.mechanisms.multivariate_gaussian import MultivariateGaussian
+from cumulant.mechanisms.pure_dp import PureDP
+from cumulant.mechanisms.randomized_response import RandomizedResponse
+from cumulant.mechanisms.renyi_curve import RenyiCurve
+from cumulant.mechanisms.truncated_cdp import TruncatedCDP
+from cumulant.mechanisms.zcdp import ZCDP
+
+__all__ = [
+    "ApproximateDP",
+    "ExponentialFamily",
+    "Gaussian",
+    "Laplace",
+    "MultivariateGaussian",
+    "PureDP",
+    "RandomizedResponse",
+    "RenyiCurve",
+    "TruncatedCDP",
+    "ZCDP",
+]

@@ -1,0 +1,42 @@
+"""A mechanism of which only (ε, δ)-DP is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, final
+
+from cumulant.loss.cgf import Cgf
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.randomized_response import binary_loss
+from cumulant.parameters import nonnegative, probability
+
+
+@final
+@dataclass(frozen=True, init=False, repr=False, slots=True)
+class ApproximateDP(AbstractMechanism):
+    """Anything that is (ε, δ)-DP: with probability δ everything is revealed, else it is ε-DP.
+
+    That pair dominates (Kairouz, Oh and Viswanath 2017, Theorem 3.1). Its RDP is infinite at every order, so
+    the failure is carried beside the CGF of the rest. The parameters are stored as `bound` and `failure`.
+
+    >>> ApproximateDP(epsilon=1.0, delta=1e-6).epsilon(delta=1e-6)
+    1.0
+    """
+
+    theorem: ClassVar[str] = "failure beside randomized response dominates (Kairouz, Oh and Viswanath 2017)"
+
+    bound: float
+    failure: float
+
+    def __init__(self, *, epsilon: float, delta: float) -> None:
+        object.__setattr__(self, "bound", nonnegative("epsilon", epsilon))
+        object.__setattr__(self, "failure", probability("delta", delta))
+
+    def loss(self) -> Cgf:
+        return replace(binary_loss(self.bound), failure=self.failure, exact=False)
+
+    def __repr__(self) -> str:
+        return f"ApproximateDP(epsilon={self.bound!r}, delta={self.failure!r})"
+
+    def _plain(self) -> dict[str, Any]:
+        return {"mechanism": "ApproximateDP", "epsilon": self.bound, "delta": self.failure}

@@ -1,0 +1,266 @@
+"""What every mechanism can be asked, whether plain, sampled or composed.
+
+A mechanism says what it is (fields) and what is known of its loss (`loss`, and `pair` where it is known
+exactly). Everything else follows here: formula if there is one, else the next best derivation, else refuse.
+
+This is the one module that looks downstream: `*`, `+` and the sampling methods build mechanisms that are
+defined on top of this class, so they import them where they are used.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cumulant import parameters
+from cumulant.answer import Explanation, Guarantee, Part, relation_text
+from cumulant.conversion.moments_accountant import epsilon_from_cgf, log_delta_from_cgf
+from cumulant.errors import InvalidParameter, UnprovenCombination
+from cumulant.loss.cgf import Cgf
+from cumulant.loss.pair import GaussianPair
+from cumulant.neighbors import Neighbors
+from cumulant.numerics.logspace import Array
+
+if TYPE_CHECKING:
+    from cumulant.composition import Composed
+
+METHODS = ("best", "exact", "rdp")
+FORMAT = 1  # version of the dictionaries that `to_dict` writes
+
+MechanismType = TypeVar("MechanismType", bound="type[AbstractMechanism]")
+Releases = tuple[tuple["AbstractMechanism", int], ...]
+
+
+class AbstractMechanism(ABC):
+    """Anything that was, or will be, released about the data."""
+
+    __slots__ = ()
+
+    kinds: ClassVar[dict[str, type[AbstractMechanism]]] = {}
+    theorem: ClassVar[str]
+    """The statement that `loss` rests on, for explanations."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        AbstractMechanism.kinds[cls.__name__] = cls
+
+    # What a mechanism says of itself -------------------------------------------------------------
+
+    @abstractmethod
+    def loss(self) -> Cgf:
+        """Return what is known of the CGF of the privacy loss."""
+
+    def pair(self) -> GaussianPair | None:
+        """Return a dominating pair if one is known."""
+        return None
+
+    @property
+    def neighbors(self) -> Neighbors | None:
+        """The relation the guarantee is for; None: whichever the sensitivity is measured for."""
+        return None
+
+    @property
+    def tight_and_self_consistent(self) -> bool:
+        """Whether one pair of outputs attains the RDP and the |χ|^α-divergence at every order.
+
+        Wang et al. (2019), Definition 18.
+        """
+        return False
+
+    def releases(self) -> Releases:
+        """Return the distinct releases with their counts."""
+        return ((self, 1),)
+
+    # What it can be asked ------------------------------------------------------------------------
+
+    def cgf(self, *, order: ArrayLike) -> Any:
+        """Return K(λ) at λ = order - 1: (order - 1)·rdp(order)."""
+        loss = self.loss()
+
+        def at(orders: Array) -> Array:
+            values: Array = np.full(orders.shape, math.inf)
+            finite = np.isfinite(orders)
+            values[finite] = loss(orders[finite] - 1.0)
+            if loss.pure == 0:
+                values[~finite] = 0.0
+            return values if loss.failure == 0 else np.where(orders > 1, math.inf, values)
+
+        return _at_orders(at, order)
+
+    def rdp(self, *, order: ArrayLike) -> Any:
+        """Return the Rényi DP of any real order > 1; order 1 is KL privacy, inf is pure DP.
+
+        Scalars in, float out; arrays in, array out.
+        """
+        loss = self.loss()
+
+        def at(orders: Array) -> Array:
+            values: Array = np.empty(orders.shape)
+            inner = (orders > 1) & np.isfinite(orders)
+            values[inner] = loss(orders[inner] - 1.0) / (orders[inner] - 1.0)
+            values[orders == 1] = loss.kl
+            values[np.isinf(orders)] = loss.pure
+            return values if loss.failure == 0 else np.full(orders.shape, math.inf)
+
+        return _at_orders(at, order)
+
+    def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best") -> float:
+        """Return the smallest proven ε at δ, rounded up. Give δ in [0, 1], or log δ where δ underflows.
+
+        It is inf where nothing finite is true (δ = 0 without pure DP, or δ below a failure probability).
+        """
+        return self.guarantee(delta=delta, log_delta=log_delta, method=method).epsilon
+
+    def delta(self, *, epsilon: float, method: str = "best") -> float:
+        """Return the smallest proven δ at ε, rounded up; see `log_delta` for values that underflow."""
+        log_delta = self.log_delta(epsilon=epsilon, method=method)
+        if log_delta == -math.inf:
+            return 0.0
+        return min(1.0, max(math.exp(log_delta) * (1 + 4e-16), 5e-324))  # up, also where it underflows
+
+    def log_delta(self, *, epsilon: float, method: str = "best") -> float:
+        """Return the logarithm of the smallest proven δ at ε, rounded up."""
+        epsilon = parameters.nonnegative("epsilon", epsilon)
+        pair = self._pair_for(method)
+        if pair is not None:
+            from cumulant.conversion.exact import gaussian_log_delta
+
+            return gaussian_log_delta(pair, epsilon)
+        return log_delta_from_cgf(self.loss(), epsilon)[0]
+
+    def guarantee(
+        self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best"
+    ) -> Guarantee:
+        """Return ε at δ together with how it was proven."""
+        log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        pair = self._pair_for(method)
+        if pair is not None:
+            from cumulant.conversion.exact import gaussian_epsilon
+
+            return Guarantee(
+                epsilon=gaussian_epsilon(pair, log_delta),
+                log_delta=log_delta,
+                method="exact",
+                theorem="the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)",
+                order=None,
+                exact=True,
+            )
+        epsilon, order = epsilon_from_cgf(self.loss(), log_delta)
+        return Guarantee(
+            epsilon=epsilon,
+            log_delta=log_delta,
+            method="rdp",
+            theorem="the optimal conversion from Rényi DP (Asoodeh et al. 2020, Theorem 3)",
+            order=order,
+            exact=False,
+        )
+
+    def explain(
+        self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best"
+    ) -> Explanation:
+        """Return which theorem bounded each part, exact or upper bound, and for which relation."""
+        return Explanation(
+            guarantee=self.guarantee(delta=delta, log_delta=log_delta, method=method),
+            neighbors=self.neighbors,
+            parts=tuple(release._part(count) for release, count in self.releases()),
+        )
+
+    def _part(self, count: int) -> Part:
+        return Part(
+            mechanism=repr(self),
+            count=count,
+            theorem=self.theorem,
+            exact=self.loss().exact,
+            neighbors=relation_text(self.neighbors),
+        )
+
+    def _pair_for(self, method: str) -> GaussianPair | None:
+        """Return the pair that a method is to use, None for RDP."""
+        if method not in METHODS:
+            raise InvalidParameter(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+        pair = None if method == "rdp" else self.pair()
+        if method == "exact" and pair is None:
+            raise UnprovenCombination(
+                "an exact answer is known for compositions of Gaussian mechanisms only; "
+                'use method="best" for the tightest bound that is proven'
+            )
+        return pair
+
+    # What it can become --------------------------------------------------------------------------
+
+    def __mul__(self, count: int) -> Composed:
+        from cumulant.composition import Composed
+
+        return Composed.of([(self, parameters.whole_number("count", count))])
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: AbstractMechanism) -> Composed:
+        from cumulant.composition import Composed
+
+        if not isinstance(other, AbstractMechanism):
+            return NotImplemented
+        return Composed.of([(self, 1), (other, 1)])
+
+    # To and from data ----------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data that `cumulant.from_dict` reads back."""
+        return {"cumulant": FORMAT, **self._plain()}
+
+    def _plain(self) -> dict[str, Any]:
+        content = {field.name: _plain_value(field.name, getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        return {"mechanism": type(self).__name__, **content}
+
+    @classmethod
+    def _from_plain(cls, content: dict[str, Any]) -> AbstractMechanism:
+        return cls(**content)
+
+
+def from_dict(data: dict[str, Any]) -> AbstractMechanism:
+    """Return the mechanism that `to_dict` described.
+
+    >>> from cumulant import Laplace
+    >>> from_dict(Laplace(scale=2.0).to_dict())
+    Laplace(scale=2.0)
+    """
+    if not isinstance(data, dict) or data.get("cumulant") != FORMAT:
+        raise InvalidParameter(f"a mechanism must be a dictionary with 'cumulant': {FORMAT}, got {data!r}")
+    return from_plain({key: value for key, value in data.items() if key != "cumulant"})
+
+
+def from_plain(content: dict[str, Any]) -> AbstractMechanism:
+    """Return the mechanism of a nested description, whose version was checked outside."""
+    content = dict(content)
+    kind = AbstractMechanism.kinds.get(content.pop("mechanism", ""))
+    if kind is None:
+        known = ", ".join(sorted(AbstractMechanism.kinds))
+        raise InvalidParameter(f"mechanism must be one of {known}, got {content!r}")
+    try:
+        return kind._from_plain(content)
+    except TypeError as error:
+        raise InvalidParameter(f"the fields of {kind.__name__} are not {sorted(content)}: {error}") from error
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    if callable(value):
+        raise InvalidParameter(f"{name} is a Python function and cannot be written as data; give numbers or a table")
+    if isinstance(value, Neighbors):
+        return value.name
+    if isinstance(value, AbstractMechanism):
+        return value._plain()
+    return [_plain_value(name, item) for item in value] if isinstance(value, tuple) else value
+
+
+def _at_orders(evaluate: Callable[[Array], Array], order: ArrayLike) -> Any:
+    """Check orders, evaluate, and give scalars back for scalars."""
+    if np.ndim(order) == 0:
+        return float(evaluate(np.array([parameters.order(order)]))[0])
+    orders = np.array([parameters.order(value) for value in np.ravel(order)])
+    return evaluate(orders).reshape(np.shape(order))

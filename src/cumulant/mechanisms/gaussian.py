@@ -1,0 +1,48 @@
+"""The Gaussian mechanism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from cumulant.loss.cgf import Array, Cgf
+from cumulant.loss.pair import GaussianPair
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.parameters import positive
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gaussian(AbstractMechanism):
+    """Add N(0, σ²) noise to a query, σ in units of its L2 sensitivity.
+
+    K(λ) = λ(λ+1)/(2σ²), that is RDP(α) = α/(2σ²) (Mironov 2017, Proposition 7).
+
+    Holds for:  vectors too; the sensitivity is that of the relation the answer is for.
+    Tightness:  exact, and self-consistent (Wang et al. 2019, Lemma 27).
+
+    >>> Gaussian(noise_multiplier=2.0).rdp(order=8)
+    1.0
+    """
+
+    theorem: ClassVar[str] = "RDP of the Gaussian mechanism (Mironov 2017, Proposition 7)"
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
+
+    def loss(self) -> Cgf:
+        sigma = self.noise_multiplier
+
+        def log_moment(lam: Array) -> Array:
+            return 0.5 * (lam / sigma) * ((lam + 1.0) / sigma)
+
+        return Cgf(log_moment=log_moment, kl=0.5 / sigma / sigma)
+
+    def pair(self) -> GaussianPair:
+        return GaussianPair(1.0 / self.noise_multiplier)
+
+    @property
+    def tight_and_self_consistent(self) -> bool:
+        return True

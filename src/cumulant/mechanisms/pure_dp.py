@@ -1,0 +1,39 @@
+"""A mechanism of which only ε-DP is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, final
+
+from cumulant.loss.cgf import Cgf
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.randomized_response import binary_loss
+from cumulant.parameters import nonnegative
+
+
+@final
+@dataclass(frozen=True, init=False, repr=False, slots=True)
+class PureDP(AbstractMechanism):
+    """Anything that is ε-DP; randomized response with the same ε is the worst of them.
+
+    The parameter is stored as `bound`, because `epsilon` is the question.
+
+    >>> PureDP(epsilon=1.0).epsilon(delta=0.0)
+    1.0
+    """
+
+    theorem: ClassVar[str] = "randomized response dominates pure DP (Kairouz, Oh and Viswanath 2017)"
+
+    bound: float
+
+    def __init__(self, *, epsilon: float) -> None:
+        object.__setattr__(self, "bound", nonnegative("epsilon", epsilon))
+
+    def loss(self) -> Cgf:
+        return replace(binary_loss(self.bound), exact=False)
+
+    def __repr__(self) -> str:
+        return f"PureDP(epsilon={self.bound!r})"
+
+    def _plain(self) -> dict[str, Any]:
+        return {"mechanism": "PureDP", "epsilon": self.bound}

@@ -1,0 +1,73 @@
+"""Randomized response, and with it every pure or approximate DP guarantee."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from cumulant.loss.cgf import Array, Cgf
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.parameters import real, require
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RandomizedResponse(AbstractMechanism):
+    """Answer a yes-or-no question truthfully with probability p, else the opposite.
+
+    With ε₀ = |log p/(1-p)| (Mironov 2017, Proposition 5):
+
+        e^{K(λ)} = p^{λ+1} (1-p)^{-λ} + (1-p)^{λ+1} p^{-λ} = cosh((λ+½)ε₀) / cosh(ε₀/2).
+
+    Holds for:  one bit that a neighbour may flip.
+    Tightness:  exact, and self-consistent; pure DP ε₀.
+
+    >>> RandomizedResponse(p=0.75).epsilon(delta=0.0)
+    1.0986122886681098
+    """
+
+    theorem: ClassVar[str] = "RDP of randomized response (Mironov 2017, Proposition 5)"
+
+    p: float
+
+    def __post_init__(self) -> None:
+        rule = "must be a probability strictly between 0 and 1"
+        p = real("p", self.p, rule)
+        require(0 < p < 1, f"p {rule}", self.p)
+        object.__setattr__(self, "p", p)
+
+    def loss(self) -> Cgf:
+        return binary_loss(self.log_odds)
+
+    @property
+    def log_odds(self) -> float:
+        """ε₀ = |log p/(1-p)|, accurate at p = ½ as well."""
+        p = self.p
+        return 2 * math.atanh(abs(2 * p - 1)) if 0.25 < p < 0.75 else abs(math.log(p) - math.log1p(-p))
+
+    @property
+    def tight_and_self_consistent(self) -> bool:
+        return True
+
+
+def binary_loss(epsilon: float) -> Cgf:
+    """Return the CGF of the two-point loss ±ε, the worst that pure ε-DP allows.
+
+    e^{K(λ)} = cosh((λ+½)ε)/cosh(ε/2) = 1 + 2 sinh((λ+1)ε/2) sinh(λε/2)/cosh(ε/2): no cancellation at small ε.
+
+    Holds for:  every ε-DP mechanism (Kairouz, Oh and Viswanath 2017: randomized response simulates it).
+    Tightness:  attained by randomized response.
+    """
+
+    def log_moment(lam: Array) -> Array:
+        x = lam * epsilon
+        near = np.minimum(x, 1.0)
+        half = np.minimum(epsilon, 2.0) / 2  # only used where ε <= 2, else `far` is
+        excess = 2 * np.sinh(near / 2 + half) * np.sinh(near / 2) / np.cosh(half)
+        far = x + np.log1p(np.exp(-2 * x - epsilon)) - np.log1p(np.exp(-epsilon))
+        return np.where((x < 1.0) & (epsilon <= 2.0), np.log1p(excess), far)
+
+    return Cgf(log_moment=log_moment, kl=epsilon * math.tanh(epsilon / 2), pure=epsilon)

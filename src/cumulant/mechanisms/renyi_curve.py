@@ -1,0 +1,121 @@
+"""A mechanism of which only an RDP curve is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from cumulant.errors import InvalidParameter
+from cumulant.loss.cgf import Array, Cgf, projected
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.parameters import real, require
+
+Table = tuple[tuple[float, float], ...]
+SAMPLED = tuple(1.0 + 2.0 ** (k / 4) for k in range(-40, 81))  # where a function is checked: α - 1 = 2^-10 .. 2^20
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RenyiCurve(AbstractMechanism):
+    """Anything that is (α, ε(α))-RDP, from a table of (α, ε) or a function α ↦ ε.
+
+    A table claims its own orders only; convexity of the CGF bounds all others up to the largest (Corollary 10),
+    and order ∞, if given, those beyond. A table may bump or decrease: it is an upper bound, and the projection
+    of Proposition 24 finds the best curve below it. A function claims every order (return inf where it does
+    not); one whose samples are no CGF is replaced by the projection of its samples.
+
+    >>> RenyiCurve([(2, 0.1), (4, 0.9), (8, 0.4)]).rdp(order=[2, 4, 8]).round(4).tolist()
+    [0.1, 0.3, 0.4]
+    """
+
+    theorem: ClassVar[str] = "a given RDP curve, projected (Wang et al. 2019, Proposition 24, Corollary 10)"
+
+    curve: Table | Callable[[float], float]
+    _loss: Cgf = field(init=False, repr=False, compare=False)
+
+    def __init__(self, curve: Iterable[tuple[float, float]] | Callable[[float], float]) -> None:
+        if callable(curve):
+            object.__setattr__(self, "curve", curve)
+            object.__setattr__(self, "_loss", _function_loss(curve))
+        else:
+            table = _checked_table(curve)
+            object.__setattr__(self, "curve", table)
+            object.__setattr__(self, "_loss", _table_loss(table))
+
+    def loss(self) -> Cgf:
+        return self._loss
+
+    def _plain(self) -> dict[str, Any]:
+        if callable(self.curve):
+            raise InvalidParameter("curve is a Python function and cannot be written as data; give a table")
+        points = [["inf" if math.isinf(order) else order, value] for order, value in self.curve]
+        return {"mechanism": "RenyiCurve", "curve": points}
+
+    @classmethod
+    def _from_plain(cls, content: dict[str, Any]) -> RenyiCurve:
+        points = content.pop("curve")
+        if content or not isinstance(points, list):
+            raise InvalidParameter(f"a RenyiCurve has one field, a list of [order, epsilon], got {points!r} {content!r}")
+        return cls([(math.inf if point[0] == "inf" else point[0], point[1]) for point in points])
+
+
+def _checked_table(curve: Iterable[tuple[float, float]]) -> Table:
+    rule = "curve must be a function or a table of (order, epsilon) pairs"
+    try:
+        rows = [tuple(row) for row in curve]
+    except TypeError:
+        raise InvalidParameter(f"{rule}, got {curve!r}") from None
+    require(len(rows) > 0, f"{rule} with at least one row", curve)
+    require(all(len(row) == 2 for row in rows), rule, curve)
+    return tuple(sorted((_checked_order(order), _checked_epsilon(order, value)) for order, value in rows))
+
+
+def _checked_order(order: Any) -> float:
+    rule = "orders of an RDP curve must be numbers > 1 (inf is pure DP)"
+    number = real("curve:", order, rule)
+    require(number > 1, rule, order)
+    return number
+
+
+def _checked_epsilon(order: Any, value: Any) -> float:
+    rule = f"the RDP at order {order} must be a number >= 0"
+    number = real("curve:", value, rule)
+    require(number >= 0, rule, value)
+    return number
+
+
+def _table_loss(table: Table) -> Cgf:
+    """Proposition 24 over the finite rows; an infinite ε claims nothing."""
+    pure = min((value for order, value in table if math.isinf(order)), default=math.inf)
+    points = [(order - 1, (order - 1) * value) for order, value in table if order < math.inf and value < math.inf]
+    require(bool(points) or pure < math.inf, "an RDP curve must have a finite value somewhere", table)
+    return projected(points, pure=pure)
+
+
+def _function_loss(function: Callable[[float], float]) -> Cgf:
+    """Take a function whose samples are convex as it stands, project the samples of any other."""
+
+    def at(order: float) -> float:
+        try:
+            value = function(order)
+        except Exception as error:
+            raise InvalidParameter(
+                f"the RDP curve raised {error!r} at order {order}; return math.inf where it is unknown"
+            ) from error
+        return _checked_epsilon(order, value)
+
+    table: Table = tuple((order, at(order)) for order in SAMPLED)
+    hull = _table_loss(table)
+    finite = [(order - 1, (order - 1) * value) for order, value in table if value < math.inf]
+    lam, k = np.array(finite).T
+    if np.any(hull(lam) < k * (1 - 1e-9)):
+        return hull
+
+    def log_moment(lam: Array) -> Array:
+        return np.array([x * at(1.0 + float(x)) for x in lam])
+
+    return Cgf(log_moment=log_moment, kl=table[0][1], exact=False)

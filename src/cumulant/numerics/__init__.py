@@ -1,0 +1,1 @@
+"""Numbers in, numbers out; not one word about privacy."""
