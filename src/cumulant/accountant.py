@@ -35,6 +35,13 @@ class Accountant:
 
     def compose(self, mechanism: AbstractMechanism, count: int = 1) -> None:
         """Record that a mechanism was released `count` more times."""
+        try:
+            known = self._counts.get(mechanism)
+        except TypeError:  # unhashable, so no mechanism
+            known = None
+        if known is not None and type(count) is int and count >= 0:
+            self._counts[mechanism] = known + count  # a training step again: one dictionary update
+            return
         if not isinstance(mechanism, AbstractMechanism):
             raise InvalidParameter(f"mechanism must be a cumulant mechanism, got {mechanism!r}")
         count = whole_number("count", count)

@@ -11,19 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from cumulant.conversion.rdp_to_dp import (
     canonne_kamath_steinke_log_delta,
     optimal_epsilon,
     optimal_log_delta,
 )
-from cumulant.loss.cgf import Cgf
+from cumulant.loss.cgf import Array, Cgf
 from cumulant.numerics.search import best_octave, minimise_positive
 
-EpsilonRule = Callable[[float, float, float], float]
+Rule = Callable[[float, float, float], float]
 K_ERROR = 1e-13  # the relative error a Cgf is allowed; K is raised by it
 
 
-def epsilon_from_cgf(cgf: Cgf, log_delta: float, rule: EpsilonRule = optimal_epsilon) -> tuple[float, float | None]:
+def epsilon_from_cgf(cgf: Cgf, log_delta: float, rule: Rule = optimal_epsilon) -> tuple[float, float | None]:
     """Return (ε, α): the smallest ε that a conversion proves at δ, and the order that proves it.
 
     δ = 1 needs no order and gives (0, None); pure DP is order ∞.
@@ -38,7 +40,12 @@ def epsilon_from_cgf(cgf: Cgf, log_delta: float, rule: EpsilonRule = optimal_eps
         return cgf.pure, math.inf
     # Asoodeh et al. (2020), (19) at α = ∞; δ is subtracted rounded down
     at_infinity = pure + math.log1p(-math.exp(log_delta) * (1 - 1e-15))
-    lam, epsilon = minimise_positive(lambda lam: rule(lam, cgf.at(lam) * (1 + K_ERROR), log_delta))
+
+    def objective(lam: Array) -> Array:
+        k = cgf.log_moment(lam) * (1 + K_ERROR)
+        return np.array([rule(x, y, log_delta) for x, y in zip(lam.tolist(), k.tolist(), strict=True)])
+
+    lam, epsilon = minimise_positive(objective)
     if at_infinity <= epsilon:
         return max(0.0, at_infinity), math.inf
     # Safe side: log δ came from a rounded δ, and ε(δ) must not undercut δ(ε) by a rounding error.
@@ -49,16 +56,14 @@ def log_delta_from_cgf(cgf: Cgf, epsilon: float) -> tuple[float, float | None]:
     """Return (log δ, α): the smallest δ that the optimal conversion proves at ε, and the order."""
     if epsilon >= cgf.pure:
         return _with_failure(cgf, -math.inf), math.inf
-    memory: dict[float, float] = {}
 
-    def k(lam: float) -> float:
-        if lam not in memory:
-            memory[lam] = cgf.at(lam) * (1 + K_ERROR)
-        return memory[lam]
+    def objective(lam: Array, rule: Rule = optimal_log_delta) -> Array:
+        k = cgf.log_moment(lam) * (1 + K_ERROR)
+        return np.array([rule(x, y, epsilon) for x, y in zip(lam.tolist(), k.tolist(), strict=True)])
 
     # The classical bound is convex in λ and never flat, so it finds the right octave.
-    start = best_octave(lambda lam: canonne_kamath_steinke_log_delta(lam, k(lam), epsilon))
-    lam, log_delta = minimise_positive(lambda lam: optimal_log_delta(lam, k(lam), epsilon), start=start)
+    start = best_octave(lambda lam: objective(lam, canonne_kamath_steinke_log_delta))
+    lam, log_delta = minimise_positive(objective, start=start)
     if math.isfinite(cgf.pure):
         at_infinity = math.log(min(1.0, -math.expm1(epsilon - cgf.pure) + 1e-15 * (1 + cgf.pure)))
         if at_infinity <= log_delta:

@@ -7,10 +7,9 @@ Each is valid at every order; minimising over the order belongs to `moments_acco
 from __future__ import annotations
 
 import math
-
 from collections.abc import Callable
 
-from cumulant.numerics.search import bisect_sign
+from cumulant.numerics.search import root
 
 ROUNDING = 2.0**-50  # 4 ulp: bounds the rounding of each elementary step below
 SERIES = 0.05  # below this, differences are summed as power series
@@ -198,7 +197,7 @@ def _best_touching_point(lam: float, majorant: Callable[[float], tuple[float, fl
         return log_delta + _log1m_exp(v) - _log1m_exp(-y) - _log1m_exp(ratio)
 
     low = -math.log(60.0 / lam)  # r₀^λ = e^{-60} is as good as 0; 1 - r₀ = 1e-170 as 1
-    return math.exp(-bisect_sign(mean_excess, low, low + 400.0, steps=36))
+    return math.exp(-root(mean_excess, low, low + 400.0, tolerance=1e-6))
 
 
 def _gap_of_touching_points(lam: float, total: float) -> float:

@@ -91,7 +91,9 @@ def _checked_array(name: str, value: Any, dimensions: int) -> Array:
 
 def _checked_covariance(name: str, value: Any, size: int) -> Array:
     matrix = _checked_array(name, value, 2)
-    require(matrix.shape == (size, size), f"{name} must be a {size} x {size} matrix, as shift has {size} entries", value)
+    require(
+        matrix.shape == (size, size), f"{name} must be a {size} x {size} matrix, as shift has {size} entries", value
+    )
     require(bool(np.array_equal(matrix, matrix.T)), f"{name} must be symmetric", value)
     require(float(np.linalg.eigvalsh(matrix)[0]) > 0, f"{name} must be positive definite", value)
     return matrix

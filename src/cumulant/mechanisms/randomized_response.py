@@ -68,6 +68,7 @@ def binary_loss(epsilon: float) -> Cgf:
         half = np.minimum(epsilon, 2.0) / 2  # only used where ε <= 2, else `far` is
         excess = 2 * np.sinh(near / 2 + half) * np.sinh(near / 2) / np.cosh(half)
         far = x + np.log1p(np.exp(-2 * x - epsilon)) - np.log1p(np.exp(-epsilon))
-        return np.where((x < 1.0) & (epsilon <= 2.0), np.log1p(excess), far)
+        values: Array = np.where((x < 1.0) & (epsilon <= 2.0), np.log1p(excess), far)
+        return values
 
     return Cgf(log_moment=log_moment, kl=epsilon * math.tanh(epsilon / 2), pure=epsilon)

@@ -59,7 +59,9 @@ class RenyiCurve(AbstractMechanism):
     def _from_plain(cls, content: dict[str, Any]) -> RenyiCurve:
         points = content.pop("curve")
         if content or not isinstance(points, list):
-            raise InvalidParameter(f"a RenyiCurve has one field, a list of [order, epsilon], got {points!r} {content!r}")
+            raise InvalidParameter(
+                f"a RenyiCurve has one field, a list of [order, epsilon], got {points!r} {content!r}"
+            )
         return cls([(math.inf if point[0] == "inf" else point[0], point[1]) for point in points])
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+
+EXP_SERIES = np.array([1.0 / math.factorial(k) for k in range(2, 18)])  # (e^x - 1 - x)/x²
+LOG_SERIES = np.array([(-1.0) ** k / k for k in range(2, 20)])  # (x - log(1+x))/x²
 
 
 def exp_excess(x: ArrayLike) -> Array:
@@ -16,11 +21,8 @@ def exp_excess(x: ArrayLike) -> Array:
     """
     x = np.asarray(x, dtype=float)
     small = np.where(np.abs(x) < 0.5, x, 0.0)
-    series = np.ones_like(small)
-    for k in range(18, 2, -1):  # x²/2 (1 + x/3 (1 + x/4 (...))); 0.5^17/18! is far below one ulp
-        series = 1.0 + small / k * series
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(np.abs(x) < 0.5, 0.5 * small * small * series, np.expm1(x) - x)
+        return np.where(np.abs(x) < 0.5, small * small * _series(small, EXP_SERIES), np.expm1(x) - x)
 
 
 def log1p_deficit(x: ArrayLike) -> Array:
@@ -31,11 +33,14 @@ def log1p_deficit(x: ArrayLike) -> Array:
     """
     x = np.asarray(x, dtype=float)
     small = np.where(np.abs(x) < 0.1, x, 0.0)
-    series = np.zeros_like(small)
-    for k in range(20, 1, -1):  # x²/2 - x³/3 + ...
-        series = 1.0 / k - small * series
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(np.abs(x) < 0.1, small * small * series, x - np.log1p(x))
+        return np.where(np.abs(x) < 0.1, small * small * _series(small, LOG_SERIES), x - np.log1p(x))
+
+
+def _series(x: Array, coefficients: Array) -> Array:
+    """Return Σ c_k x^k."""
+    powers = np.vander(x.ravel(), len(coefficients), increasing=True)
+    return np.asarray(powers @ coefficients).reshape(x.shape)
 
 
 def log_expm1(x: ArrayLike) -> Array:
@@ -46,7 +51,8 @@ def log_expm1(x: ArrayLike) -> Array:
     """
     x = np.asarray(x, dtype=float)
     with np.errstate(divide="ignore"):
-        return np.where(x > 1.0, x + np.log1p(-np.exp(-x)), np.log(np.expm1(np.minimum(x, 1.0))))
+        values: Array = np.where(x > 1.0, x + np.log1p(-np.exp(-x)), np.log(np.expm1(np.minimum(x, 1.0))))
+    return values
 
 
 def log_binomial(n: ArrayLike, k: ArrayLike) -> Array:

@@ -1,0 +1,126 @@
+"""Composed Gaussian mechanisms in closed form: Section IV of Asoodeh et al. (2020).
+
+T releases with noise σ have K(λ) = ρTλ(λ+1), ρ = 1/(2σ²). The library itself answers exactly for Gaussians
+(`exact.py`); these are the paper's bounds, for comparison and for its two questions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from cumulant.conversion.rdp_to_dp import (
+    asoodeh_closed_form_epsilon,
+    canonne_kamath_steinke_epsilon,
+    optimal_epsilon,
+)
+from cumulant.numerics.logspace import Array
+from cumulant.numerics.search import largest_true, minimise_positive
+from cumulant.parameters import positive, probability, require, whole_number
+
+
+def classical_epsilon(*, noise_multiplier: float, count: int, delta: float) -> float:
+    """Return ε = ρT + √(4ρT log 1/δ): Mironov's conversion at its best order.
+
+    Asoodeh et al. (2020), (23); (2.2) of Wang et al. (2019) for the Gaussian.
+
+    Holds for:  δ in (0, 1), either relation.
+    Tightness:  loose; see `lemma2_epsilon`.
+    """
+    rho_t, log_delta = _arguments(noise_multiplier, count, delta)
+    return rho_t + math.sqrt(-4 * rho_t * log_delta)
+
+
+def lemma2_epsilon(*, noise_multiplier: float, count: int, delta: float) -> float:
+    """Return min{ε₀, ε₁, (ρT/δ + log(1-δ))_+}.
+
+    Asoodeh et al. (2020), Lemma 2: ε₀ and ε₁ are the two branches of Lemma 1 minimised over 1 < α <= 1/δ, the
+    third is (19) at α = 1/δ.
+
+    Holds for:  T-fold adaptive composition of the Gaussian mechanism, δ in (0, 1).
+    Tightness:  between `classical_epsilon` and the optimal conversion.
+    """
+    rho_t, log_delta = _arguments(noise_multiplier, count, delta)
+    third = max(0.0, rho_t / delta + math.log1p(-delta))
+    return min(third, _best_order(asoodeh_closed_form_epsilon, rho_t, log_delta))
+
+
+def gaussian_optimal_epsilon(*, noise_multiplier: float, count: int, delta: float) -> float:
+    """Return inf_α ε_α^δ(ραT): (24) of Asoodeh et al. (2020), the best that RDP can say."""
+    rho_t, log_delta = _arguments(noise_multiplier, count, delta)
+    return max(0.0, _best_order(optimal_epsilon, rho_t, log_delta))
+
+
+def classical_largest_count(*, noise_multiplier: float, epsilon: float, delta: float) -> int:
+    """Return the most releases within (ε, δ) by Mironov's conversion.
+
+    From (21) and (22) of Asoodeh et al. (2020), solved for T:
+
+        T/(2σ²) <= ε + 2 log 1/δ - 2 √((ε + log 1/δ) log 1/δ) = (√(ε + log 1/δ) - √(log 1/δ))².
+    """
+    sigma, log_delta = positive("noise_multiplier", noise_multiplier), _log_delta(delta)
+    epsilon = positive("epsilon", epsilon)
+    gap = epsilon / (math.sqrt(epsilon - log_delta) + math.sqrt(-log_delta))
+    return math.floor(2 * sigma**2 * gap**2 * (1 - 1e-14))  # rounded down: a budget must not be overrun
+
+
+def largest_count(*, noise_multiplier: float, epsilon: float, delta: float) -> int:
+    """Return the most releases within (ε, δ) that Rényi DP can prove: "Question Two" of Asoodeh et al. (2020).
+
+    The answer itself has been tested: T releases meet the budget, T + 1 do not, both by the optimal conversion.
+    """
+    sigma, delta = positive("noise_multiplier", noise_multiplier), float(probability("delta", delta))
+    epsilon = positive("epsilon", epsilon)
+    _log_delta(delta)
+    answer = largest_true(
+        lambda count: gaussian_optimal_epsilon(noise_multiplier=sigma, count=count, delta=delta) <= epsilon
+    )
+    require(answer is not None, "noise_multiplier must be small enough for the budget to bind below 2^62", sigma)
+    return int(answer or 0)
+
+
+def classical_variance_expansion(*, count: int, epsilon: float, delta: float) -> float:
+    """Return (28) of Asoodeh et al. (2020) without its O-term: an approximation, not a guarantee.
+
+    σ² ≈ (2T/ε²) log 1/δ + T/ε.
+    """
+    count, epsilon, log_delta = whole_number("count", count), positive("epsilon", epsilon), _log_delta(delta)
+    return -2 * count / epsilon**2 * log_delta + count / epsilon
+
+
+def theorem5_variance_expansion(*, count: int, epsilon: float, delta: float) -> float:
+    """Return Theorem 5 of Asoodeh et al. (2020) without its O-term: an approximation, not a guarantee.
+
+    σ² ≈ (2T/ε²) log 1/δ + T/ε - (2T/ε²)(log(2 log 1/δ) + 1 - log ε), for ε > 2δ log 1/δ.
+    """
+    count, epsilon, log_delta = whole_number("count", count), positive("epsilon", epsilon), _log_delta(delta)
+    require(epsilon > -2 * delta * log_delta, "epsilon must be > 2 delta log(1/delta)", epsilon)
+    saved = 2 * count / epsilon**2 * (math.log(-2 * log_delta) + 1 - math.log(epsilon))
+    return classical_variance_expansion(count=count, epsilon=epsilon, delta=delta) - saved
+
+
+def _best_order(rule: Callable[[float, float, float], float], rho_t: float, log_delta: float) -> float:
+    """Return the least ε that a conversion gives over all real orders."""
+
+    def objective(lam: Array) -> Array:
+        return np.array([rule(x, rho_t * x * (1 + x), log_delta) for x in lam.tolist()])
+
+    # Lemma 1's minimum of two branches may have two valleys; the order that is best for the first is a good start.
+    start, _ = minimise_positive(
+        lambda lam: np.array([canonne_kamath_steinke_epsilon(x, rho_t * x * (1 + x), log_delta) for x in lam.tolist()])
+    )
+    return minimise_positive(objective, start=start)[1]
+
+
+def _arguments(noise_multiplier: float, count: int, delta: float) -> tuple[float, float]:
+    """Return (ρT, log δ)."""
+    sigma = positive("noise_multiplier", noise_multiplier)
+    return whole_number("count", count) / (2 * sigma**2), _log_delta(delta)
+
+
+def _log_delta(delta: float) -> float:
+    delta = probability("delta", delta)
+    require(0 < delta < 1, "delta must be strictly between 0 and 1", delta)
+    return math.log(delta)
