@@ -1,0 +1,1 @@
+"""The command `cumulant`: parse, call, print."""

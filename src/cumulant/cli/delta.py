@@ -1,0 +1,50 @@
+"""`cumulant delta`: what a run costs at an ε."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from cumulant.cli.mechanism_options import Release, mechanism_options
+from cumulant.cli.output import delta_rounded_up, print_explanation, print_json, rounded_up
+from cumulant.cli.question_options import epsilon_option, json_option, method_option, steps_option
+
+if TYPE_CHECKING:
+    from cumulant.answer import Explanation
+    from cumulant.mechanisms.base import AbstractMechanism
+
+HELP = """Print the smallest proven delta at an epsilon, and how it was proven.
+
+\b
+Examples:
+  cumulant delta --noise-multiplier 20 --steps 1000 --epsilon 2
+  cumulant delta --mechanism laplace --scale 2 --steps 10 --epsilon 1
+  cumulant delta --mechanism zcdp --rho 0.1 --epsilon 100
+  cumulant delta --run run.json --epsilon 2 --json
+"""
+
+
+@click.command(help=HELP, short_help="The smallest proven delta at an epsilon.")
+@mechanism_options
+@steps_option
+@epsilon_option
+@method_option
+@json_option
+def delta(release: Release, steps: int, epsilon: float, method: str, as_json: bool) -> None:
+    run = release.run(steps=steps)
+    log_delta = run.log_delta(epsilon=epsilon, method=method)
+    explanation = _explained(run, epsilon, log_delta, method)
+    if as_json:
+        question = {"asked": "delta", "epsilon": epsilon, "method": method, "steps": steps}
+        answer = {"delta": run.delta(epsilon=epsilon, method=method), "log_delta": log_delta}
+        print_json(question, answer, run, explanation)
+    else:  # a larger ε than asked for keeps the promise true
+        print_explanation(f"delta = {delta_rounded_up(log_delta)} at epsilon = {rounded_up(epsilon)}", explanation)
+
+
+def _explained(run: AbstractMechanism, epsilon: float, log_delta: float, method: str) -> Explanation:
+    """Return how δ(ε) was proven: as ε at that δ is, up to the rounding of going there and back."""
+    there = run.explain(log_delta=log_delta, method=method)
+    return replace(there, guarantee=replace(there.guarantee, epsilon=epsilon))

@@ -1,0 +1,221 @@
+"""The options that describe one release: which mechanism, and how its data is sampled.
+
+`@mechanism_options` adds them to a command and hands it one `Release`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, final
+
+import click
+
+from cumulant.cli.parameter_types import CURVE_FILE, MATRIX, NUMBER, RUN_FILE, VECTOR
+from cumulant.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from cumulant.mechanisms.base import AbstractMechanism
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a value of --mechanism or --sampling calls in the library, and the options it takes.
+
+    An option that is named otherwise than the library's argument is followed by that name.
+    """
+
+    calls: str
+    needs: Mapping[str, str]
+    takes: Mapping[str, str]
+
+    @classmethod
+    def of(cls, calls: str, needs: str = "", takes: str = "") -> Choice:
+        """Read lists such as "rho release_delta:delta"."""
+        return cls(calls, _arguments_of(needs), _arguments_of(takes))
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        return {**self.needs, **self.takes}
+
+
+def _arguments_of(text: str) -> dict[str, str]:
+    return {item.split(":")[0]: item.split(":")[-1] for item in text.split()}
+
+
+MECHANISMS = {
+    "gaussian": Choice.of("Gaussian", "noise_multiplier"),
+    "laplace": Choice.of("Laplace", "scale"),
+    "randomized-response": Choice.of("RandomizedResponse", "p"),
+    "pure": Choice.of("PureDP", "release_epsilon:epsilon"),
+    "approximate": Choice.of("ApproximateDP", "release_epsilon:epsilon release_delta:delta"),
+    "zcdp": Choice.of("ZCDP", "rho", "xi"),
+    "tcdp": Choice.of("TruncatedCDP", "rho omega"),
+    "exponential-family": Choice.of("ExponentialFamily", "distance", "smoothness lipschitz radius"),
+    "multivariate-gaussian": Choice.of("MultivariateGaussian", "shift covariance neighbor_covariance"),
+    "curve": Choice.of("RenyiCurve", "curve"),
+}
+SAMPLINGS = {
+    "poisson": Choice.of("poisson", "rate", "neighbors"),
+    # batch and population, or rate: the method checks which
+    "without-replacement": Choice.of("without_replacement", takes="batch population rate neighbors"),
+    "with-replacement": Choice.of("with_replacement", "batch:draws population", "neighbors"),
+}
+NEIGHBORS = {"add-remove": "ADD_REMOVE", "replace-one": "REPLACE_ONE"}
+
+
+def _number(flag: str, text: str) -> Decorator:
+    return click.option(flag, type=NUMBER, metavar="NUMBER", help=text)
+
+
+def _count(flag: str, text: str, *, at_least: int) -> Decorator:
+    return click.option(flag, type=click.IntRange(min=at_least), metavar="COUNT", help=text)
+
+
+def _name(flag: str, names: Iterable[str], text: str, *, metavar: str | None = None) -> Decorator:
+    return click.option(flag, type=click.Choice(list(names)), metavar=metavar, help=text)
+
+
+UNITS = "Poisson: the noise's unit is what one record adds; else what replacing one record changes."
+OPTIONS = (
+    # The names stand in the text, which wraps; as a metavar they would make one line of 120 columns.
+    _name(
+        "--mechanism",
+        MECHANISMS,
+        f"What was released: {', '.join(MECHANISMS)}.  [default: gaussian]",
+        metavar="NAME",
+    ),
+    _number("--noise-multiplier", "gaussian: noise / L2 sensitivity."),
+    _number("--scale", "laplace: noise scale / L1 sensitivity."),
+    _number("--p", "randomized-response: probability of a true answer."),
+    _number("--release-epsilon", "pure, approximate: epsilon of one release."),
+    _number("--release-delta", "approximate: delta of one release."),
+    _number("--rho", "zcdp, tcdp: RDP <= xi + rho * order."),
+    _number("--xi", "zcdp: the constant part.  [default: 0]"),
+    _number("--omega", "tcdp: orders below omega."),
+    _number("--distance", "exponential-family: between neighbours' parameters."),
+    _number("--smoothness", "exponential-family: of the log-partition function."),
+    _number("--lipschitz", "exponential-family: of the log-partition function."),
+    _number("--radius", "exponential-family: where these hold.  [default: everywhere]"),
+    click.option("--shift", type=VECTOR, metavar="A,B,..", help="multivariate-gaussian: difference of means."),
+    click.option("--covariance", type=MATRIX, metavar="A,B;C,D", help="multivariate-gaussian: on one dataset."),
+    click.option("--neighbor-covariance", type=MATRIX, metavar="A,B;C,D", help="multivariate-gaussian: on the other."),
+    click.option("--curve", type=CURVE_FILE, metavar="FILE", help="curve: table of order,epsilon (CSV or blanks)."),
+    click.option("--run", type=RUN_FILE, metavar="FILE", help="JSON of mechanism.to_dict(), instead of --mechanism."),
+    _name("--sampling", SAMPLINGS, "How records are drawn.  [default: poisson if --rate is given]  " + UNITS),
+    _number("--rate", "Sampling probability; without replacement: batch / population."),
+    _count("--batch", "With or without replacement: records drawn.", at_least=0),
+    _count("--population", "With or without replacement: records in all.", at_least=1),
+    _name("--neighbors", NEIGHBORS, "Datasets that sampling compares.  [default: the theorem's own]"),
+)
+MECHANISM_NAMES = tuple({name: None for choice in MECHANISMS.values() for name in choice.names})
+SAMPLING_NAMES = tuple({name: None for choice in SAMPLINGS.values() for name in choice.names})
+NAMES = ("mechanism", *MECHANISM_NAMES, "run", "sampling", *SAMPLING_NAMES)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One release as its options describe it; those that were left out are absent."""
+
+    options: Mapping[str, Any]
+
+    def build(self, **replaced: Any) -> AbstractMechanism:
+        """Return the mechanism, sampling included; a command that searches an option gives it a value here."""
+        given = {**self.options, **replaced}
+        scheme = _scheme(given)
+        mechanism = _from_file(given) if "run" in given else _plain(given)
+        if scheme is None:
+            return mechanism
+        arguments = _arguments(given, SAMPLING_NAMES, SAMPLINGS, "sampling", scheme)
+        sampled: AbstractMechanism = getattr(mechanism, SAMPLINGS[scheme].calls)(**_with_relation(arguments))
+        return sampled
+
+    def run(self, *, steps: int, **replaced: Any) -> AbstractMechanism:
+        """Return the release repeated."""
+        mechanism = self.build(**replaced)
+        return mechanism if steps == 1 else mechanism * steps
+
+
+def mechanism_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command all options of a release; it takes the outcome as `release`."""
+
+    @wraps(command)
+    def with_release(**parameters: Any) -> Any:
+        options = {name: parameters.pop(name) for name in NAMES}
+        return command(release=Release({name: it for name, it in options.items() if it is not None}), **parameters)
+
+    decorated: Callable[..., Any] = with_release
+    for option in reversed(OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def _plain(given: Mapping[str, Any]) -> AbstractMechanism:
+    import cumulant
+
+    name = given.get("mechanism", "gaussian")
+    arguments = _arguments(given, MECHANISM_NAMES, MECHANISMS, "mechanism", name)
+    try:
+        mechanism: AbstractMechanism = getattr(cumulant, MECHANISMS[name].calls)(**arguments)
+    except InvalidParameter as error:
+        raise InvalidParameter(f"--mechanism {name}: {error}") from error
+    return mechanism
+
+
+def _from_file(given: Mapping[str, Any]) -> AbstractMechanism:
+    from cumulant import from_dict
+
+    for name in ("mechanism", *MECHANISM_NAMES):
+        if name in given:
+            raise click.UsageError(f"--run describes a whole mechanism: {_flag(name)} cannot be added")
+    try:
+        return from_dict(given["run"])
+    except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:  # any JSON may be in a file
+        raise InvalidParameter(f"--run: not what mechanism.to_dict() writes ({error!r})") from error
+
+
+def _scheme(given: Mapping[str, Any]) -> str | None:
+    """Return the sampling scheme asked for; a rate alone is Poisson sampling."""
+    scheme: str | None = given.get("sampling", "poisson" if "rate" in given else None)
+    stray = [name for name in SAMPLING_NAMES if name in given]
+    if scheme is None and stray:
+        schemes = _owners(stray[0], SAMPLINGS)
+        raise click.UsageError(f"{_flag(stray[0])} describes a sampling: give --sampling {schemes} too")
+    return scheme
+
+
+def _arguments(
+    given: Mapping[str, Any], names: Iterable[str], choices: Mapping[str, Choice], kind: str, chosen: str
+) -> dict[str, Any]:
+    """Return the library's arguments for a choice; refuse options that are not its own, and gaps."""
+    known = choices[chosen]
+    for name in names:
+        if name in given and name not in known.names:
+            owners = _owners(name, choices)
+            raise click.UsageError(f"{_flag(name)} does not belong to --{kind} {chosen}, but to {owners}")
+    missing = [_flag(name) for name in known.needs if name not in given]
+    if missing:
+        raise click.UsageError(f"--{kind} {chosen} needs {' and '.join(missing)}")
+    return {argument: given[name] for name, argument in known.names.items() if name in given}
+
+
+def _with_relation(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Replace the name of the relation by the relation."""
+    import cumulant
+
+    if "neighbors" not in arguments:
+        return arguments
+    return {**arguments, "neighbors": getattr(cumulant, NEIGHBORS[arguments["neighbors"]])}
+
+
+def _owners(name: str, choices: Mapping[str, Choice]) -> str:
+    return " or ".join(chosen for chosen, choice in choices.items() if name in choice.names)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

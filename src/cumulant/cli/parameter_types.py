@@ -1,0 +1,173 @@
+"""What the text of an option means."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
+from functools import wraps
+from typing import Any, final
+
+import click
+
+WIDE = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)  # holds any δ that can be typed, and its logarithm
+Row = tuple[float, float]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """δ as it was typed, and its logarithm, which does not underflow."""
+
+    text: str
+    log: float
+
+
+def number(text: str) -> float:
+    """Return the double nearest to a decimal text; `ValueError` where that would be nothing, or infinity, instead.
+
+    >>> number("1e-5"), number("inf")
+    (1e-05, inf)
+    >>> number("1e-400")
+    Traceback (most recent call last):
+    ...
+    ValueError: '1e-400' is beyond floating point, which reaches from 2.3e-308 to 1.7e308
+    """
+    exact = _decimal(text)
+    value = float(exact)
+    vanished, overflowed = exact != 0 and abs(value) < sys.float_info.min, math.isinf(value) and exact.is_finite()
+    if vanished or overflowed:
+        raise ValueError(f"{text!r} is beyond floating point, which reaches from 2.3e-308 to 1.7e308")
+    return value
+
+
+def log_of(text: str) -> float:
+    """Return log δ of a decimal text between 0 and 1.
+
+    >>> log_of("1e-5") == math.log(1e-5), round(log_of("1e-400"), 3), log_of("0")
+    (True, -921.034, -inf)
+    """
+    exact = _decimal(text)
+    if not 0 <= exact <= 1:
+        raise ValueError(f"must be between 0 and 1, got {text!r}")
+    if exact == 0:
+        return -math.inf
+    value = float(exact)
+    if value >= sys.float_info.min:
+        # The double that Python would read too, so that the command and the library agree to the last digit; its
+        # rounding is within what the library allows for. Only 1 is special (everything holds there): rounded down.
+        return math.log(value if value < 1 or exact == 1 else math.nextafter(1.0, 0.0))
+    log = WIDE.ln(exact)
+    nearest = float(log)
+    return nearest if nearest <= log else math.nextafter(nearest, -math.inf)  # down: a smaller δ costs more
+
+
+def curve(lines: Sequence[str]) -> tuple[Row, ...]:
+    """Return the rows of a table of (order, epsilon); one header line and # comments are allowed.
+
+    >>> curve(["order,epsilon", "2, 0.1  # measured", "", "inf 3"])
+    ((2.0, 0.1), (inf, 3.0))
+    """
+    split = ((place, line.split("#")[0].replace(",", " ").split()) for place, line in enumerate(lines, start=1))
+    filled = [(place, cells) for place, cells in split if cells]
+    if filled and not any(_is_number(cell) for cell in filled[0][1]):
+        del filled[0]  # the header
+    if not filled:
+        raise ValueError("the table has no rows")
+    return tuple(_row(place, cells) for place, cells in filled)
+
+
+def probability(text: str) -> Delta:
+    """Return δ with its logarithm."""
+    return Delta(text.strip(), log_of(text))
+
+
+def vector(text: str) -> tuple[float, ...]:
+    """Return numbers that have commas between them."""
+    return tuple(number(cell) for cell in text.split(","))
+
+
+def matrix(text: str) -> tuple[tuple[float, ...], ...]:
+    """Return rows that have semicolons between them.
+
+    >>> matrix("1,0; 0,1")
+    ((1.0, 0.0), (0.0, 1.0))
+    """
+    return tuple(vector(row) for row in text.split(";"))
+
+
+def curve_file(path: str) -> tuple[Row, ...]:
+    """Return the table in a file."""
+    try:
+        return curve(_content(path).splitlines())
+    except ValueError as error:
+        raise ValueError(f"{path!r} cannot be read as a table: {error}") from error
+
+
+def run_file(path: str) -> Any:
+    """Return the JSON in a file; what it describes is for `cumulant.from_dict` to read."""
+    try:
+        return json.loads(_content(path))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path!r} cannot be read as JSON: {error}") from error
+
+
+def _content(path: str) -> str:
+    """Return the text of a file, `-` for standard input; a byte-order mark is skipped."""
+    try:
+        with click.open_file(path, encoding="utf-8-sig") as file:
+            text: str = file.read()
+            return text
+    except OSError as error:
+        raise ValueError(f"{error.strerror}") from error
+
+
+def _row(place: int, cells: Sequence[str]) -> Row:
+    if len(cells) != 2:
+        raise ValueError(f"line {place}: two numbers (order, epsilon) expected, got {' '.join(cells)!r}")
+    try:
+        return number(cells[0]), number(cells[1])
+    except ValueError as error:
+        raise ValueError(f"line {place}: {error}") from None
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        exact = Decimal(text.strip())
+    except InvalidOperation:
+        raise ValueError(f"{text!r} is not a number") from None
+    if exact.is_nan():
+        raise ValueError(f"{text!r} is not a number")
+    return exact
+
+
+def _is_number(text: str) -> bool:
+    try:
+        Decimal(text)
+    except InvalidOperation:
+        return False
+    return True
+
+
+def option_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a click type: what a reader refuses becomes a refused option, with the reader's own words."""
+
+    @wraps(read)
+    def convert(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+
+    return convert
+
+
+NUMBER = option_type(number)
+PROBABILITY = option_type(probability)
+VECTOR = option_type(vector)
+MATRIX = option_type(matrix)
+CURVE_FILE = option_type(curve_file)
+RUN_FILE = option_type(run_file)

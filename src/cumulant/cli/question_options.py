@@ -1,0 +1,34 @@
+"""The options that make up a question: how many steps, at which δ or ε, by which method, printed how."""
+
+from __future__ import annotations
+
+import click
+
+from cumulant.cli.parameter_types import NUMBER, PROBABILITY
+
+METHODS = ("best", "exact", "rdp")
+
+steps_option = click.option(
+    "--steps",
+    type=click.IntRange(min=0),
+    metavar="COUNT",
+    default=1,
+    show_default=True,
+    help="How many times it is released.",
+)
+delta_option = click.option(
+    "--delta",
+    type=PROBABILITY,
+    metavar="NUMBER",
+    required=True,
+    help="Any decimal from 0 to 1; 1e-400 does not underflow.",
+)
+epsilon_option = click.option("--epsilon", type=NUMBER, metavar="NUMBER", required=True, help="A number >= 0.")
+method_option = click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    default="best",
+    show_default=True,
+    help="The tightest proven, the exact one, or Rényi DP.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

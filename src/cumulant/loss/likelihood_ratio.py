@@ -1,0 +1,176 @@
+"""The law of the likelihood ratio of a dominating pair, and expectations of convex functions of it.
+
+r = dP/dQ under Q. All pairs here are symmetric: an involution of the outputs exchanges P and Q (Gaussian and
+Laplace noise, randomized response), so one law describes both orders. Sampling at rate γ turns r into the mixture
+ratio w = 1 - γ + γr, and every moment that amplification needs is an expectation of
+
+    f_β(w) = w^β - 1 - β(w - 1) >= 0,    β > 1 or β < 0:
+
+E_Q[f_α(w)] is the α-th moment, less 1, of the mixture against Q, and E_Q[f_{1-α}(w)] that of Q against the
+mixture. The integrand is positive and no terms cancel, so the excess over 1 keeps its relative accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit
+from cumulant.numerics.quadrature import Integrands, fine_pieces, nodes_on, relevant_pieces
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LikelihoodRatio:
+    """The law of log r under Q: atoms, and a density in t where log r = slope·t + offset.
+
+    `log_density` is concave and largest at t = 0, with second derivative at least -`curvature`; `upper(α)` is where
+    nothing of order α is left; `widest` is the widest piece on which the density is resolved.
+    """
+
+    atoms: tuple[tuple[float, float], ...] = ()
+    slope: float = 1.0
+    offset: float = 0.0
+    log_density: Callable[[Array], Array] | None = None
+    curvature: float = 0.0
+    lower: float = 0.0
+    upper: Callable[[float], float] = lambda order: 0.0
+    widest: float = 1.0
+
+    def below_one(self, *, rate: float) -> tuple[Array, Array]:
+        """Return log r < 0 and log-masses, of atoms and of quadrature nodes."""
+        atoms = self._atoms(lambda log_ratio: log_ratio < 0)
+        if self.log_density is None:
+            return atoms
+        top = min(-self.offset / self.slope, -self.lower)  # beyond -lower the density is negligible
+        return self._joined(atoms, *fine_pieces(self.lower, top, self._resolved(rate)))
+
+    def above_one(self, *, rate: float, orders: Array) -> tuple[Array, Array]:
+        """Return log r > 0 and log-masses that carry w^α for every order in `orders`."""
+        atoms = self._atoms(lambda log_ratio: log_ratio > 0)
+        if self.log_density is None:
+            return atoms
+
+        def mixture(t: Array) -> tuple[Array, Array]:
+            return mixture_ratio(self.slope * t + self.offset, rate)
+
+        integrands = Integrands(
+            rising=lambda t: log_bregman(orders[:, None], *mixture(t)),
+            growth=lambda t: orders[:, None] * mixture(t)[1],
+            weight=self.log_density,
+            curvature=self.curvature,
+            widest=self._resolved(rate),
+        )
+        return self._joined(
+            atoms, *relevant_pieces(-self.offset / self.slope, self.upper(float(np.max(orders))), integrands)
+        )
+
+    def _resolved(self, rate: float) -> Callable[[Array, Array], Array]:
+        """Return how wide a piece [a, b] may be: the mixture w vanishes at log r = log((1-γ)/γ) ± iπ."""
+        bend = (math.log1p(-rate) - math.log(rate) - self.offset) / self.slope if rate < 1 else -math.inf
+
+        def widest(a: Array, b: Array) -> Array:
+            distance = np.maximum(np.maximum(a - bend, bend - b), 0.0)
+            return np.minimum(self.widest, np.maximum(2.0 / self.slope, 0.7 * distance))
+
+        return widest
+
+    def _atoms(self, chosen: Callable[[float], bool]) -> tuple[Array, Array]:
+        picked = [atom for atom in self.atoms if chosen(atom[0])]
+        return np.array([log_ratio for log_ratio, _ in picked]), np.array([mass for _, mass in picked])
+
+    def _joined(self, atoms: tuple[Array, Array], a: Array, b: Array) -> tuple[Array, Array]:
+        assert self.log_density is not None
+        t, log_weights = nodes_on(a, b)
+        return (
+            np.concatenate([atoms[0], self.slope * t + self.offset]),
+            np.concatenate([atoms[1], log_weights + self.log_density(t)]),
+        )
+
+
+def gaussian_ratio(mean: float) -> LikelihoodRatio:
+    """Return the ratio of N(μ,1) to N(0,1): log r = μt - μ²/2 with t standard normal under Q."""
+    return LikelihoodRatio(
+        slope=mean,
+        offset=-mean * mean / 2,
+        log_density=lambda t: -t * t / 2 - math.log(2 * math.pi) / 2,
+        curvature=1.0,
+        lower=-12.0,
+        upper=lambda order: max(order, 2.0) * mean + 12.0,  # w^α e^{-t²/2} peaks below t = αμ, f at 2μ for small u
+    )
+
+
+def laplace_ratio(theta: float) -> LikelihoodRatio:
+    """Return the ratio of Laplace(1, b) to Laplace(0, b), θ = 1/b: atoms at ±θ, density e^{-(t+θ)/2}/4 between."""
+    return LikelihoodRatio(
+        atoms=((-theta, -math.log(2.0)), (theta, -theta - math.log(2.0))),
+        log_density=lambda t: -(t + theta) / 2 - math.log(4.0),
+        lower=-theta,
+        upper=lambda order: theta,
+        widest=4.0,
+    )
+
+
+def binary_ratio(epsilon: float) -> LikelihoodRatio:
+    """Return the ratio of randomized response: e^ε with mass 1/(1+e^ε) under Q, e^-ε with the rest."""
+    log_rare = -epsilon - math.log1p(math.exp(-epsilon))
+    return LikelihoodRatio(atoms=((-epsilon, log_rare + epsilon), (epsilon, log_rare)))
+
+
+def mixture_ratio(log_ratio: Array, rate: float) -> tuple[Array, Array]:
+    """Return (w - 1, log w) of w = 1 - γ + γr; w - 1 is capped where it would overflow."""
+    excess = rate * np.expm1(np.minimum(log_ratio, 600.0))
+    far = math.log(rate) + log_ratio + np.log1p((1 - rate) / rate * np.exp(-np.maximum(log_ratio, 30.0)))
+    with np.errstate(divide="ignore"):
+        return excess, np.where(log_ratio > 30.0, far, np.log1p(excess))
+
+
+def log_bregman(beta: Array, excess: Array, log_w: Array) -> Array:
+    """Return log f_β(w), f_β(w) = w^β - 1 - β(w-1), from w - 1 and log w."""
+    x = beta * log_w
+    # e^x - 1 - x and β(log w - (w-1)) carry the quadratic terms; the linear ones have cancelled exactly
+    near = exp_excess(np.minimum(x, 30.0)) - beta * log1p_deficit(excess)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        far = x + np.log1p(-(1 + beta * excess) * np.exp(-np.maximum(x, 30.0)))
+        return np.where(x < 30.0, np.log(np.maximum(near, 0.0)), far)
+
+
+def log_mean(rows: Array, log_masses: Array) -> Array:
+    """Return log Σ_j e^{rows[i,j] + log_masses[j]} for every row i."""
+    terms = rows + log_masses
+    peak = np.max(terms, axis=1, keepdims=True, initial=-np.inf)
+    peak = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.sum(np.exp(terms - peak), axis=1)) + peak[:, 0]
+
+
+def moment_of_mixture(ratio: LikelihoodRatio, *, rate: float, orders: Array) -> Array:
+    """Return log(A - 1), A = E_Q[w^α]: the moment of (1-γ)Q + γP against Q, at any real order α > 1."""
+    return np.logaddexp(
+        _log_mean_bregman(ratio.below_one(rate=rate), rate, orders),
+        _log_mean_bregman(ratio.above_one(rate=rate, orders=orders), rate, orders),
+    )
+
+
+def moment_against_mixture(ratio: LikelihoodRatio, *, rate: float, orders: Array) -> Array:
+    """Return log(A - 1), A = E_Q[w^{1-α}]: the moment of Q against (1-γ)Q + γP, at any real order α > 1."""
+    two = np.array([2.0])  # w^{1-α} falls in w, so the nodes that carry the second moment carry it
+    return np.logaddexp(
+        _log_mean_bregman(ratio.below_one(rate=rate), rate, 1 - orders),
+        _log_mean_bregman(ratio.above_one(rate=rate, orders=two), rate, 1 - orders),
+    )
+
+
+def moment_of_envelope(ratio: LikelihoodRatio, *, rate: float, orders: Array) -> Array:
+    """Return log(E_Q[f_α(w); r > 1] + E_Q[f_{1-α}(w); r > 1]): see `sampling.without_replacement`."""
+    nodes = ratio.above_one(rate=rate, orders=orders)
+    return np.logaddexp(_log_mean_bregman(nodes, rate, orders), _log_mean_bregman(nodes, rate, 1 - orders))
+
+
+def _log_mean_bregman(nodes: tuple[Array, Array], rate: float, betas: Array) -> Array:
+    log_ratio, log_masses = nodes
+    return log_mean(log_bregman(betas[:, None], *mixture_ratio(log_ratio, rate)), log_masses)

@@ -1,0 +1,152 @@
+"""Hypothesis strategies: any mechanism of the library, over wide ranges of its parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cumulant as cm
+from cumulant.mechanisms.base import AbstractMechanism
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+ASKING = settings(deadline=None, max_examples=40)  # an answer takes a hundred evaluations of K
+
+
+def log_uniform(low: float, high: float) -> SearchStrategy[float]:
+    """Return numbers spread evenly over the orders of magnitude between two."""
+    return st.floats(math.log(low), math.log(high)).map(lambda x: min(max(math.exp(x), low), high))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How to draw a mechanism, and the same mechanism with `factor` >= 1 times the noise (or less to hide)."""
+
+    draw: SearchStrategy[Any]
+    noisier: Callable[[Any, float], AbstractMechanism]
+
+
+def _curves() -> SearchStrategy[cm.RenyiCurve]:
+    rows = st.tuples(log_uniform(1e-3, 1e4).map(lambda x: 1 + x), log_uniform(1e-6, 1e3))
+    end = st.one_of(st.just([]), log_uniform(1e-3, 1e3).map(lambda e: [(math.inf, e)]))
+    return st.builds(lambda table, tail: cm.RenyiCurve([*table, *tail]), st.lists(rows, min_size=1, max_size=8), end)
+
+
+@st.composite
+def _multivariate(draw: st.DrawFn) -> cm.MultivariateGaussian:
+    size = draw(st.integers(1, 3))
+    variances = st.lists(log_uniform(1e-2, 1e2), min_size=size, max_size=size)
+
+    def diagonal(values: list[float]) -> list[list[float]]:
+        return [[v if i == j else 0.0 for j in range(size)] for i, v in enumerate(values)]
+
+    return cm.MultivariateGaussian(
+        shift=tuple(draw(st.lists(log_uniform(1e-4, 1e1), min_size=size, max_size=size))),
+        covariance=diagonal(draw(variances)),  # type: ignore[arg-type]
+        neighbor_covariance=diagonal(draw(variances)),  # type: ignore[arg-type]
+    )
+
+
+def _exponential_families() -> SearchStrategy[cm.ExponentialFamily]:
+    constant = st.builds(
+        cm.ExponentialFamily,
+        distance=log_uniform(1e-3, 1e1),
+        smoothness=st.one_of(st.just(math.inf), log_uniform(1e-3, 1e2)),
+        lipschitz=log_uniform(1e-3, 1e2),
+        radius=st.one_of(st.just(math.inf), log_uniform(1e1, 1e4)),
+    )
+    moduli = st.builds(
+        lambda distance, c: cm.ExponentialFamily(distance=distance, smoothness=lambda x: c * (1 + x), radius=1e3),
+        log_uniform(1e-3, 1e1),
+        log_uniform(1e-3, 1e1),
+    )
+    return st.one_of(constant, moduli)
+
+
+def _composed() -> SearchStrategy[cm.Composed]:
+    """Compositions of up to three of the mechanisms above them in the table."""
+    parts = st.lists(st.tuples(simple_mechanisms(), st.integers(0, 100)), min_size=0, max_size=3)
+    return parts.map(cm.Composed.of)
+
+
+TABLE: dict[type[AbstractMechanism], Entry] = {
+    cm.Gaussian: Entry(
+        st.builds(cm.Gaussian, noise_multiplier=log_uniform(0.05, 1e4)),
+        lambda m, f: cm.Gaussian(noise_multiplier=m.noise_multiplier * f),
+    ),
+    cm.Laplace: Entry(
+        st.builds(cm.Laplace, scale=log_uniform(1e-2, 1e6)),
+        lambda m, f: cm.Laplace(scale=m.scale * f),
+    ),
+    cm.RandomizedResponse: Entry(
+        st.builds(cm.RandomizedResponse, p=st.floats(1e-9, 1 - 1e-9)),
+        lambda m, f: cm.RandomizedResponse(p=0.5 + (m.p - 0.5) / f),
+    ),
+    cm.MultivariateGaussian: Entry(
+        _multivariate(),
+        lambda m, f: replace(m, shift=tuple(x / f for x in m.shift)),
+    ),
+    cm.PureDP: Entry(
+        st.builds(cm.PureDP, epsilon=st.one_of(st.just(0.0), log_uniform(1e-9, 1e3))),
+        lambda m, f: cm.PureDP(epsilon=m.bound / f),
+    ),
+    cm.ApproximateDP: Entry(
+        st.builds(
+            cm.ApproximateDP,
+            epsilon=st.one_of(st.just(0.0), log_uniform(1e-9, 1e3)),
+            delta=st.one_of(st.just(0.0), st.just(1.0), log_uniform(1e-30, 0.99)),
+        ),
+        lambda m, f: cm.ApproximateDP(epsilon=m.bound / f, delta=m.failure / f),
+    ),
+    cm.ZCDP: Entry(
+        st.builds(cm.ZCDP, rho=log_uniform(1e-9, 1e4), xi=st.one_of(st.just(0.0), log_uniform(1e-6, 1e2))),
+        lambda m, f: cm.ZCDP(rho=m.rho / f, xi=m.xi / f),
+    ),
+    cm.TruncatedCDP: Entry(
+        st.builds(
+            cm.TruncatedCDP,
+            rho=log_uniform(1e-9, 1e4),
+            omega=st.one_of(st.just(math.inf), log_uniform(1e-3, 1e6).map(lambda x: 1 + x)),
+        ),
+        lambda m, f: cm.TruncatedCDP(rho=m.rho / f, omega=m.omega),
+    ),
+    cm.RenyiCurve: Entry(
+        _curves(),
+        lambda m, f: cm.RenyiCurve([(order, value / f) for order, value in m.curve]),
+    ),
+    cm.ExponentialFamily: Entry(
+        _exponential_families(),
+        lambda m, f: replace(m, distance=m.distance / f),
+    ),
+}
+
+
+def simple_mechanisms() -> SearchStrategy[AbstractMechanism]:
+    """Return any mechanism that is not built from others."""
+    return st.deferred(lambda: st.one_of([entry.draw for kind, entry in TABLE.items() if kind is not cm.Composed]))
+
+
+TABLE[cm.Composed] = Entry(_composed(), lambda m, f: cm.Composed.of((noisier(part, f), n) for part, n in m.parts))
+
+
+def mechanisms() -> SearchStrategy[AbstractMechanism]:
+    """Return any mechanism of the library."""
+    return st.one_of([entry.draw for entry in TABLE.values()])
+
+
+def noisier(mechanism: AbstractMechanism, factor: float) -> AbstractMechanism:
+    """Return the same mechanism with more noise."""
+    return TABLE[type(mechanism)].noisier(mechanism, factor)
+
+
+def deltas() -> SearchStrategy[float]:
+    """Return δ from 1e-300 to 1, both included."""
+    return st.one_of(st.just(1.0), st.just(1e-300), log_uniform(1e-300, 1.0), st.floats(1e-12, 1.0))
+
+
+def orders(high: float = 1e5) -> SearchStrategy[float]:
+    """Return Rényi orders above 1."""
+    return log_uniform(1e-4, high).map(lambda x: 1 + x)

@@ -1,0 +1,163 @@
+"""Laws that every mechanism obeys, whatever it is."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import cumulant as cm
+import numpy as np
+import pytest
+from cumulant.mechanisms.base import AbstractMechanism
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import ASKING, TABLE, deltas, mechanisms, noisier, orders, simple_mechanisms
+
+ORDERS = 1 + np.array([1e-3, 0.1, 0.5, 1.0, 1.7, 7.5, 31.0, 255.0, 1e4])
+ROUNDING = 1e-12  # what two evaluations of one K may differ by
+SEARCH = 1e-9  # how far above the optimum an answer may end
+
+
+def test_every_mechanism_has_an_entry() -> None:
+    """A mechanism that no law was tried on is untested."""
+    missing = set(cm.mechanisms.__all__) - {kind.__name__ for kind in TABLE}
+    assert not missing, f"add {missing} to strategies.TABLE"
+
+
+@given(mechanisms())
+def test_cgf_vanishes_at_zero(mechanism: AbstractMechanism) -> None:
+    assert mechanism.cgf(order=1.0) == 0.0
+
+
+@given(mechanisms(), orders(), orders(), st.floats(0.001, 0.999))
+def test_cgf_is_convex(mechanism: AbstractMechanism, a: float, b: float, weight: float) -> None:
+    middle = a + weight * (b - a)
+    k_a, k_middle, k_b = mechanism.cgf(order=[a, middle, b])
+    if math.isfinite(k_a + k_b) and a != b:
+        share = (middle - a) / (b - a)
+        assert k_middle <= ((1 - share) * k_a + share * k_b) * (1 + ROUNDING)
+
+
+@given(mechanisms(), orders(), orders())
+def test_cgf_is_order_less_one_times_rdp(mechanism: AbstractMechanism, a: float, b: float) -> None:
+    both = np.array([[a, b]])
+    np.testing.assert_allclose(mechanism.cgf(order=both), (both - 1) * mechanism.rdp(order=both), rtol=ROUNDING)
+
+
+@given(mechanisms(), orders(), orders())
+def test_rdp_grows_with_the_order(mechanism: AbstractMechanism, a: float, b: float) -> None:
+    low, high = sorted((a, b))
+    kl, at_low, at_high, pure = mechanism.rdp(order=[1.0, low, high, math.inf])
+    assert 0 <= kl <= at_low * (1 + ROUNDING)
+    assert at_low <= at_high * (1 + ROUNDING)
+    assert at_high <= pure * (1 + ROUNDING)
+
+
+@given(mechanisms(), st.integers(1, 50))
+def test_n_copies_cost_n_times_one(mechanism: AbstractMechanism, n: int) -> None:
+    """No mechanism may forget its count."""
+    np.testing.assert_allclose((mechanism * n).cgf(order=ORDERS), n * mechanism.cgf(order=ORDERS), rtol=ROUNDING)
+    np.testing.assert_allclose(
+        (mechanism * n).rdp(order=[1, math.inf]), n * mechanism.rdp(order=[1, math.inf]), rtol=ROUNDING
+    )
+
+
+@given(simple_mechanisms(), simple_mechanisms())
+def test_two_releases_cost_their_sum(one: AbstractMechanism, other: AbstractMechanism) -> None:
+    np.testing.assert_allclose(
+        (one + other).cgf(order=ORDERS), one.cgf(order=ORDERS) + other.cgf(order=ORDERS), rtol=ROUNDING
+    )
+
+
+@given(mechanisms(), mechanisms(), st.integers(0, 50), deltas())
+@ASKING
+def test_composition_is_commutative(one: AbstractMechanism, other: AbstractMechanism, n: int, delta: float) -> None:
+    there, back = one * n + other, other + n * one
+    assert dict(there.parts) == dict(back.parts)
+    np.testing.assert_allclose(there.epsilon(delta=delta), back.epsilon(delta=delta), rtol=SEARCH, atol=1e-15)
+
+
+@given(mechanisms(), deltas(), deltas(), st.sampled_from(["best", "rdp"]))
+@ASKING
+def test_epsilon_falls_as_delta_grows(mechanism: AbstractMechanism, a: float, b: float, method: str) -> None:
+    low, high = sorted((a, b))
+    assert mechanism.epsilon(delta=high, method=method) <= mechanism.epsilon(delta=low, method=method) * (1 + SEARCH)
+
+
+@given(mechanisms(), deltas(), st.sampled_from(["best", "rdp"]))
+@ASKING
+def test_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, delta: float, method: str) -> None:
+    epsilon = mechanism.epsilon(delta=delta, method=method)
+    if epsilon < math.inf:
+        assert mechanism.delta(epsilon=epsilon, method=method) <= delta
+
+
+@given(mechanisms(), st.floats(-1e6, -700.0), st.sampled_from(["best", "rdp"]))
+@ASKING
+def test_log_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, log_delta: float, method: str) -> None:
+    """Far below the smallest float, too."""
+    epsilon = mechanism.epsilon(log_delta=log_delta, method=method)
+    assert epsilon >= 0
+    if epsilon < math.inf:
+        assert mechanism.log_delta(epsilon=epsilon, method=method) <= log_delta
+
+
+@given(mechanisms(), deltas(), st.sampled_from(["best", "rdp"]))
+@ASKING
+def test_epsilon_is_a_number(mechanism: AbstractMechanism, delta: float, method: str) -> None:
+    assert mechanism.epsilon(delta=delta, method=method) >= 0  # which NaN is not
+    assert mechanism.epsilon(delta=1.0, method=method) == 0
+
+
+@given(mechanisms(), st.floats(0, 1e3), st.sampled_from(["best", "rdp"]))
+@ASKING
+def test_delta_is_a_probability(mechanism: AbstractMechanism, epsilon: float, method: str) -> None:
+    delta, log_delta = (
+        mechanism.delta(epsilon=epsilon, method=method),
+        mechanism.log_delta(epsilon=epsilon, method=method),
+    )
+    assert 0 <= delta <= 1
+    assert log_delta <= 0
+    assert delta >= math.exp(log_delta) * (1 - 1e-15)
+
+
+@given(mechanisms(), st.floats(1, 100), deltas())
+@ASKING
+def test_more_noise_never_costs_more(mechanism: AbstractMechanism, factor: float, delta: float) -> None:
+    quiet = noisier(mechanism, factor)
+    assert (quiet.rdp(order=ORDERS) <= mechanism.rdp(order=ORDERS) * (1 + ROUNDING)).all()
+    for method in ("best", "rdp"):
+        assert quiet.epsilon(delta=delta, method=method) <= mechanism.epsilon(delta=delta, method=method) * (1 + SEARCH)
+
+
+@given(simple_mechanisms(), simple_mechanisms(), deltas())
+@ASKING
+def test_another_release_never_costs_less(one: AbstractMechanism, other: AbstractMechanism, delta: float) -> None:
+    alone, together = (mechanism.epsilon(delta=delta, method="rdp") for mechanism in (one, one + other))
+    assert together >= alone * (1 - SEARCH)
+
+
+def holds_a_function(mechanism: AbstractMechanism) -> bool:
+    return any(
+        callable(getattr(part, name, None)) for part, _ in mechanism.releases() for name in ("smoothness", "lipschitz")
+    )
+
+
+@given(mechanisms())
+def test_json_round_trip(mechanism: AbstractMechanism) -> None:
+    """Strict JSON, which has no Infinity."""
+    if holds_a_function(mechanism):
+        with pytest.raises(cm.InvalidParameter):
+            mechanism.to_dict()
+    else:
+        text = json.dumps(mechanism.to_dict(), allow_nan=False)
+        assert cm.from_dict(json.loads(text)) == mechanism
+
+
+@given(mechanisms(), deltas())
+@ASKING
+def test_explanations_are_json_and_agree(mechanism: AbstractMechanism, delta: float) -> None:
+    explanation = mechanism.explain(delta=delta)
+    assert explanation.guarantee.epsilon == mechanism.epsilon(delta=delta)
+    assert json.loads(json.dumps(explanation.to_dict()))["parts"] == explanation.to_dict()["parts"]
+    assert str(explanation)
