@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import cumulant as cm
-from cumulant.mechanisms.base import AbstractMechanism
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+
+import cumulant as cm
+from cumulant.mechanisms.base import AbstractMechanism
 
 ASKING = settings(deadline=None, max_examples=40)  # an answer takes a hundred evaluations of K
 
@@ -31,6 +32,7 @@ class Entry:
 
 def _curves() -> SearchStrategy[cm.RenyiCurve]:
     rows = st.tuples(log_uniform(1e-3, 1e4).map(lambda x: 1 + x), log_uniform(1e-6, 1e3))
+    end: SearchStrategy[list[tuple[float, float]]]
     end = st.one_of(st.just([]), log_uniform(1e-3, 1e3).map(lambda e: [(math.inf, e)]))
     return st.builds(lambda table, tail: cm.RenyiCurve([*table, *tail]), st.lists(rows, min_size=1, max_size=8), end)
 

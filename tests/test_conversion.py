@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
-import cumulant as cm
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+import cumulant as cm
 import references
 from cumulant.conversion.rdp_to_dp import (
     asoodeh_closed_form_epsilon,
@@ -21,9 +26,6 @@ from cumulant.conversion.rdp_to_dp import (
     optimal_rdp,
 )
 from cumulant.mechanisms.base import AbstractMechanism
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from mpmath import mp, mpf
 from strategies import log_uniform
 
 BELOW, ABOVE = 1e-13, 1e-9  # how far a computed bound may be under and over the optimum, relatively
@@ -44,7 +46,9 @@ def _digits() -> Iterator[None]:
 # One order ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("lam", "epsilon", "delta"), [(10, 0.9, 1e-5), (0.5, 0.1, 0.01), (1e3, 2.0, 1e-9), (2, 0, 0.1)])
+@pytest.mark.parametrize(
+    ("lam", "epsilon", "delta"), [(10, 0.9, 1e-5), (0.5, 0.1, 0.01), (1e3, 2.0, 1e-9), (2, 0, 0.1)]
+)
 def test_the_reference_solves_theorem_3(lam: float, epsilon: float, delta: float) -> None:
     """The parametrised reference against the printed minimisation over p."""
     k = lam * references.theorem_3_rdp(lam, epsilon, delta)
@@ -98,6 +102,16 @@ def test_optimal_log_delta_anywhere(lam: float, rdp: float, epsilon: float) -> N
     check_log_delta(lam, lam * rdp, epsilon)
 
 
+@pytest.mark.parametrize("log_delta", [-1e6, -690.0, -11.5, -0.7, -1e-9])
+@pytest.mark.parametrize("rdp", [1e-12, 1e-5, 0.1, 1e3])
+def test_every_order_a_search_can_reach_is_answered(rdp: float, log_delta: float) -> None:
+    """From 2^-120 to 2^120; a NaN would win every comparison that a minimiser makes."""
+    for octave in range(-120, 121):
+        lam = 2.0**octave
+        assert not math.isnan(optimal_epsilon(lam, lam * rdp, log_delta))
+        assert not math.isnan(optimal_log_delta(lam, lam * rdp, rdp / 2))
+
+
 @given(lambdas, rdps, log_deltas)
 @settings(deadline=None)
 def test_conversions_from_weakest_to_best(lam: float, rdp: float, log_delta: float) -> None:
@@ -111,7 +125,7 @@ def test_conversions_from_weakest_to_best(lam: float, rdp: float, log_delta: flo
             optimal_epsilon,
         )
     ]
-    for weaker, better in zip(weakest_first, weakest_first[1:], strict=False):
+    for weaker, better in pairwise(weakest_first):
         assert better <= weaker * (1 + 1e-12) + 1e-13 / lam
 
 
@@ -134,7 +148,9 @@ def test_classical_conversions_by_their_formulas(lam: float, rdp: float, log_del
     # the three terms may cancel, so the error is relative to the largest
     size = float(k - log_delta) / lam
     classical = float((k - log_delta + mp.log(zeta)) / lam)
-    assert canonne_kamath_steinke_epsilon(lam, lam * rdp, log_delta) == pytest.approx(classical, rel=0, abs=1e-14 * size)
+    assert canonne_kamath_steinke_epsilon(lam, lam * rdp, log_delta) == pytest.approx(
+        classical, rel=0, abs=1e-14 * size
+    )
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
@@ -160,10 +176,8 @@ G, L, R = references.gaussian_cgf, references.laplace_cgf, references.randomized
 Mix = tuple[AbstractMechanism, Callable[[Any], Any]]
 
 MIXES: dict[str, Mix] = {
-    "one Gaussian": (cm.Gaussian(noise_multiplier=1.0) * 1, lambda x: G(x, 1)),
     "thousand Gaussians": (cm.Gaussian(noise_multiplier=20.0) * 1000, lambda x: 1000 * G(x, 20)),
     "Laplace": (cm.Laplace(scale=2.0) * 30, lambda x: 30 * L(x, 2)),
-    "narrow Laplace": (cm.Laplace(scale=0.1) * 2, lambda x: 2 * L(x, mpf(0.1))),
     "randomized response": (cm.RandomizedResponse(p=0.75) * 20, lambda x: 20 * R(x, mpf(0.75))),
     "certain response": (cm.RandomizedResponse(p=0.99) * 10**6, lambda x: 10**6 * R(x, mpf(0.99))),
     "mixed": (
@@ -183,12 +197,28 @@ def test_best_real_order(name: str, delta: float) -> None:
     assert computed >= truth * (1 - mpf(10) ** -14), "unsound"  # the reference is this good
     pure = run.rdp(order=math.inf)
     assert computed <= min(truth, pure) * (1 + ABOVE) + 1e-15, "loose"
-    if truth > 0:
+    if 0 < truth * (1 + mpf(10) ** -14) < pure:
         order = run.guarantee(delta=delta, method="rdp").order or 1.0
         slope = min(order, 1e15) * float(truth)  # of log δ against log ε, at most
         assert run.log_delta(epsilon=float(truth * (1 + mpf(10) ** -15)), method="rdp") == pytest.approx(
             math.log(delta), rel=0, abs=ABOVE * (1 + slope) + 1e-12 * abs(math.log(delta))
         )
+
+
+@pytest.mark.parametrize("scale", [2.0, 1e3, 15562.0, 1e5, 1e6])
+@pytest.mark.parametrize("log_delta", [-740.0, -690.0, -100.0])
+def test_faint_laplace_at_tiny_delta(scale: float, log_delta: float) -> None:
+    """δ(ε) of one Laplace release is 1 - e^{(ε-θ)/2} for ε <= θ, so ε = θ + 2 log(1-δ) is needed; θ always does."""
+    epsilon = cm.Laplace(scale=scale).epsilon(log_delta=log_delta)
+    needed = 1 / mpf(scale) + 2 * mp.log1p(-mp.exp(mpf(log_delta)))
+    assert needed <= epsilon <= (1 + 1e-12) / scale
+
+
+@pytest.mark.parametrize("count", [1, 10, 100])
+@pytest.mark.parametrize("scale", [3.0, 0.1, 7.0, 1e5])
+def test_pure_dp_is_rounded_up(scale: float, count: int) -> None:
+    """δ = 0: count/scale in exact arithmetic; 1/3 as a float is below 1/3."""
+    assert mpf((cm.Laplace(scale=scale) * count).epsilon(delta=0.0)) >= count / mpf(scale)
 
 
 # The exact Gaussian ---------------------------------------------------------------------------------------------------
@@ -221,9 +251,9 @@ def test_exact_gaussian_delta(mu: float, epsilon: float) -> None:
             assert log_delta <= truth + 1e-11 * (1 + abs(truth))
 
 
-@pytest.mark.parametrize("count", [1, 3, 10, 32, 100, 316, 1000])
+@pytest.mark.parametrize("count", [1, 10, 100, 316, 1000])
 def test_the_papers_gaussian(count: int) -> None:
-    """σ = 20 and δ = 1e-5 (Asoodeh et al. 2020, Section IV): exact <= optimal conversion, each against its reference."""
+    """σ = 20 and δ = 1e-5 (Asoodeh et al. 2020, Section IV): exact <= optimal, each against its reference."""
     run = cm.Gaussian(noise_multiplier=20.0) * count
     exact, rdp = run.epsilon(delta=1e-5, method="exact"), run.epsilon(delta=1e-5, method="rdp")
     mu, log_delta = mp.sqrt(count) / 20, mp.log(mpf(1e-5))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 
-import cumulant as cm
 import numpy as np
 import pytest
-from cumulant.mechanisms.base import AbstractMechanism
 from hypothesis import given
 from hypothesis import strategies as st
+
+import cumulant as cm
+from cumulant.mechanisms.base import AbstractMechanism
 from strategies import ASKING, TABLE, deltas, mechanisms, noisier, orders, simple_mechanisms
 
 ORDERS = 1 + np.array([1e-3, 0.1, 0.5, 1.0, 1.7, 7.5, 31.0, 255.0, 1e4])

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import cumulant as cm
 import numpy as np
 import pytest
+from mpmath import mp, mpf
+
+import cumulant as cm
 import references
 from cumulant.mechanisms.base import AbstractMechanism
-from mpmath import mp, mpf
 
 ORDERS = (1.0001, 1.1, 2.0, 7.3, 128.0, 1e4)
 TINY_ORDERS = (1 + 2.0**-20, 1 + 2.0**-27, 1 + 2.0**-34)  # where many releases of a noisy mechanism are best
@@ -78,9 +79,7 @@ def test_randomized_response(p: float) -> None:
 def test_randomized_response_at_orders_close_to_1(p: float) -> None:
     with mp.workdps(100):
         for order in TINY_ORDERS:
-            assert_cgf(
-                cm.RandomizedResponse(p=p), order, references.randomized_response_cgf(mpf(order) - 1, p)
-            )
+            assert_cgf(cm.RandomizedResponse(p=p), order, references.randomized_response_cgf(mpf(order) - 1, p))
 
 
 def test_randomized_response_at_one_half_tells_nothing() -> None:
@@ -93,9 +92,7 @@ def test_randomized_response_at_one_half_tells_nothing() -> None:
     ("shift", "first", "second"), [(1.0, 4.0, 4.0), (0.5, 1.0, 1.0001), (0.0, 1.0, 1.25), (3.0, 0.01, 0.0099)]
 )
 def test_gaussians_of_different_variance(shift: float, first: float, second: float) -> None:
-    mechanism = cm.MultivariateGaussian(
-        shift=(shift,), covariance=((first,),), neighbor_covariance=((second,),)
-    )
+    mechanism = cm.MultivariateGaussian(shift=(shift,), covariance=((first,),), neighbor_covariance=((second,),))
     for order in (1.0001, 1.1, 2.0, 4.5, 50.0, 1e4):
         lam = mpf(order) - 1
         there, back = references.normal_cgf(lam, shift, first, second), references.normal_cgf(lam, shift, second, first)
@@ -112,13 +109,17 @@ def two_dimensions(order: float, shift: tuple[float, float], first: list[float],
     """Return the larger direction; densities on independent axes multiply, so their log-moments add."""
     lam = mpf(order) - 1
     ways = ((first, second), (second, first))
-    return max(mp.fsum(references.normal_cgf(lam, s, v, w) for s, v, w in zip(shift, a, b, strict=True)) for a, b in ways)
+    return max(
+        mp.fsum(references.normal_cgf(lam, s, v, w) for s, v, w in zip(shift, a, b, strict=True)) for a, b in ways
+    )
 
 
 def test_gaussians_on_two_axes() -> None:
     shift, first, second = (1.0, -0.25), [4.0, 0.5], [4.5, 0.45]
     mechanism = cm.MultivariateGaussian(
-        shift=shift, covariance=np.diag(first), neighbor_covariance=np.diag(second)  # type: ignore[arg-type]
+        shift=shift,
+        covariance=((first[0], 0.0), (0.0, first[1])),
+        neighbor_covariance=((second[0], 0.0), (0.0, second[1])),
     )
     for order in (1.0001, 1.5, 3.0, 7.0, 20.0):
         reference = two_dimensions(order, shift, first, second)
@@ -131,13 +132,12 @@ def test_gaussians_on_two_axes() -> None:
 def test_gaussians_on_turned_axes() -> None:
     """Turning both covariances and the shift by the angle of the 3-4-5 triangle changes nothing."""
     turn = np.array([[3.0, -4.0], [4.0, 3.0]])  # five times a rotation, in whole numbers
-    shift, first, second = (1.0, -0.25), [4.0, 0.5], [4.5, 0.45]
+    shift, first, second = (1.0, -0.25), [4.0, 0.5], [4.5, 0.453125]  # sums of powers of two: nothing is rounded
     mechanism = cm.MultivariateGaussian(
         shift=tuple(turn @ shift),
-        covariance=turn @ np.diag(first) @ turn.T,  # type: ignore[arg-type]
-        neighbor_covariance=turn @ np.diag([4.5, 0.453125]) @ turn.T,  # type: ignore[arg-type]
+        covariance=turn @ np.diag(first) @ turn.T,
+        neighbor_covariance=turn @ np.diag(second) @ turn.T,
     )
-    second = [4.5, 0.453125]
     for order in (1.0001, 1.5, 3.0, 7.0):
         assert_cgf(mechanism, order, two_dimensions(order, shift, first, second))
 

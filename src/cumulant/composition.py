@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
+from cumulant.answer import Interval
 from cumulant.loss.cgf import Cgf, total
+from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
 from cumulant.loss.pair import GaussianPair
 from cumulant.mechanisms.base import AbstractMechanism, Releases, from_plain
 from cumulant.neighbors import Neighbors, common_relation
@@ -48,6 +51,18 @@ class Composed(AbstractMechanism):
         pairs = [(release.pair(), count) for release, count in self.parts]
         known = [(pair, count) for pair, count in pairs if pair is not None]
         return GaussianPair.product(known) if len(known) == len(pairs) else None
+
+    def likelihood_ratio(self) -> LikelihoodRatio | None:
+        pair = self.pair()
+        return gaussian_ratio(pair.mean) if pair is not None and pair.mean > 0 else None
+
+    def rdp_interval(self, *, order: float) -> Interval:
+        """The same datasets attain the lower end of every part, so lower ends add, too."""
+        ends = [(release.rdp_interval(order=order), count) for release, count in self.parts]
+        return Interval(math.fsum(end.lower * n for end, n in ends), math.fsum(end.upper * n for end, n in ends))
+
+    def group(self, *, size: int) -> Composed:
+        return Composed.of((release.group(size=size), count) for release, count in self.parts)
 
     @property
     def neighbors(self) -> Neighbors | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 from cumulant.loss.cgf import Cgf
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
-from cumulant.parameters import nonnegative, probability
+from cumulant.parameters import nonnegative, probability, whole_number
 
 
 @final
@@ -34,6 +35,13 @@ class ApproximateDP(AbstractMechanism):
 
     def loss(self) -> Cgf:
         return replace(binary_loss(self.bound), failure=self.failure, exact=False)
+
+    def group(self, *, size: int) -> ApproximateDP:
+        """(kε, δ(e^{kε}-1)/(e^ε-1))-DP for k records (Vadhan 2017, Lemma 2.2)."""
+        k = whole_number("size", size, at_least=1)
+        factor = sum(math.exp(min(i * self.bound, 700.0)) for i in range(k)) if self.failure else 0.0
+        rounded_up = self.failure * factor * (1 + 1e-15 * k) if k > 1 else self.failure
+        return ApproximateDP(epsilon=k * self.bound, delta=min(1.0, rounded_up))
 
     def __repr__(self) -> str:
         return f"ApproximateDP(epsilon={self.bound!r}, delta={self.failure!r})"

@@ -19,13 +19,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import Explanation, Guarantee, Part, relation_text
+from cumulant.answer import Explanation, Guarantee, Interval, Part, relation_text
 from cumulant.conversion.moments_accountant import epsilon_from_cgf, log_delta_from_cgf
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.loss.cgf import Cgf
+from cumulant.loss.likelihood_ratio import LikelihoodRatio
 from cumulant.loss.pair import GaussianPair
-from cumulant.neighbors import Neighbors
+from cumulant.loss.profile import GroupProfiles, PrivacyProfile
+from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array
+from cumulant.parameters import require
 
 if TYPE_CHECKING:
     from cumulant.composition import Composed
@@ -58,6 +61,14 @@ class AbstractMechanism(ABC):
 
     def pair(self) -> GaussianPair | None:
         """Return a dominating pair if one is known."""
+        return None
+
+    def likelihood_ratio(self) -> LikelihoodRatio | None:
+        """Return the law of the ratio of a symmetric dominating pair if one is known."""
+        return None
+
+    def group_profiles(self) -> GroupProfiles | None:
+        """Return the privacy profiles of groups of every size if they are known."""
         return None
 
     @property
@@ -109,6 +120,22 @@ class AbstractMechanism(ABC):
             return values if loss.failure == 0 else np.full(orders.shape, math.inf)
 
         return _at_orders(at, order)
+
+    def rdp_interval(self, *, order: float) -> Interval:
+        """Return the RDP of an order as (attained, proven): how far the bound can still be from the truth."""
+        if not self.tight_and_self_consistent:
+            raise UnprovenCombination(f"no lower bound on the RDP of {type(self).__name__} is known")
+        value = float(self.rdp(order=order))
+        return Interval(value, value)
+
+    def profile(self) -> PrivacyProfile:
+        """Return the privacy profile ε ↦ δ of one release, exact where the mechanism attains it."""
+        groups = self.group_profiles()
+        if groups is None:
+            raise UnprovenCombination(
+                f"the privacy profile of {type(self).__name__} is not known in closed form; ask for delta(epsilon=)"
+            )
+        return groups(1)
 
     def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best") -> float:
         """Return the smallest proven ε at δ, rounded up. Give δ in [0, 1], or log δ where δ underflows.
@@ -208,6 +235,58 @@ class AbstractMechanism(ABC):
             return NotImplemented
         return Composed.of([(self, 1), (other, 1)])
 
+    def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
+        """Return this mechanism on a sample that every record joins independently with probability `rate`.
+
+        Default relation: add-or-remove-one. The unit of noise stays the largest contribution of one record.
+        """
+        from cumulant.sampling.poisson import PoissonSampled
+
+        return PoissonSampled(mechanism=self, rate=rate, relation=ADD_REMOVE if neighbors is None else neighbors)
+
+    def without_replacement(
+        self,
+        *,
+        batch: int | None = None,
+        population: int | None = None,
+        rate: float | None = None,
+        neighbors: Neighbors | None = None,
+    ) -> AbstractMechanism:
+        """Return this mechanism on a random subset of `batch` out of `population` records, or of that rate.
+
+        Default relation: replace-one. The unit of noise is the replace-one sensitivity: twice the clipping norm for a
+        sum of clipped vectors.
+        """
+        from cumulant.sampling.without_replacement import SampledWithoutReplacement
+
+        return SampledWithoutReplacement(
+            mechanism=self,
+            rate=_sampled_rate(batch, population, rate),
+            relation=REPLACE_ONE if neighbors is None else neighbors,
+        )
+
+    def with_replacement(
+        self, *, draws: int, population: int, neighbors: Neighbors | None = None
+    ) -> AbstractMechanism:
+        """Return this mechanism on `draws` records drawn with replacement from `population`.
+
+        Default relation: replace-one. The unit of noise is the replace-one sensitivity on the sample.
+        """
+        from cumulant.sampling.with_replacement import SampledWithReplacement
+
+        return SampledWithReplacement(
+            mechanism=self,
+            draws=draws,
+            population=population,
+            relation=REPLACE_ONE if neighbors is None else neighbors,
+        )
+
+    def group(self, *, size: int) -> AbstractMechanism:
+        """Return the guarantee for `size` records at once, of the relation of this mechanism."""
+        from cumulant.mechanisms.group import Group
+
+        return Group(mechanism=self, size=size)
+
     # To and from data ----------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
@@ -216,11 +295,13 @@ class AbstractMechanism(ABC):
 
     def _plain(self) -> dict[str, Any]:
         content = {field.name: _plain_value(field.name, getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
-        return {"mechanism": type(self).__name__, **content}
+        inner = content.pop("mechanism", None)  # "mechanism" names the kind; what it is applied to is "of"
+        return {"mechanism": type(self).__name__, **({"of": inner} if inner else {}), **content}
 
     @classmethod
     def _from_plain(cls, content: dict[str, Any]) -> AbstractMechanism:
-        return cls(**content)
+        arguments = {("mechanism" if name == "of" else name): _from_value(name, content[name]) for name in content}
+        return cls(**arguments)
 
 
 def from_dict(data: dict[str, Any]) -> AbstractMechanism:
@@ -237,15 +318,37 @@ def from_dict(data: dict[str, Any]) -> AbstractMechanism:
 
 def from_plain(content: dict[str, Any]) -> AbstractMechanism:
     """Return the mechanism of a nested description, whose version was checked outside."""
-    content = dict(content)
-    kind = AbstractMechanism.kinds.get(content.pop("mechanism", ""))
+    require(isinstance(content, dict), "a mechanism must be a dictionary", content)
+    name = content.get("mechanism")
+    kind = AbstractMechanism.kinds.get(name) if isinstance(name, str) else None
     if kind is None:
-        known = ", ".join(sorted(AbstractMechanism.kinds))
-        raise InvalidParameter(f"mechanism must be one of {known}, got {content!r}")
+        raise InvalidParameter(f"mechanism must be one of {', '.join(sorted(AbstractMechanism.kinds))}, got {name!r}")
     try:
-        return kind._from_plain(content)
-    except TypeError as error:
-        raise InvalidParameter(f"the fields of {kind.__name__} are not {sorted(content)}: {error}") from error
+        return kind._from_plain({key: value for key, value in content.items() if key != "mechanism"})
+    except (KeyError, TypeError) as error:
+        raise InvalidParameter(f"these are not the fields of {name}: {content!r} ({error!r})") from error
+
+
+def _from_value(name: str, value: Any) -> Any:
+    """Return a field's value from plain data."""
+    if name == "of":
+        return from_plain(value)
+    if name == "relation":
+        require(value in Neighbors.__members__, "relation must be ADD_REMOVE or REPLACE_ONE", value)
+        return Neighbors[value]
+    return math.inf if value == "inf" else value
+
+
+def _sampled_rate(batch: Any, population: Any, rate: Any) -> float:
+    """Return m/n, from the two numbers or as given."""
+    if rate is not None:
+        if batch is not None or population is not None:
+            raise InvalidParameter(f"give batch and population, or rate, got {batch!r}, {population!r} and {rate!r}")
+        return parameters.probability("rate", rate)
+    m = parameters.whole_number("batch", batch)
+    n = parameters.whole_number("population", population, at_least=1)
+    require(m <= n, f"batch must be at most the population of {n}", m)
+    return m / n
 
 
 def _plain_value(name: str, value: Any) -> Any:
@@ -255,6 +358,8 @@ def _plain_value(name: str, value: Any) -> Any:
         return value.name
     if isinstance(value, AbstractMechanism):
         return value._plain()
+    if value == math.inf:
+        return "inf"  # JSON has no infinity
     return [_plain_value(name, item) for item in value] if isinstance(value, tuple) else value
 
 

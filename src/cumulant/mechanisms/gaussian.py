@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from cumulant.loss.cgf import Array, Cgf
+from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
 from cumulant.loss.pair import GaussianPair
+from cumulant.loss.profile import GroupProfiles, gaussian_groups
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.parameters import positive
+from cumulant.parameters import positive, whole_number
 
 
 @final
@@ -42,6 +44,16 @@ class Gaussian(AbstractMechanism):
 
     def pair(self) -> GaussianPair:
         return GaussianPair(1.0 / self.noise_multiplier)
+
+    def likelihood_ratio(self) -> LikelihoodRatio:
+        return gaussian_ratio(1.0 / self.noise_multiplier)
+
+    def group_profiles(self) -> GroupProfiles:
+        return gaussian_groups(1.0 / self.noise_multiplier)
+
+    def group(self, *, size: int) -> Gaussian:
+        """The sensitivity of a group is `size` times that of one (triangle inequality)."""
+        return Gaussian(noise_multiplier=self.noise_multiplier / whole_number("size", size, at_least=1))
 
     @property
     def tight_and_self_consistent(self) -> bool:

@@ -8,9 +8,11 @@ from typing import ClassVar, final
 import numpy as np
 
 from cumulant.loss.cgf import Array, Cgf
+from cumulant.loss.likelihood_ratio import LikelihoodRatio, laplace_ratio
+from cumulant.loss.profile import GroupProfiles, laplace_groups
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.logspace import exp_excess
-from cumulant.parameters import positive
+from cumulant.parameters import positive, whole_number
 
 
 @final
@@ -48,6 +50,16 @@ class Laplace(AbstractMechanism):
             return np.where(x < 1.0, np.log1p(excess / (2 * lam + 1)), far)
 
         return Cgf(log_moment=log_moment, kl=float(exp_excess(-theta)), pure=theta)
+
+    def likelihood_ratio(self) -> LikelihoodRatio:
+        return laplace_ratio(1.0 / self.scale)
+
+    def group_profiles(self) -> GroupProfiles:
+        return laplace_groups(1.0 / self.scale)
+
+    def group(self, *, size: int) -> Laplace:
+        """The sensitivity of a group is `size` times that of one (triangle inequality)."""
+        return Laplace(scale=self.scale / whole_number("size", size, at_least=1))
 
     @property
     def tight_and_self_consistent(self) -> bool:

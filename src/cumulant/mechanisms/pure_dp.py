@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 from cumulant.loss.cgf import Cgf
+from cumulant.loss.likelihood_ratio import LikelihoodRatio, binary_ratio
+from cumulant.loss.profile import GroupProfiles, binary_groups
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
-from cumulant.parameters import nonnegative
+from cumulant.parameters import nonnegative, whole_number
 
 
 @final
@@ -31,6 +33,16 @@ class PureDP(AbstractMechanism):
 
     def loss(self) -> Cgf:
         return replace(binary_loss(self.bound), exact=False)
+
+    def likelihood_ratio(self) -> LikelihoodRatio:
+        return binary_ratio(self.bound)
+
+    def group_profiles(self) -> GroupProfiles:
+        return binary_groups(self.bound)
+
+    def group(self, *, size: int) -> PureDP:
+        """Pure DP adds up along a chain of neighbours."""
+        return PureDP(epsilon=whole_number("size", size, at_least=1) * self.bound)
 
     def __repr__(self) -> str:
         return f"PureDP(epsilon={self.bound!r})"

@@ -9,8 +9,10 @@ from typing import ClassVar, final
 import numpy as np
 
 from cumulant.loss.cgf import Array, Cgf
+from cumulant.loss.likelihood_ratio import LikelihoodRatio, binary_ratio
+from cumulant.loss.profile import GroupProfiles, binary_profile
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.parameters import real, require
+from cumulant.parameters import real, require, whole_number
 
 
 @final
@@ -41,6 +43,18 @@ class RandomizedResponse(AbstractMechanism):
 
     def loss(self) -> Cgf:
         return binary_loss(self.log_odds)
+
+    def likelihood_ratio(self) -> LikelihoodRatio:
+        return binary_ratio(self.log_odds)
+
+    def group_profiles(self) -> GroupProfiles:
+        profile = binary_profile(self.log_odds)
+        return lambda size: profile
+
+    def group(self, *, size: int) -> RandomizedResponse:
+        """One bit is released: a group can flip it, as one record can."""
+        whole_number("size", size, at_least=1)
+        return self
 
     @property
     def log_odds(self) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, final
 
 from cumulant.loss.cgf import Array, Cgf
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.parameters import nonnegative
+from cumulant.parameters import nonnegative, whole_number
 
 
 @final
@@ -30,11 +31,17 @@ class ZCDP(AbstractMechanism):
         object.__setattr__(self, "rho", nonnegative("rho", self.rho))
         object.__setattr__(self, "xi", nonnegative("xi", self.xi))
 
+    def group(self, *, size: int) -> ZCDP:
+        """k²ρ-zCDP for k records, and (ξk Σ_{i<=k} 1/i, k²ρ) in general (Bun and Steinke 2016, Proposition 27)."""
+        k = whole_number("size", size, at_least=1)
+        harmonic = math.fsum(1.0 / i for i in range(1, k + 1))
+        return ZCDP(rho=k * k * self.rho, xi=k * harmonic * self.xi)
+
     def loss(self) -> Cgf:
         rho, xi = self.rho, self.xi
 
         def log_moment(lam: Array) -> Array:
             return lam * (xi + (lam + 1) * rho)
 
-        pure = xi if rho == 0 else float("inf")
+        pure = xi if rho == 0 else math.inf
         return Cgf(log_moment=log_moment, kl=xi + rho, pure=pure, exact=False)

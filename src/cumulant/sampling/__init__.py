@@ -1,0 +1,7 @@
+"""What sampling does to a mechanism: the theorems, and the mechanism classes that apply them."""
+
+from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.with_replacement import SampledWithReplacement
+from cumulant.sampling.without_replacement import SampledWithoutReplacement
+
+__all__ = ["PoissonSampled", "SampledWithReplacement", "SampledWithoutReplacement"]

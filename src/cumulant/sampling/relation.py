@@ -1,0 +1,35 @@
+"""Which relation a sampling scheme answers for, and what is attained under it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cumulant.errors import MixedNeighbors, UnprovenCombination
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.neighbors import Neighbors
+from cumulant.parameters import require
+from cumulant.sampling.without_replacement_theorems import proposition20
+
+
+def checked_relation(scheme: str, relation: Any, mechanism: Any, *, needs: Neighbors) -> None:
+    """Refuse what no theorem covers: a base mechanism whose guarantee is for another relation."""
+    require(isinstance(relation, Neighbors), "neighbors must be cumulant.ADD_REMOVE or cumulant.REPLACE_ONE", relation)
+    require(isinstance(mechanism, AbstractMechanism), "mechanism must be a cumulant mechanism", mechanism)
+    if mechanism.neighbors not in (None, needs):
+        raise MixedNeighbors(
+            f"{scheme} needs a mechanism proven for {needs.value}, this one is for {mechanism.neighbors.value}; "
+            "give the inner sampling the same `neighbors=`"
+        )
+
+
+def lower_moment(mechanism: AbstractMechanism, rate: float, order: float) -> float:
+    """Return the RDP that a dataset of equal records but one attains, at an integer order.
+
+    Wang et al. (2019), Proposition 20; Zhu and Wang (2019), Theorem 6: the same expression for both schemes.
+    """
+    if not mechanism.tight_and_self_consistent:
+        raise UnprovenCombination("a lower bound needs a mechanism whose RDP is attained at one pair of outputs")
+    require(float(order).is_integer() and order >= 2, "order must be a whole number >= 2", order)
+    if rate in (0.0, 1.0):
+        return float(mechanism.rdp(order=order)) * rate
+    return proposition20(int(order), rate=rate, cgf=mechanism.loss()) / (order - 1)

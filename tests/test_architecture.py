@@ -1,0 +1,133 @@
+"""The shape of the source: which way imports point, what is exported, how long files are."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import cumulant
+
+PACKAGE = Path(cumulant.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+LONGEST = 400
+
+LAYERS = (
+    ("errors", "parameters", "neighbors", "answer"),
+    ("numerics",),
+    ("loss",),
+    ("conversion",),
+    ("mechanisms",),
+    ("sampling",),
+    ("composition",),
+    ("accountant",),
+    ("planning",),
+    ("plots", "report"),
+    ("cli", "__main__"),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+FLUENT = "mechanisms/base.py"  # its methods build what stands on top of it, and import that when called
+
+
+def name_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).as_posix()
+
+
+def layer_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def module_level(tree: ast.Module) -> list[ast.AST]:
+    """Return what runs on import: no function bodies, no blocks for the type checker."""
+    found: list[ast.AST] = []
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        found.append(node)
+        waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def imported_layers(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line, layer) of every import from this package; in the fluent module, of those that run on import."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    nodes = module_level(tree) if name_of(file) == FLUENT else list(ast.walk(tree))
+    for node in nodes:
+        for module in imported_modules(node, file):
+            parts = module.split(".")
+            if parts[0] == "cumulant" and len(parts) > 1:
+                yield getattr(node, "lineno", 0), parts[1]
+
+
+def imported_modules(node: ast.AST, file: Path) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            above = ["cumulant", *file.relative_to(PACKAGE).parts[:-1]]
+            base = ".".join([*above[: len(above) - node.level + 1], *([base] if base else [])])
+        return [f"{base}.{alias.name}" if base == "cumulant" else base for alias in node.names]
+    return []
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_imports_point_one_way(file: Path) -> None:
+    """The pipeline mechanism → sampling → composition → conversion → answer is read downwards, never back."""
+    if file == PACKAGE / "__init__.py":
+        return  # the front door opens on everything
+    here = layer_of(file)
+    assert here in RANK, f"give {here} a layer"
+    for line, there in imported_layers(file):
+        rank = RANK.get(there, RANK["cli"])  # `from cumulant import Gaussian`: the front door is for the last layer
+        assert rank <= RANK[here], f"{name_of(file)}:{line} ({here}) imports {there}, a later layer"
+
+
+def test_the_fluent_module_exists() -> None:
+    assert (PACKAGE / FLUENT).is_file()
+
+
+def test_all_is_what_is_public() -> None:
+    public = {name for name, value in vars(cumulant).items() if name[0] != "_" and not isinstance(value, ModuleType)}
+    assert len(set(cumulant.__all__)) == len(cumulant.__all__)
+    assert set(cumulant.__all__) == public
+
+
+@pytest.mark.parametrize("heavy", ["scipy", "matplotlib", "flint", "click"])
+def test_import_is_light(heavy: str) -> None:
+    """In a fresh interpreter, as this one has them loaded."""
+    code = f"import sys, cumulant; print({heavy!r} in sys.modules)"
+    run = subprocess.run(  # the package may not be installed, only on the path
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(PACKAGE.parent)},
+    )
+    assert run.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_files_are_short(file: Path) -> None:
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+@pytest.mark.parametrize("file", sorted((PACKAGE / "conversion").glob("*.py")), ids=name_of)
+def test_every_conversion_states_its_theorem(file: Path) -> None:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    public = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    assert [node.name for node in public if not ast.get_docstring(node)] == []
+
+
+def test_there_is_no_to_do() -> None:
+    word = "TO" + "DO"
+    assert [name_of(file) for file in FILES if word in file.read_text(encoding="utf-8")] == []
