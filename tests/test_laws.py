@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import cumulant as cm
@@ -16,6 +16,7 @@ from strategies import ASKING, TABLE, deltas, mechanisms, noisier, orders, simpl
 
 ORDERS = 1 + np.array([1e-3, 0.1, 0.5, 1.0, 1.7, 7.5, 31.0, 255.0, 1e4])
 ROUNDING = 1e-12  # what two evaluations of one K may differ by
+BUMPY = cm.ExponentialFamily(distance=1.0, smoothness=lambda _: 1.0, lipschitz=lambda _: 3.0)
 SEARCH = 1e-9  # how far above the optimum an answer may end
 
 
@@ -31,6 +32,7 @@ def test_cgf_vanishes_at_zero(mechanism: AbstractMechanism) -> None:
 
 
 @given(mechanisms(), orders(), orders(), st.floats(0.001, 0.999))
+@example(BUMPY, 5.0, 9.0, 0.25)
 def test_cgf_is_convex(mechanism: AbstractMechanism, a: float, b: float, weight: float) -> None:
     middle = a + weight * (b - a)
     k_a, k_middle, k_b = mechanism.cgf(order=[a, middle, b])
@@ -79,6 +81,7 @@ def test_composition_is_commutative(one: AbstractMechanism, other: AbstractMecha
 
 
 @given(mechanisms(), deltas(), deltas(), st.sampled_from(["best", "rdp"]))
+@example(cm.Laplace(scale=1e5), 1e-300, 1e-60, "best")
 @ASKING
 def test_epsilon_falls_as_delta_grows(mechanism: AbstractMechanism, a: float, b: float, method: str) -> None:
     low, high = sorted((a, b))
@@ -86,6 +89,8 @@ def test_epsilon_falls_as_delta_grows(mechanism: AbstractMechanism, a: float, b:
 
 
 @given(mechanisms(), deltas(), st.sampled_from(["best", "rdp"]))
+@example(cm.ApproximateDP(epsilon=1.0, delta=1e-6), 1e-6, "best")
+@example(cm.Laplace(scale=0.07536247436921377), 0.99999, "rdp")
 @ASKING
 def test_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, delta: float, method: str) -> None:
     epsilon = mechanism.epsilon(delta=delta, method=method)
@@ -94,6 +99,7 @@ def test_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, delta:
 
 
 @given(mechanisms(), st.floats(-1e6, -700.0), st.sampled_from(["best", "rdp"]))
+@example(cm.Laplace(scale=1e5), -740.0, "best")
 @ASKING
 def test_log_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, log_delta: float, method: str) -> None:
     """Far below the smallest float, too."""
@@ -145,6 +151,8 @@ def holds_a_function(mechanism: AbstractMechanism) -> bool:
 
 
 @given(mechanisms())
+@example(cm.TruncatedCDP(rho=1.0, omega=math.inf))
+@example(cm.RenyiCurve([(2.0, 1.0), (3.0, math.inf)]))
 def test_json_round_trip(mechanism: AbstractMechanism) -> None:
     """Strict JSON, which has no Infinity."""
     if holds_a_function(mechanism):

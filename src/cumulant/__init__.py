@@ -3,7 +3,7 @@
 >>> import cumulant as cm
 >>> run = cm.Gaussian(noise_multiplier=20.0) * 1000
 >>> round(run.epsilon(delta=1e-5), 4)
-7.5171
+7.5113
 """
 
 from cumulant.accountant import Accountant

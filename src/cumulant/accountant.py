@@ -6,12 +6,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from cumulant.answer import Explanation, Guarantee
+from cumulant import parameters
+from cumulant.answer import Explanation, Guarantee, Interval
 from cumulant.composition import Composed
 from cumulant.errors import InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
-from cumulant.parameters import whole_number
 
 
 class Accountant:
@@ -24,7 +24,7 @@ class Accountant:
     >>> accountant = Accountant()
     >>> accountant.compose(Gaussian(noise_multiplier=20.0), count=1000)
     >>> round(accountant.epsilon(delta=1e-5), 4)
-    7.5171
+    7.5113
     """
 
     __slots__ = ("_counts", "_neighbors")
@@ -44,7 +44,7 @@ class Accountant:
             return
         if not isinstance(mechanism, AbstractMechanism):
             raise InvalidParameter(f"mechanism must be a cumulant mechanism, got {mechanism!r}")
-        count = whole_number("count", count)
+        count = parameters.count(count)
         neighbors = mechanism.neighbors
         if neighbors is not None and self._neighbors is not neighbors:
             self._settle(neighbors)
@@ -80,15 +80,28 @@ class Accountant:
     def log_delta(self, *, epsilon: float, method: str = "best") -> float:
         return self.run.log_delta(epsilon=epsilon, method=method)
 
+    def rdp_interval(self, *, order: float) -> Interval:
+        return self.run.rdp_interval(order=order)
+
     def guarantee(
-        self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best"
+        self,
+        *,
+        delta: float | None = None,
+        log_delta: float | None = None,
+        epsilon: float | None = None,
+        method: str = "best",
     ) -> Guarantee:
-        return self.run.guarantee(delta=delta, log_delta=log_delta, method=method)
+        return self.run.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
 
     def explain(
-        self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best"
+        self,
+        *,
+        delta: float | None = None,
+        log_delta: float | None = None,
+        epsilon: float | None = None,
+        method: str = "best",
     ) -> Explanation:
-        return self.run.explain(delta=delta, log_delta=log_delta, method=method)
+        return self.run.explain(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
 
     def to_dict(self) -> dict[str, Any]:
         return self.run.to_dict()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from typing import Any, final
 
 from cumulant.neighbors import Neighbors
+
+EXACT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
+DEEPEST = -1e15  # below this log δ, a power of ten would show no digit of δ
 
 
 @final
@@ -46,7 +50,7 @@ class Guarantee:
 
     @property
     def delta(self) -> float:
-        return math.exp(self.log_delta)
+        return delta_from_log(self.log_delta)
 
 
 @final
@@ -81,7 +85,7 @@ class Explanation:
 
     def __str__(self) -> str:
         g = self.guarantee
-        lines = [f"epsilon = {g.epsilon:.10g} at delta = {delta_text(g.log_delta)}"]
+        lines = [f"epsilon = {rounded_up(g.epsilon)} at delta = {delta_rounded_up(g.log_delta)}"]
         lines += [f"  proven by   {g.theorem}" + order_text(g.order)]
         lines += [f"  which is    {'exact' if g.exact else 'an upper bound'}"]
         lines += [f"  holds for   {relation_text(self.neighbors)}"]
@@ -115,12 +119,39 @@ def order_text(order: float | None) -> str:
     return "" if order is None else f", at order {order:.6g}"
 
 
-def delta_text(log_delta: float) -> str:
-    """Return δ in decimal, also where it underflows.
+def delta_from_log(log_delta: float) -> float:
+    """Return δ as a double, never below it; what underflows becomes the smallest double.
 
-    >>> delta_text(math.log(1e-5)), delta_text(-1000.0)
-    ('1e-05', '10^-434.294')
+    >>> delta_from_log(-1000.0), delta_from_log(-math.inf)
+    (5e-324, 0.0)
     """
-    if log_delta == -math.inf or log_delta > -700:
-        return f"{math.exp(log_delta):.6g}"
-    return f"10^{log_delta / math.log(10):.6g}"
+    if log_delta == -math.inf:
+        return 0.0
+    return min(1.0, max(math.exp(log_delta) * (1 + 4e-16 * (1 + abs(log_delta))), 5e-324))
+
+
+def rounded_up(value: float, *, digits: int = 10) -> str:
+    """Return a number in decimal, never below it.
+
+    >>> rounded_up(1 / 3), rounded_up(0.1), rounded_up(math.inf)
+    ('0.3333333334', '0.1', 'inf')
+    """
+    return _decimal_text(Decimal(repr(value)), digits)  # the shortest text of this double: 0.1 stays 0.1
+
+
+def delta_rounded_up(log_delta: float, *, digits: int = 6) -> str:
+    """Return δ in decimal, never below it, also where it underflows.
+
+    >>> delta_rounded_up(math.log(1e-5)), delta_rounded_up(-1000.0), delta_rounded_up(-math.inf)
+    ('1e-05', '5.07596e-435', '0')
+    """
+    if -math.inf < log_delta < DEEPEST:
+        return f"exp({rounded_up(log_delta)})"
+    return _decimal_text(EXACT.exp(Decimal(log_delta)), digits)
+
+
+def _decimal_text(exact: Decimal, digits: int) -> str:
+    upper = Context(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN).create_decimal(exact)
+    if upper.is_infinite() or upper == 0 or 1e-300 < abs(upper) < 1e300:
+        return f"{float(upper):.{digits}g}"  # the same digits: a double holds 15 of them
+    return f"{upper:.{digits - 1}e}"

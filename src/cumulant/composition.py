@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
+from cumulant import parameters
 from cumulant.answer import Interval
 from cumulant.loss.cgf import Cgf, total
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
 from cumulant.loss.pair import GaussianPair
+from cumulant.loss.profile import PrivacyProfile
 from cumulant.mechanisms.base import AbstractMechanism, Releases, from_plain
 from cumulant.neighbors import Neighbors, common_relation
-from cumulant.parameters import whole_number
 
 
 @final
@@ -56,6 +57,11 @@ class Composed(AbstractMechanism):
         pair = self.pair()
         return gaussian_ratio(pair.mean) if pair is not None and pair.mean > 0 else None
 
+    def known_profile(self) -> PrivacyProfile | None:
+        if len(self.parts) == 1 and self.parts[0][1] == 1:
+            return self.parts[0][0].known_profile()
+        return None
+
     def rdp_interval(self, *, order: float) -> Interval:
         """The same datasets attain the lower end of every part, so lower ends add, too."""
         ends = [(release.rdp_interval(order=order), count) for release, count in self.parts]
@@ -83,4 +89,4 @@ class Composed(AbstractMechanism):
         parts = content.pop("parts")
         if content:
             raise TypeError(f"unknown fields {sorted(content)}")
-        return cls.of((from_plain(part["release"]), whole_number("count", part["count"])) for part in parts)
+        return cls.of((from_plain(part["release"]), parameters.count(part["count"])) for part in parts)

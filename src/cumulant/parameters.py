@@ -67,6 +67,13 @@ def whole_number(name: str, value: Any, *, at_least: int = 0) -> int:
     return number
 
 
+def count(value: Any) -> int:
+    """Return how often something is released: a whole number that a double can hold."""
+    number = whole_number("count", value)
+    require(number <= 10**300, "count must be at most 1e300", value)
+    return number
+
+
 def order(value: Any) -> float:
     """Return a Rényi order: a number >= 1, infinity included."""
     rule = "must be a number >= 1 (1 is KL, inf is pure DP)"

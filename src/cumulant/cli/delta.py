@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import click
 
+from cumulant.answer import delta_rounded_up, rounded_up
 from cumulant.cli.mechanism_options import Release, mechanism_options
-from cumulant.cli.output import delta_rounded_up, print_explanation, print_json, rounded_up
+from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.question_options import epsilon_option, json_option, method_option, steps_option
-
-if TYPE_CHECKING:
-    from cumulant.answer import Explanation
-    from cumulant.mechanisms.base import AbstractMechanism
 
 HELP = """Print the smallest proven delta at an epsilon, and how it was proven.
 
@@ -34,17 +28,11 @@ Examples:
 @json_option
 def delta(release: Release, steps: int, epsilon: float, method: str, as_json: bool) -> None:
     run = release.run(steps=steps)
-    log_delta = run.log_delta(epsilon=epsilon, method=method)
-    explanation = _explained(run, epsilon, log_delta, method)
+    explanation = run.explain(epsilon=epsilon, method=method)
+    log_delta = explanation.guarantee.log_delta
     if as_json:
         question = {"asked": "delta", "epsilon": epsilon, "method": method, "steps": steps}
-        answer = {"delta": run.delta(epsilon=epsilon, method=method), "log_delta": log_delta}
+        answer = {"delta": explanation.guarantee.delta, "log_delta": log_delta}
         print_json(question, answer, run, explanation)
     else:  # a larger ε than asked for keeps the promise true
         print_explanation(f"delta = {delta_rounded_up(log_delta)} at epsilon = {rounded_up(epsilon)}", explanation)
-
-
-def _explained(run: AbstractMechanism, epsilon: float, log_delta: float, method: str) -> Explanation:
-    """Return how δ(ε) was proven: as ε at that δ is, up to the rounding of going there and back."""
-    there = run.explain(log_delta=log_delta, method=method)
-    return replace(there, guarantee=replace(there.guarantee, epsilon=epsilon))

@@ -6,8 +6,9 @@ import math
 
 import click
 
+from cumulant.answer import rounded_up
 from cumulant.cli.mechanism_options import Release, mechanism_options
-from cumulant.cli.output import print_explanation, print_json, rounded_up
+from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option, steps_option
 

@@ -8,7 +8,6 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,35 +20,6 @@ if TYPE_CHECKING:
 
 WIDEST = 80
 LINES_PER_ITEM = 3  # a release that is described by a long table is cut short; --json has it whole
-EXACT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
-DEEPEST = -1e15  # below this log δ, a power of ten would show no digit of δ
-
-
-def rounded_up(value: float, *, digits: int = 10) -> str:
-    """Return a number in decimal, never below it.
-
-    >>> rounded_up(1 / 3), rounded_up(0.1), rounded_up(math.inf)
-    ('0.3333333334', '0.1', 'inf')
-    """
-    return _decimal_text(Decimal(repr(value)), digits)  # the shortest text of this double: 0.1 stays 0.1
-
-
-def delta_rounded_up(log_delta: float, *, digits: int = 6) -> str:
-    """Return δ in decimal, never below it, also where it underflows.
-
-    >>> delta_rounded_up(math.log(1e-5)), delta_rounded_up(-1000.0), delta_rounded_up(-math.inf)
-    ('1e-05', '5.07596e-435', '0')
-    """
-    if -math.inf < log_delta < DEEPEST:
-        return f"exp({rounded_up(log_delta)})"
-    return _decimal_text(EXACT.exp(Decimal(log_delta)), digits)
-
-
-def _decimal_text(exact: Decimal, digits: int) -> str:
-    upper = Context(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN).create_decimal(exact)
-    if upper.is_infinite() or upper == 0 or 1e-300 < abs(upper) < 1e300:
-        return f"{float(upper):.{digits}g}"  # the same digits: a double holds 15 of them
-    return f"{upper:.{digits - 1}e}"
 
 
 def print_explanation(headline: str, explanation: Explanation) -> None:

@@ -145,7 +145,8 @@ def log_mean(rows: Array, log_masses: Array) -> Array:
     peak = np.max(terms, axis=1, keepdims=True, initial=-np.inf)
     peak = np.where(np.isfinite(peak), peak, 0.0)
     with np.errstate(divide="ignore"):
-        return np.log(np.sum(np.exp(terms - peak), axis=1)) + peak[:, 0]
+        means: Array = np.log(np.sum(np.exp(terms - peak), axis=1)) + peak[:, 0]
+    return means
 
 
 def moment_of_mixture(ratio: LikelihoodRatio, *, rate: float, orders: Array) -> Array:

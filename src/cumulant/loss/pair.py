@@ -20,4 +20,4 @@ class GaussianPair:
 
     @staticmethod
     def product(pairs: Sequence[tuple[GaussianPair, int]]) -> GaussianPair:
-        return GaussianPair(math.sqrt(math.fsum(count * pair.mean**2 for pair, count in pairs)))
+        return GaussianPair(math.sqrt(math.fsum(count * pair.mean * pair.mean for pair, count in pairs)))

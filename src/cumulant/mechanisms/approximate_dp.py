@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 from cumulant.loss.cgf import Cgf
+from cumulant.loss.profile import PrivacyProfile, approximate_profile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.parameters import nonnegative, probability, whole_number
@@ -35,6 +36,9 @@ class ApproximateDP(AbstractMechanism):
 
     def loss(self) -> Cgf:
         return replace(binary_loss(self.bound), failure=self.failure, exact=False)
+
+    def known_profile(self) -> PrivacyProfile:
+        return approximate_profile(self.bound, self.failure)
 
     def group(self, *, size: int) -> ApproximateDP:
         """(kε, δ(e^{kε}-1)/(e^ε-1))-DP for k records (Vadhan 2017, Lemma 2.2)."""

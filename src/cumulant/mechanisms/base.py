@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import Explanation, Guarantee, Interval, Part, relation_text
+from cumulant.answer import Explanation, Guarantee, Interval, Part, delta_from_log, relation_text
 from cumulant.conversion.moments_accountant import epsilon_from_cgf, log_delta_from_cgf
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.loss.cgf import Cgf
@@ -70,6 +70,11 @@ class AbstractMechanism(ABC):
     def group_profiles(self) -> GroupProfiles | None:
         """Return the privacy profiles of groups of every size if they are known."""
         return None
+
+    def known_profile(self) -> PrivacyProfile | None:
+        """Return the privacy profile of one release if there is a formula for it."""
+        groups = self.group_profiles()
+        return None if groups is None else groups(1)
 
     @property
     def neighbors(self) -> Neighbors | None:
@@ -130,12 +135,12 @@ class AbstractMechanism(ABC):
 
     def profile(self) -> PrivacyProfile:
         """Return the privacy profile ε ↦ δ of one release, exact where the mechanism attains it."""
-        groups = self.group_profiles()
-        if groups is None:
+        profile = self.known_profile()
+        if profile is None:
             raise UnprovenCombination(
                 f"the privacy profile of {type(self).__name__} is not known in closed form; ask for delta(epsilon=)"
             )
-        return groups(1)
+        return profile
 
     def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best") -> float:
         """Return the smallest proven ε at δ, rounded up. Give δ in [0, 1], or log δ where δ underflows.
@@ -146,57 +151,65 @@ class AbstractMechanism(ABC):
 
     def delta(self, *, epsilon: float, method: str = "best") -> float:
         """Return the smallest proven δ at ε, rounded up; see `log_delta` for values that underflow."""
-        log_delta = self.log_delta(epsilon=epsilon, method=method)
-        if log_delta == -math.inf:
-            return 0.0
-        return min(1.0, max(math.exp(log_delta) * (1 + 4e-16), 5e-324))  # up, also where it underflows
+        return delta_from_log(self.log_delta(epsilon=epsilon, method=method))
 
     def log_delta(self, *, epsilon: float, method: str = "best") -> float:
         """Return the logarithm of the smallest proven δ at ε, rounded up."""
-        epsilon = parameters.nonnegative("epsilon", epsilon)
-        pair = self._pair_for(method)
-        if pair is not None:
-            from cumulant.conversion.exact import gaussian_log_delta
-
-            return gaussian_log_delta(pair, epsilon)
-        return log_delta_from_cgf(self.loss(), epsilon)[0]
+        return self._guarantee_at_epsilon(parameters.nonnegative("epsilon", epsilon), method).log_delta
 
     def guarantee(
-        self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best"
+        self,
+        *,
+        delta: float | None = None,
+        log_delta: float | None = None,
+        epsilon: float | None = None,
+        method: str = "best",
     ) -> Guarantee:
-        """Return ε at δ together with how it was proven."""
-        log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        """Return ε at δ, or δ at ε, together with how it was proven."""
+        if epsilon is not None and delta is None and log_delta is None:
+            return self._guarantee_at_epsilon(parameters.nonnegative("epsilon", epsilon), method)
+        if epsilon is not None:
+            raise InvalidParameter(f"give one of delta, log_delta, epsilon, got {delta!r}, {log_delta!r}, {epsilon!r}")
+        return self._guarantee_at_delta(parameters.log_of_delta(delta=delta, log_delta=log_delta), method)
+
+    def explain(
+        self,
+        *,
+        delta: float | None = None,
+        log_delta: float | None = None,
+        epsilon: float | None = None,
+        method: str = "best",
+    ) -> Explanation:
+        """Return which theorem bounded each part, exact or upper bound, and for which relation."""
+        return Explanation(
+            guarantee=self.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method),
+            neighbors=self.neighbors,
+            parts=tuple(release._part(count) for release, count in self.releases()),
+        )
+
+    def _guarantee_at_delta(self, log_delta: float, method: str) -> Guarantee:
         pair = self._pair_for(method)
         if pair is not None:
             from cumulant.conversion.exact import gaussian_epsilon
 
-            return Guarantee(
-                epsilon=gaussian_epsilon(pair, log_delta),
-                log_delta=log_delta,
-                method="exact",
-                theorem="the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)",
-                order=None,
-                exact=True,
-            )
+            return _exact_guarantee(gaussian_epsilon(pair, log_delta), log_delta)
         epsilon, order = epsilon_from_cgf(self.loss(), log_delta)
-        return Guarantee(
-            epsilon=epsilon,
-            log_delta=log_delta,
-            method="rdp",
-            theorem="the optimal conversion from Rényi DP (Asoodeh et al. 2020, Theorem 3)",
-            order=order,
-            exact=False,
-        )
+        profile = None if method == "rdp" else self.known_profile()
+        if profile is not None and (by_profile := profile.epsilon(log_delta)) < epsilon:
+            return _profile_guarantee(by_profile, log_delta)
+        return _rdp_guarantee(epsilon, log_delta, order)
 
-    def explain(
-        self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best"
-    ) -> Explanation:
-        """Return which theorem bounded each part, exact or upper bound, and for which relation."""
-        return Explanation(
-            guarantee=self.guarantee(delta=delta, log_delta=log_delta, method=method),
-            neighbors=self.neighbors,
-            parts=tuple(release._part(count) for release, count in self.releases()),
-        )
+    def _guarantee_at_epsilon(self, epsilon: float, method: str) -> Guarantee:
+        pair = self._pair_for(method)
+        if pair is not None:
+            from cumulant.conversion.exact import gaussian_log_delta
+
+            return _exact_guarantee(epsilon, gaussian_log_delta(pair, epsilon))
+        log_delta, order = log_delta_from_cgf(self.loss(), epsilon)
+        profile = None if method == "rdp" else self.known_profile()
+        if profile is not None and (by_profile := profile.log_delta(epsilon)) < log_delta:
+            return _profile_guarantee(epsilon, by_profile)
+        return _rdp_guarantee(epsilon, log_delta, order)
 
     def _part(self, count: int) -> Part:
         return Part(
@@ -224,7 +237,7 @@ class AbstractMechanism(ABC):
     def __mul__(self, count: int) -> Composed:
         from cumulant.composition import Composed
 
-        return Composed.of([(self, parameters.whole_number("count", count))])
+        return Composed.of([(self, parameters.count(count))])
 
     __rmul__ = __mul__
 
@@ -265,9 +278,7 @@ class AbstractMechanism(ABC):
             relation=REPLACE_ONE if neighbors is None else neighbors,
         )
 
-    def with_replacement(
-        self, *, draws: int, population: int, neighbors: Neighbors | None = None
-    ) -> AbstractMechanism:
+    def with_replacement(self, *, draws: int, population: int, neighbors: Neighbors | None = None) -> AbstractMechanism:
         """Return this mechanism on `draws` records drawn with replacement from `population`.
 
         Default relation: replace-one. The unit of noise is the replace-one sensitivity on the sample.
@@ -302,6 +313,21 @@ class AbstractMechanism(ABC):
     def _from_plain(cls, content: dict[str, Any]) -> AbstractMechanism:
         arguments = {("mechanism" if name == "of" else name): _from_value(name, content[name]) for name in content}
         return cls(**arguments)
+
+
+def _exact_guarantee(epsilon: float, log_delta: float) -> Guarantee:
+    theorem = "the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)"
+    return Guarantee(epsilon=epsilon, log_delta=log_delta, method="exact", theorem=theorem, order=None, exact=True)
+
+
+def _profile_guarantee(epsilon: float, log_delta: float) -> Guarantee:
+    theorem = "the privacy profile of one release (Balle, Barthe and Gaboardi 2018)"
+    return Guarantee(epsilon=epsilon, log_delta=log_delta, method="profile", theorem=theorem, order=None, exact=False)
+
+
+def _rdp_guarantee(epsilon: float, log_delta: float, order: float | None) -> Guarantee:
+    theorem = "the optimal conversion from Rényi DP (Asoodeh et al. 2020, Theorem 3)"
+    return Guarantee(epsilon=epsilon, log_delta=log_delta, method="rdp", theorem=theorem, order=order, exact=False)
 
 
 def from_dict(data: dict[str, Any]) -> AbstractMechanism:

@@ -39,7 +39,7 @@ class Group(AbstractMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", whole_number("size", self.size, at_least=1))
         if self.mechanism.loss().failure > 0:
-            raise UnprovenCombination("a group bound needs a mechanism that cannot fail; state ApproximateDP.group apart")
+            raise UnprovenCombination("a group bound needs a mechanism that cannot fail; use ApproximateDP(...).group")
 
     @property
     def neighbors(self) -> Neighbors | None:

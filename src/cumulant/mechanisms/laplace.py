@@ -11,7 +11,7 @@ from cumulant.loss.cgf import Array, Cgf
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, laplace_ratio
 from cumulant.loss.profile import GroupProfiles, laplace_groups
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.numerics.logspace import exp_excess
+from cumulant.numerics.logspace import exp_excess, reciprocal_up
 from cumulant.parameters import positive, whole_number
 
 
@@ -39,7 +39,7 @@ class Laplace(AbstractMechanism):
         object.__setattr__(self, "scale", positive("scale", self.scale))
 
     def loss(self) -> Cgf:
-        theta = 1.0 / self.scale
+        theta = reciprocal_up(self.scale)
 
         def log_moment(lam: Array) -> Array:
             x = lam * theta

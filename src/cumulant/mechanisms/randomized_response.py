@@ -28,7 +28,7 @@ class RandomizedResponse(AbstractMechanism):
     Tightness:  exact, and self-consistent; pure DP ε₀.
 
     >>> RandomizedResponse(p=0.75).epsilon(delta=0.0)
-    1.0986122886681098
+    1.09861228866811
     """
 
     theorem: ClassVar[str] = "RDP of randomized response (Mironov 2017, Proposition 5)"
@@ -58,9 +58,10 @@ class RandomizedResponse(AbstractMechanism):
 
     @property
     def log_odds(self) -> float:
-        """ε₀ = |log p/(1-p)|, accurate at p = ½ as well."""
+        """ε₀ = |log p/(1-p)|, accurate at p = ½ as well, and rounded up."""
         p = self.p
-        return 2 * math.atanh(abs(2 * p - 1)) if 0.25 < p < 0.75 else abs(math.log(p) - math.log1p(-p))
+        nearest = 2 * math.atanh(abs(2 * p - 1)) if 0.25 < p < 0.75 else abs(math.log(p) - math.log1p(-p))
+        return nearest * (1 + 4e-16)
 
     @property
     def tight_and_self_consistent(self) -> bool:

@@ -29,7 +29,7 @@ class RenyiCurve(AbstractMechanism):
     not); one whose samples are no CGF is replaced by the projection of its samples.
 
     >>> RenyiCurve([(2, 0.1), (4, 0.9), (8, 0.4)]).rdp(order=[2, 4, 8]).round(4).tolist()
-    [0.1, 0.3, 0.4]
+    [0.1, 0.3333, 0.4]
     """
 
     theorem: ClassVar[str] = "a given RDP curve, projected (Wang et al. 2019, Proposition 24, Corollary 10)"

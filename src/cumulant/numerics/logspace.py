@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +30,7 @@ def log1p_deficit(x: ArrayLike) -> Array:
     """Return x - log(1 + x), which is >= 0, to full relative accuracy.
 
     >>> float(log1p_deficit(1e-9))
-    4.99999999666667e-19
+    4.999999996666666e-19
     """
     x = np.asarray(x, dtype=float)
     small = np.where(np.abs(x) < 0.1, x, 0.0)
@@ -78,3 +79,13 @@ def log_sum(terms: ArrayLike) -> float:
     if not np.isfinite(peak):
         return peak
     return peak + float(np.log(np.sum(np.exp(terms - peak))))
+
+
+def reciprocal_up(x: float) -> float:
+    """Return 1/x rounded up, exact where a double holds it.
+
+    >>> reciprocal_up(0.25), reciprocal_up(3.0) * 3.0 >= 1.0
+    (4.0, True)
+    """
+    nearest = 1.0 / x
+    return nearest if math.isinf(nearest) or Fraction(nearest) * Fraction(x) >= 1 else math.nextafter(nearest, math.inf)

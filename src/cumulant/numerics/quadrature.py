@@ -55,8 +55,8 @@ class Integrands:
         """Whether the rule cannot resolve [a, b]: too wide, or too steep for an integrand that is relevant there."""
         rise = np.abs(self.growth(b) + self.weight(b) - self.growth(a) - self.weight(a))
         steep = np.any((rise > STEEP) & relevant, axis=0) & (b - a > 1e-12 * np.abs(b))
-        wide: NDArray[np.bool_] = b - a > self.widest(a, b)
-        return wide | steep
+        coarse: NDArray[np.bool_] = (b - a > self.widest(a, b)) | steep
+        return coarse
 
 
 def relevant_pieces(low: float, high: float, integrands: Integrands) -> tuple[Array, Array]:

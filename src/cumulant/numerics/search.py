@@ -95,7 +95,7 @@ def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0)
     until the value stops falling, then ever finer sections of log x: O(log(x*/start) + log(1/accuracy)) points.
 
     >>> x, value = minimise_positive(lambda x: x + 9 / x)
-    >>> round(x, 4), round(value, 12)
+    >>> round(x, 4), round(value, 9)
     (3.0, 6.0)
     """
     octaves, values = _walk(function, math.log2(start))
@@ -108,7 +108,7 @@ def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0)
         if gain > 0:
             best, value = better, lower
         width *= SECTION_WIDTH
-        if width < 1e-3 and not gain > 1e-13 * abs(value):
+        if width < 2e-5 and not gain > 1e-13 * abs(value):
             break
     return 2.0**best, value
 

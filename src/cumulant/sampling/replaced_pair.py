@@ -21,8 +21,8 @@ def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Cgf:
         e^{K(λ)} = 1 + ∫_0^∞ φ(t) w(-t) (f_α(R) + f_{1-α}(R)) dt.
 
     The pair dominates Gaussian noise on a sum of records of norm at most 1 of which one is replaced: H_t is, for
-    t >= 1, an expectation of a function of Gaussian likelihood ratios with non-negative mixed derivatives, so by Kahane's
-    comparison it grows with the inner products, which are largest for opposite records; t < 1 is the mirror image.
+    t >= 1, an expectation of a function of Gaussian likelihood ratios with non-negative mixed derivatives, so by
+    Kahane's comparison it grows with the inner products, which are largest for opposite records; t < 1 mirrors it.
 
     Holds for:  replace-one, Poisson sampling, any dimension; adaptive composition.
     Tightness:  attained by one pair of datasets, so exact.

@@ -11,6 +11,7 @@ from cumulant.answer import Interval
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf, interpolated
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, moment_of_envelope
+from cumulant.loss.profile import PrivacyProfile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array
@@ -25,6 +26,7 @@ from cumulant.sampling.mixture import (
     mixture_loss,
     slope_at_zero,
 )
+from cumulant.sampling.profile_theorems import amplified_profile
 from cumulant.sampling.relation import checked_relation, lower_moment
 from cumulant.sampling.without_replacement_theorems import black_box, theorem9
 
@@ -44,7 +46,7 @@ class SampledWithoutReplacement(AbstractMechanism):
     >>> from cumulant import Gaussian
     >>> step = Gaussian(noise_multiplier=5.0).without_replacement(batch=256, population=25600)
     >>> round((step * 1000).epsilon(delta=1e-5), 4)
-    0.2505
+    0.2504
     """
 
     theorem: ClassVar[str] = "sampling without replacement (Wang et al. 2019; envelope of Zhu, Dong and Wang 2022)"
@@ -68,6 +70,11 @@ class SampledWithoutReplacement(AbstractMechanism):
             return self.mechanism.loss()
         lossy = mixture_loss if self.relation is ADD_REMOVE else envelope_loss
         return lossy(self.mechanism, self.rate)
+
+    def known_profile(self) -> PrivacyProfile | None:
+        """Theorem 9 of Balle, Barthe and Gaboardi (2018); under add-or-remove-one the same bound, by `mixture`."""
+        profile = self.mechanism.known_profile()
+        return None if profile is None else amplified_profile(profile, self.rate)
 
     def rdp_interval(self, *, order: float) -> Interval:
         """Return the RDP bound and what is attained: Wang et al. (2019), Proposition 20, at integer orders."""
@@ -108,9 +115,7 @@ def known_envelope_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
         values = np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
         return np.where(lam <= FARTHEST_ORDER, values, convex_bound(base, rate)(lam)) if np.any(near < lam) else values
 
-    return Cgf(
-        log_moment=log_moment, kl=slope_at_zero(log_moment), pure=amplified_pure(base.pure, rate), exact=False
-    )
+    return Cgf(log_moment=log_moment, kl=slope_at_zero(log_moment), pure=amplified_pure(base.pure, rate), exact=False)
 
 
 def black_box_envelope_loss(base: Cgf, rate: float) -> Cgf:
