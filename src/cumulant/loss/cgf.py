@@ -42,7 +42,8 @@ class Cgf:
         lam = np.asarray(lam, dtype=float)
         flat = np.atleast_1d(lam)
         values = np.zeros(flat.shape)
-        values[flat > 0] = self.log_moment(flat[flat > 0])
+        if np.any(flat > 0):
+            values[flat > 0] = self.log_moment(flat[flat > 0])
         return values.reshape(lam.shape)
 
     def at(self, lam: float) -> float:
