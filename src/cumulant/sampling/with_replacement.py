@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import ClassVar, final
 
 from cumulant.answer import Interval
@@ -12,10 +13,12 @@ from cumulant.loss.profile import PrivacyProfile, cgf_from_profile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.parameters import whole_number
+from cumulant.sampling.mixture import NO_LOSS
 from cumulant.sampling.profile_theorems import hybrid_with_replacement_profile, with_replacement_profile
 from cumulant.sampling.relation import checked_relation
 
-KNOTS = tuple(2.0 ** (k / 2) for k in range(-8, 25))  # λ at which the moment is bounded; chords between, hull beyond
+KNOTS = tuple(2.0 ** (k / 4) for k in range(-16, 41))  # λ at which the moment is bounded; chords between
+USELESS = 1000.0  # beyond this K no order is worth a quadrature, and the cost of a group bounds it as well
 
 
 @final
@@ -57,18 +60,29 @@ class SampledWithReplacement(AbstractMechanism):
     def known_profile(self) -> PrivacyProfile:
         groups = self.mechanism.group_profiles()
         assert groups is not None
+        groups = cache(groups)  # every ε asks for the same group profiles
         amplify = with_replacement_profile if self.relation is REPLACE_ONE else hybrid_with_replacement_profile
         return amplify(groups, draws=self.draws, population=self.population)
 
     def loss(self) -> Cgf:
-        from cumulant.sampling.mixture import NO_LOSS
-
-        if self.draws == 0:
-            return NO_LOSS
-        profile = self.profile()
-        ceiling = self.mechanism.group(size=self.draws).loss()  # all m draws may be the one record
-        moments = cgf_from_profile(profile, ceiling=ceiling)
-        return projected([(lam, moments.at(lam)) for lam in KNOTS], pure=profile.pure)
+        return NO_LOSS if self.draws == 0 else _moments(self)
 
     def rdp_interval(self, *, order: float) -> Interval:
         raise UnprovenCombination("no lower bound on RDP is known for sampling with replacement")
+
+
+@lru_cache(maxsize=256)
+def _moments(sampled: SampledWithReplacement) -> Cgf:
+    """Return the CGF of a profile: Balle, Barthe and Gaboardi (2018), Theorem 6, at knots, with chords between.
+
+    Integrating a profile takes a while, so it is done once; every knot is an upper bound, and the projection of
+    Proposition 24 (Wang et al. 2019) keeps it one in between.
+    """
+    profile = sampled.known_profile()
+    ceiling = sampled.mechanism.group(size=sampled.draws).loss()  # all m draws may be the one record
+    moments = cgf_from_profile(profile, ceiling=ceiling)
+    points: list[tuple[float, float]] = []
+    for lam in KNOTS:
+        useful = not points or points[-1][1] < USELESS
+        points.append((lam, moments.at(lam) if useful else ceiling.at(lam)))
+    return projected(points, pure=profile.pure)
