@@ -111,30 +111,36 @@ def _increasing_root(function: Callable[[Real], Real], start: Real, *, tolerance
     return low if abs(f_low) < abs(f_high) else high
 
 
-def best_epsilon(cgf: MpCgf, log_delta: Real, *, digits: int = 25) -> Real:
-    """Return the least Theorem 3 ε over all real orders: a scan of λ from 1e-13 to 1e13, then a golden section.
+def best_epsilon(cgf: MpCgf, log_delta: Real) -> Real:
+    """Return the least Theorem 3 ε over all real orders.
 
-    The order is found to seven digits and the minimum is flat there, so ε is good to fourteen.
+    A scan of λ from 1e-13 to 1e13, a golden section on twelve digits, and the vertex of a parabola on thirty: its
+    order is good to eight digits, and the minimum is flat there. Orders 1 and ∞ and the kink at αδ = 1 are tried too.
     """
 
-    def objective(u: Real) -> Real:
+    def objective(u: Real, digits: int = 12) -> Real:
         lam = mp.exp(u)
         return optimal_epsilon(lam, cgf(lam), log_delta, digits=digits)
 
-    grid = [mpf(j) * 2 for j in range(-15, 16)]
-    ends = [objective(mpf(u)) for u in (-45, 45)]  # orders 1 and ∞, as good as
+    grid = [mpf(j) * 3 for j in range(-10, 11)]
     values = [objective(u) for u in grid]
-    lowest = values.index(min(values))
-    low, high = grid[max(lowest - 1, 0)], grid[min(lowest + 1, len(grid) - 1)]
-    return min(*ends, golden_minimum(objective, low, high, width=mpf(10) ** -7))
+    lowest = min(max(values.index(min(values)), 1), len(grid) - 2)
+    u, h = golden_section(objective, grid[lowest - 1], grid[lowest + 1]), mpf(10) ** -4
+    below, here, above = (objective(x, 30) for x in (u - h, u, u + h))
+    bend = below - 2 * here + above
+    vertex = objective(u + h * (below - above) / (2 * bend), 30) if bend > 0 else here
+    ends = [objective(mpf(x), 30) for x in (-45, 45)]
+    lam = mp.expm1(-mpf(log_delta))  # α = 1/δ
+    kink = max(mpf(0), cgf(lam) / lam + mp.log1p(-mp.exp(log_delta)))
+    return min(below, here, above, vertex, kink, *ends)
 
 
-def golden_minimum(objective: Callable[[Real], Real], low: Real, high: Real, *, width: Real) -> Real:
-    """Return the least value seen by a golden section search."""
+def golden_section(objective: Callable[[Real], Real], low: Real, high: Real) -> Real:
+    """Return the place of a minimum to 1e-4."""
     ratio = (mp.sqrt(5) - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     f_a, f_b = objective(a), objective(b)
-    while high - low > width:
+    while high - low > 1e-4:
         if f_a <= f_b:
             high, b, f_b = b, a, f_a
             a = high - ratio * (high - low)
@@ -143,7 +149,7 @@ def golden_minimum(objective: Callable[[Real], Real], low: Real, high: Real, *, 
             low, a, f_a = a, b, f_b
             b = low + ratio * (high - low)
             f_b = objective(b)
-    return min(f_a, f_b)
+    return (low + high) / 2
 
 
 # The privacy loss by its definition --------------------------------------------------------------------------

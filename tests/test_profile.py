@@ -22,7 +22,6 @@ from cumulant.loss.profile import (
     binary_groups,
     binary_profile,
     black_box_groups,
-    cgf_from_profile,
     gaussian_groups,
     gaussian_log_delta,
     gaussian_profile,
@@ -33,6 +32,7 @@ from cumulant.loss.profile import (
     profile_from_cgf,
     profile_from_loss_tails,
 )
+from cumulant.loss.profile_moments import cgf_from_profile
 from cumulant.sampling.membership import RandomizedMembership
 from cumulant.sampling.profile_theorems import (
     Multiplicity,

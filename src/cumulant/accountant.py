@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from cumulant import parameters
 from cumulant.answer import Explanation, Guarantee, Interval
 from cumulant.composition import Composed
-from cumulant.errors import InvalidParameter, MixedNeighbors
+from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
 
@@ -27,11 +27,17 @@ class Accountant:
     7.5113
     """
 
-    __slots__ = ("_counts", "_neighbors")
+    __slots__ = ("_budget", "_counts", "_neighbors")
 
-    def __init__(self) -> None:
+    def __init__(self, *, epsilon: float | None = None, delta: float | None = None) -> None:
+        """Give epsilon and delta to make them a budget: what would exceed it raises `BudgetExceeded`."""
         self._counts: dict[AbstractMechanism, int] = {}
         self._neighbors: Neighbors | None = None
+        if (epsilon is None) != (delta is None):
+            raise InvalidParameter(f"a budget needs both epsilon and delta, got {epsilon!r} and {delta!r}")
+        self._budget: tuple[float, float] | None = None
+        if epsilon is not None:
+            self._budget = (parameters.nonnegative("epsilon", epsilon), parameters.probability("delta", delta))
 
     def compose(self, mechanism: AbstractMechanism, count: int = 1) -> None:
         """Record that a mechanism was released `count` more times."""
@@ -39,18 +45,31 @@ class Accountant:
             known = self._counts.get(mechanism)
         except TypeError:  # unhashable, so no mechanism
             known = None
-        if known is not None and type(count) is int and count >= 0:
+        if known is not None and type(count) is int and count >= 0 and self._budget is None:
             self._counts[mechanism] = known + count  # a training step again: one dictionary update
             return
         if not isinstance(mechanism, AbstractMechanism):
             raise InvalidParameter(f"mechanism must be a cumulant mechanism, got {mechanism!r}")
         count = parameters.count(count)
+        if count == 0:
+            return
+        if self._budget is not None:
+            self._check_budget(mechanism, count, *self._budget)
         neighbors = mechanism.neighbors
         if neighbors is not None and self._neighbors is not neighbors:
             self._settle(neighbors)
         counts = self._counts
         for release, times in mechanism.releases():
             counts[release] = counts.get(release, 0) + times * count
+
+    def _check_budget(self, mechanism: AbstractMechanism, count: int, epsilon: float, delta: float) -> None:
+        spent = self.run
+        after = (spent + mechanism * count).epsilon(delta=delta)
+        if after > epsilon:
+            raise BudgetExceeded(
+                f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, over the budget "
+                f"of {epsilon:g} at delta={delta:g}; nothing was recorded"
+            )
 
     def _settle(self, neighbors: Neighbors) -> None:
         if self._neighbors is not None:

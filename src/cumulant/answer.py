@@ -52,6 +52,21 @@ class Guarantee:
     def delta(self) -> float:
         return delta_from_log(self.log_delta)
 
+    @classmethod
+    def by_closed_form(cls, epsilon: float, log_delta: float) -> Guarantee:
+        theorem = "the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)"
+        return cls(epsilon=epsilon, log_delta=log_delta, method="exact", theorem=theorem, order=None, exact=True)
+
+    @classmethod
+    def by_profile(cls, epsilon: float, log_delta: float) -> Guarantee:
+        theorem = "the privacy profile of one release (Balle, Barthe and Gaboardi 2018)"
+        return cls(epsilon=epsilon, log_delta=log_delta, method="profile", theorem=theorem, order=None, exact=False)
+
+    @classmethod
+    def by_rdp(cls, epsilon: float, log_delta: float, order: float | None) -> Guarantee:
+        theorem = "the optimal conversion from Rényi DP (Asoodeh et al. 2020, Theorem 3)"
+        return cls(epsilon=epsilon, log_delta=log_delta, method="rdp", theorem=theorem, order=order, exact=False)
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,7 +162,8 @@ def delta_rounded_up(log_delta: float, *, digits: int = 6) -> str:
     """
     if -math.inf < log_delta < DEEPEST:
         return f"exp({rounded_up(log_delta)})"
-    return _decimal_text(EXACT.exp(Decimal(log_delta)), digits)
+    nearest = Context(prec=14).create_decimal(EXACT.exp(Decimal(log_delta)))  # 0.01 is 0.01, not 0.0100001
+    return _decimal_text(nearest, digits)
 
 
 def _decimal_text(exact: Decimal, digits: int) -> str:

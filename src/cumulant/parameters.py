@@ -26,7 +26,10 @@ def real(name: str, value: Any, rule: str) -> float:
     """Return value as a plain float; NaN, text, booleans and arrays are refused."""
     scalar = value.item() if getattr(value, "shape", None) == () else value
     require(isinstance(scalar, Real) and not isinstance(scalar, bool), f"{name} {rule}", value)
-    number = float(scalar)
+    try:
+        number = float(scalar)
+    except OverflowError:
+        raise InvalidParameter(f"{name} {rule}, got a number beyond the range of floats") from None
     require(not math.isnan(number), f"{name} {rule}", value)
     return number
 
@@ -80,6 +83,18 @@ def order(value: Any) -> float:
     number = real("order", value, rule)
     require(number >= 1, f"order {rule}", value)
     return number
+
+
+def sampled_rate(*, batch: Any, population: Any, rate: Any) -> float:
+    """Return m/n, from the two numbers or as given."""
+    if rate is not None:
+        if batch is not None or population is not None:
+            raise InvalidParameter(f"give batch and population, or rate, got {batch!r}, {population!r} and {rate!r}")
+        return probability("rate", rate)
+    m = whole_number("batch", batch)
+    n = whole_number("population", population, at_least=1)
+    require(m <= n, f"batch must be at most the population of {n}", m)
+    return m / n
 
 
 def log_of_delta(*, delta: Any, log_delta: Any) -> float:

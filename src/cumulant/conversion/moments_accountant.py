@@ -15,6 +15,7 @@ import numpy as np
 
 from cumulant.conversion.rdp_to_dp import (
     canonne_kamath_steinke_log_delta,
+    log_delta_below_pure,
     optimal_epsilon,
     optimal_log_delta,
 )
@@ -36,6 +37,7 @@ def epsilon_from_cgf(cgf: Cgf, log_delta: float, rule: Rule = optimal_epsilon) -
     if log_delta >= 0 or cgf.pure == 0:
         return 0.0, None
     pure = cgf.pure * (1 + K_ERROR)
+    log_delta = less_rounding(log_delta)
     if log_delta == -math.inf:
         return cgf.pure, math.inf
     # Asoodeh et al. (2020), (19) at α = ∞; δ is subtracted rounded down
@@ -65,10 +67,15 @@ def log_delta_from_cgf(cgf: Cgf, epsilon: float) -> tuple[float, float | None]:
     start = best_octave(lambda lam: objective(lam, canonne_kamath_steinke_log_delta))
     lam, log_delta = minimise_positive(objective, start=start)
     if math.isfinite(cgf.pure):
-        at_infinity = math.log(min(1.0, -math.expm1(epsilon - cgf.pure) + 1e-15 * (1 + cgf.pure)))
+        at_infinity = log_delta_below_pure(epsilon, cgf.pure)
         if at_infinity <= log_delta:
             return _with_failure(cgf, at_infinity), math.inf
     return _with_failure(cgf, min(0.0, log_delta)), 1 + lam
+
+
+def less_rounding(log_delta: float) -> float:
+    """Return log δ less what is lost on the way from δ to log δ and back, so that δ(ε(δ)) <= δ."""
+    return log_delta - 2e-14 * (1 + abs(log_delta)) if -math.inf < log_delta < 0 else log_delta
 
 
 def _log_delta_left(cgf: Cgf, log_delta: float) -> float:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from cumulant.numerics.rounding import ROUNDING
+from cumulant.numerics.scalar_logspace import log1m_exp, log1p_exp, log_add, log_expm1
 from cumulant.numerics.search import root
 
-ROUNDING = 2.0**-50  # 4 ulp: bounds the rounding of each elementary step below
 SERIES = 0.05  # below this, differences are summed as power series
 
 
@@ -65,8 +66,8 @@ def asoodeh_closed_form_epsilon(lam: float, k: float, log_delta: float) -> float
     Tightness:  (19) is attained; (20) is between `canonne_kamath_steinke_epsilon` and `optimal_epsilon`.
     """
     if log_delta >= -math.log1p(lam):
-        return max(0.0, k / lam + _log1m_exp(log_delta))
-    linear = _softplus(_log_expm1(k) - math.log1p(lam) - log_delta) / lam
+        return max(0.0, k / lam + log1m_exp(log_delta))
+    linear = log1p_exp(log_expm1(k) - math.log1p(lam) - log_delta) / lam
     return min(max(0.0, canonne_kamath_steinke_epsilon(lam, k, log_delta)), linear)
 
 
@@ -139,22 +140,22 @@ def optimal_epsilon(lam: float, k: float, log_delta: float) -> float:
     if math.isinf(k):
         return math.inf
     if log_delta >= -math.log1p(lam):  # αδ >= 1, (19): the majorant c₂r^α + c₁r is best
-        return k / lam + _log1m_exp(log_delta) + ROUNDING * (1.0 + k / lam)
-    log_excess = _log_expm1(k)
+        return k / lam + log1m_exp(log_delta) + ROUNDING * (1.0 + k / lam)
+    log_excess = log_expm1(k)
 
     def majorant(y: float) -> tuple[float, float, float]:
         """Return (log Λ, log r₀/r₁, log Λ/r₁) for r₀ = e^{-y}."""
-        log_t = _log_add(log_excess, _log_phi(lam, y)) - math.log1p(lam) - log_delta
-        v = -_softplus(log_t + lam * y) / lam
+        log_t = log_add(log_excess, _log_phi(lam, y)) - math.log1p(lam) - log_delta
+        v = -log1p_exp(log_t + lam * y) / lam
         ratio = _log_mean_ratio(lam, v)
         return ratio - v - y, v, ratio
 
     y = _best_touching_point(lam, lambda y: (log_delta, *majorant(y)[1:]))
     epsilon, v, _ = majorant(y)
-    # Safe side: add what rounding can take away, in log r₁ (its error is at most |v| times that of log t) and
+    # Safe side: add what rounding can take away, in log r₁ (its error is at most min(|v|, 1/λ) times that of log t) and
     # in the differences that make up ε.
-    log_r1_error = abs(v) * (8.0 + abs(log_delta) + k + lam * y)
-    return epsilon + ROUNDING * (2 * y + log_r1_error + _mean_ratio_error(lam, v))
+    log_r1_error = min(abs(v), 1.0 / lam) * (8.0 + abs(log_delta) + k + lam * y)
+    return epsilon + ROUNDING * (2 * y + 2 * abs(v) + log_r1_error + _mean_ratio_error(lam, v))
 
 
 def optimal_log_delta(lam: float, k: float, epsilon: float) -> float:
@@ -167,21 +168,27 @@ def optimal_log_delta(lam: float, k: float, epsilon: float) -> float:
     if k <= 0:
         return -math.inf
     if k / lam > epsilon and -math.expm1(epsilon - k / lam) * (1.0 + lam) >= 1:  # (19)
-        return math.log(min(1.0, -math.expm1(epsilon - k / lam) + ROUNDING * (1.0 + k / lam)))
-    log_excess = _log_expm1(k)
+        return log_delta_below_pure(epsilon, k / lam)
+    log_excess = log_expm1(k)
 
     def majorant(y: float) -> tuple[float, float, float]:
         """Return (log δ, log r₀/r₁, log Λ/r₁) for r₀ = e^{-y}."""
         w = _gap_of_touching_points(lam, epsilon + y)
         ratio = _log_mean_ratio(lam, -w)
-        excess = _log_add(log_excess, _log_phi(lam, y))
-        return excess - math.log1p(lam) - lam * (epsilon - ratio) - _log1m_exp(-lam * w), -w, ratio
+        excess = log_add(log_excess, _log_phi(lam, y))
+        return excess - math.log1p(lam) - lam * (epsilon - ratio) - log1m_exp(-lam * w), -w, ratio
 
     y = _best_touching_point(lam, majorant)
     log_delta, v, _ = majorant(y)
     # Safe side: an error in log Λ moves log δ by λ times as much.
     mean_error = 8 * (epsilon + y) + 4 * _mean_ratio_error(lam, v)
     return log_delta + ROUNDING * (16.0 + 4 * k + lam * mean_error + abs(log_delta))
+
+
+def log_delta_below_pure(epsilon: float, gamma: float) -> float:
+    """Return log(1 - e^{ε-γ}), rounded up: (19) solved for δ, at α = ∞ the δ of pure DP below its ε."""
+    survival = math.exp(epsilon - gamma)  # its relative error is that of the difference, absolute
+    return math.log(min(1.0, -math.expm1(epsilon - gamma) + ROUNDING * (1.0 + gamma) * survival + 2.0**-52))
 
 
 def _best_touching_point(lam: float, majorant: Callable[[float], tuple[float, float, float]]) -> float:
@@ -194,7 +201,7 @@ def _best_touching_point(lam: float, majorant: Callable[[float], tuple[float, fl
     def mean_excess(t: float) -> float:
         y = math.exp(-t)
         log_delta, v, ratio = majorant(y)
-        return log_delta + _log1m_exp(v) - _log1m_exp(-y) - _log1m_exp(ratio)
+        return log_delta + log1m_exp(v) - log1m_exp(-y) - log1m_exp(ratio)
 
     low = -math.log(60.0 / lam)  # r₀^λ = e^{-60} is as good as 0; 1 - r₀ = 1e-170 as 1
     return math.exp(-root(mean_excess, low, low + 400.0, tolerance=1e-6))
@@ -224,16 +231,15 @@ def _log_phi(lam: float, y: float) -> float:
     """
     alpha = 1.0 + lam
     if alpha * y >= SERIES:
-        return _log1m_exp(-lam * y + math.log1p(-lam * math.expm1(-y)))
-    # φ/(αλy²/2) = Σ_{k>=2} (-y)^{k-2} (2/k!) Σ_{i+j=k-2} α^i λ^j
-    total, homogeneous, power, factor, k = 0.0, 1.0, 1.0, 1.0, 2
-    while k < 24:
+        return log1m_exp(-lam * y + math.log1p(-lam * math.expm1(-y)))
+    # φ/(αλy²/2) = Σ_{k>=2} (-1)^k (2/k!) Σ_{i+j=k-2} (αy)^i (λy)^j
+    total, homogeneous, power, factor = 0.0, 1.0, 1.0, 1.0
+    for k in range(3, 24):
         total += factor * homogeneous
-        k += 1
-        power *= alpha
-        homogeneous = homogeneous * lam + power
-        factor *= -y / k
-    return math.log(alpha * lam / 2) + 2 * math.log(y) + math.log(total)
+        power *= alpha * y
+        homogeneous = homogeneous * lam * y + power
+        factor /= -k
+    return math.log(alpha) + math.log(lam / 2) + 2 * math.log(y) + math.log(total)
 
 
 def _log_mean_ratio(lam: float, v: float) -> float:
@@ -252,28 +258,3 @@ def _log_mean_ratio(lam: float, v: float) -> float:
 def _mean_ratio_error(lam: float, v: float) -> float:
     """Return a bound, in units of ROUNDING, on the absolute error of `_log_mean_ratio` beyond |v|."""
     return 4.0 / max(1.0, lam) if (1.0 + lam) * abs(v) > SERIES else 0.0
-
-
-def _log1m_exp(x: float) -> float:
-    """Return log(1 - e^x) for x <= 0."""
-    if x >= 0:
-        return -math.inf
-    return math.log(-math.expm1(x)) if x > -0.6931 else math.log1p(-math.exp(x))
-
-
-def _log_expm1(x: float) -> float:
-    """Return log(e^x - 1) for x >= 0."""
-    if x <= 0:
-        return -math.inf
-    return x + math.log1p(-math.exp(-x)) if x > 1 else math.log(math.expm1(x))
-
-
-def _softplus(x: float) -> float:
-    """Return log(1 + e^x)."""
-    return x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))
-
-
-def _log_add(a: float, b: float) -> float:
-    """Return log(e^a + e^b)."""
-    high, low = (a, b) if a > b else (b, a)
-    return high if low == -math.inf else high + math.log1p(math.exp(low - high))

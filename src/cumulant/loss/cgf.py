@@ -15,12 +15,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+
+SAMPLED = tuple(2.0 ** (k / 4) for k in range(-40, 81))  # λ at which the shape of a function is looked at
 
 
 @final
@@ -69,17 +72,26 @@ def total(parts: Sequence[tuple[Cgf, int]]) -> Cgf:
 
     def log_moment(lam: Array) -> Array:
         result = np.zeros_like(lam)
-        for cgf, count in parts:
-            result += count * cgf.log_moment(lam)
+        with np.errstate(over="ignore"):  # an infinite loss is an answer
+            for cgf, count in parts:
+                result += count * cgf.log_moment(lam)
         return result
 
     return Cgf(
         log_moment=log_moment,
-        kl=math.fsum(count * cgf.kl for cgf, count in parts),
-        pure=math.fsum(count * cgf.pure for cgf, count in parts),
+        kl=_sum_up([count * cgf.kl for cgf, count in parts]),
+        pure=_sum_up([count * cgf.pure for cgf, count in parts]),
         failure=_combined_failure(parts),
         exact=all(cgf.exact for cgf, _ in parts),
     )
+
+
+def _sum_up(terms: Sequence[float]) -> float:
+    """Return a sum rounded up; exact for one term and for whole numbers, as ε's often are."""
+    plain = sum(terms)
+    if len(terms) < 2 or math.isinf(plain) or Fraction(plain) >= sum(map(Fraction, terms)):
+        return plain
+    return plain * (1 + 2.0**-52 * len(terms))
 
 
 def _combined_failure(parts: Sequence[tuple[Cgf, int]]) -> float:
@@ -142,6 +154,28 @@ def projected(points: Iterable[tuple[float, float]], *, pure: float = math.inf) 
 
     first_slope = (values[1] - values[0]) / (knots[1] - knots[0]) if len(knots) > 1 else pure
     return Cgf(log_moment=log_moment, kl=first_slope, pure=pure, exact=False)
+
+
+def curve_loss(rdp: Callable[[float], float]) -> Cgf:
+    """Return the CGF of an RDP curve given as a function α ↦ ε(α) of every order, inf where nothing is known.
+
+    A function whose samples are convex is taken as it stands; any other is replaced by the projection of its
+    samples, which is a bound too.
+    """
+    points = [(lam, lam * rdp(1.0 + lam)) for lam in SAMPLED]
+    finite = [(lam, k) for lam, k in points if k < math.inf]
+    if not finite:
+        return Cgf(log_moment=lambda lam: np.full(lam.shape, math.inf), kl=math.inf, exact=False)
+    hull = projected(finite)
+    lam, k = np.array(finite).T
+    if np.any(hull(lam) < k * (1 - 1e-9)):
+        return hull
+    first = SAMPLED[0]  # below it the chord from the origin: formulas divide by α - 1, and lose their digits there
+    return Cgf(
+        log_moment=lambda lam: np.array([x * rdp(1.0 + max(x, first)) for x in lam.tolist()]),
+        kl=rdp(1.0 + first),
+        exact=False,
+    )
 
 
 def _lower_hull(points: Sequence[tuple[float, float]], *, last_slope: float) -> tuple[Array, Array]:

@@ -22,6 +22,8 @@ import numpy as np
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit
 from cumulant.numerics.quadrature import Integrands, fine_pieces, nodes_on, relevant_pieces
 
+BATCH = 24  # orders whose integrals are taken on the same nodes
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,6 +180,18 @@ def moment_of_distance(ratio: LikelihoodRatio, *, rate: float, orders: Array) ->
     excess, _ = mixture_ratio(log_ratio, rate)  # w - 1 = -γ(1-r) here
     below = log_mean(log_bregman(orders[:, None], -excess, np.log1p(-excess)), log_masses)
     return np.logaddexp(below, _log_mean_bregman(ratio.above_one(rate=rate, orders=orders), rate, orders))
+
+
+def in_small_batches(evaluate: Callable[[Array], Array], orders: Array) -> Array:
+    """Evaluate a moment at many orders, a few neighbouring ones at a time: they share nodes, distant ones do not."""
+    if orders.size <= BATCH:
+        return evaluate(orders)
+    ranks = np.argsort(orders)
+    values = np.empty(orders.shape)
+    for start in range(0, orders.size, BATCH):
+        chosen = ranks[start : start + BATCH]
+        values[chosen] = evaluate(orders[chosen])
+    return values
 
 
 def _log_mean_bregman(nodes: tuple[Array, Array], rate: float, betas: Array) -> Array:

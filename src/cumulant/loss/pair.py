@@ -20,4 +20,7 @@ class GaussianPair:
 
     @staticmethod
     def product(pairs: Sequence[tuple[GaussianPair, int]]) -> GaussianPair:
-        return GaussianPair(math.sqrt(math.fsum(count * pair.mean * pair.mean for pair, count in pairs)))
+        largest = max((pair.mean for pair, _ in pairs), default=0.0)
+        if largest == 0 or math.isinf(largest):
+            return GaussianPair(largest)
+        return GaussianPair(largest * math.sqrt(math.fsum(count * (pair.mean / largest) ** 2 for pair, count in pairs)))

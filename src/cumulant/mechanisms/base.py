@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from cumulant import parameters
 from cumulant.answer import Explanation, Guarantee, Interval, Part, delta_from_log, relation_text
-from cumulant.conversion.moments_accountant import epsilon_from_cgf, log_delta_from_cgf
+from cumulant.conversion.moments_accountant import epsilon_from_cgf, less_rounding, log_delta_from_cgf
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.loss.cgf import Cgf
 from cumulant.loss.likelihood_ratio import LikelihoodRatio
@@ -151,7 +151,10 @@ class AbstractMechanism(ABC):
 
     def delta(self, *, epsilon: float, method: str = "best") -> float:
         """Return the smallest proven δ at ε, rounded up; see `log_delta` for values that underflow."""
-        return delta_from_log(self.log_delta(epsilon=epsilon, method=method))
+        log_delta = self.log_delta(epsilon=epsilon, method=method)
+        failure = self.loss().failure
+        # a failure probability is a double to begin with; everything else is rounded up on the way back from log δ
+        return failure if failure > 0 and log_delta == math.log(failure) else delta_from_log(log_delta)
 
     def log_delta(self, *, epsilon: float, method: str = "best") -> float:
         """Return the logarithm of the smallest proven δ at ε, rounded up."""
@@ -192,24 +195,24 @@ class AbstractMechanism(ABC):
         if pair is not None:
             from cumulant.conversion.exact import gaussian_epsilon
 
-            return _exact_guarantee(gaussian_epsilon(pair, log_delta), log_delta)
+            return Guarantee.by_closed_form(gaussian_epsilon(pair, less_rounding(log_delta)), log_delta)
         epsilon, order = epsilon_from_cgf(self.loss(), log_delta)
         profile = None if method == "rdp" else self.known_profile()
-        if profile is not None and (by_profile := profile.epsilon(log_delta)) < epsilon:
-            return _profile_guarantee(by_profile, log_delta)
-        return _rdp_guarantee(epsilon, log_delta, order)
+        if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < epsilon:
+            return Guarantee.by_profile(by_profile, log_delta)
+        return Guarantee.by_rdp(epsilon, log_delta, order)
 
     def _guarantee_at_epsilon(self, epsilon: float, method: str) -> Guarantee:
         pair = self._pair_for(method)
         if pair is not None:
             from cumulant.conversion.exact import gaussian_log_delta
 
-            return _exact_guarantee(epsilon, gaussian_log_delta(pair, epsilon))
+            return Guarantee.by_closed_form(epsilon, gaussian_log_delta(pair, epsilon))
         log_delta, order = log_delta_from_cgf(self.loss(), epsilon)
         profile = None if method == "rdp" else self.known_profile()
         if profile is not None and (by_profile := profile.log_delta(epsilon)) < log_delta:
-            return _profile_guarantee(epsilon, by_profile)
-        return _rdp_guarantee(epsilon, log_delta, order)
+            return Guarantee.by_profile(epsilon, by_profile)
+        return Guarantee.by_rdp(epsilon, log_delta, order)
 
     def _part(self, count: int) -> Part:
         return Part(
@@ -274,7 +277,7 @@ class AbstractMechanism(ABC):
 
         return SampledWithoutReplacement(
             mechanism=self,
-            rate=_sampled_rate(batch, population, rate),
+            rate=parameters.sampled_rate(batch=batch, population=population, rate=rate),
             relation=REPLACE_ONE if neighbors is None else neighbors,
         )
 
@@ -315,21 +318,6 @@ class AbstractMechanism(ABC):
         return cls(**arguments)
 
 
-def _exact_guarantee(epsilon: float, log_delta: float) -> Guarantee:
-    theorem = "the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)"
-    return Guarantee(epsilon=epsilon, log_delta=log_delta, method="exact", theorem=theorem, order=None, exact=True)
-
-
-def _profile_guarantee(epsilon: float, log_delta: float) -> Guarantee:
-    theorem = "the privacy profile of one release (Balle, Barthe and Gaboardi 2018)"
-    return Guarantee(epsilon=epsilon, log_delta=log_delta, method="profile", theorem=theorem, order=None, exact=False)
-
-
-def _rdp_guarantee(epsilon: float, log_delta: float, order: float | None) -> Guarantee:
-    theorem = "the optimal conversion from Rényi DP (Asoodeh et al. 2020, Theorem 3)"
-    return Guarantee(epsilon=epsilon, log_delta=log_delta, method="rdp", theorem=theorem, order=order, exact=False)
-
-
 def from_dict(data: dict[str, Any]) -> AbstractMechanism:
     """Return the mechanism that `to_dict` described.
 
@@ -365,18 +353,6 @@ def _from_value(name: str, value: Any) -> Any:
     return math.inf if value == "inf" else value
 
 
-def _sampled_rate(batch: Any, population: Any, rate: Any) -> float:
-    """Return m/n, from the two numbers or as given."""
-    if rate is not None:
-        if batch is not None or population is not None:
-            raise InvalidParameter(f"give batch and population, or rate, got {batch!r}, {population!r} and {rate!r}")
-        return parameters.probability("rate", rate)
-    m = parameters.whole_number("batch", batch)
-    n = parameters.whole_number("population", population, at_least=1)
-    require(m <= n, f"batch must be at most the population of {n}", m)
-    return m / n
-
-
 def _plain_value(name: str, value: Any) -> Any:
     if callable(value):
         raise InvalidParameter(f"{name} is a Python function and cannot be written as data; give numbers or a table")
@@ -391,7 +367,11 @@ def _plain_value(name: str, value: Any) -> Any:
 
 def _at_orders(evaluate: Callable[[Array], Array], order: ArrayLike) -> Any:
     """Check orders, evaluate, and give scalars back for scalars."""
-    if np.ndim(order) == 0:
+    try:
+        dimensions = np.ndim(order)
+    except ValueError:
+        raise InvalidParameter(f"order must be a number or a rectangular array of numbers, got {order!r}") from None
+    if dimensions == 0:
         return float(evaluate(np.array([parameters.order(order)]))[0])
     orders = np.array([parameters.order(value) for value in np.ravel(order)])
     return evaluate(orders).reshape(np.shape(order))

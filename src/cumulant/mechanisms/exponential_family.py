@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from cumulant.errors import InvalidParameter
-from cumulant.loss.cgf import Array, Cgf
+from cumulant.loss.cgf import Array, Cgf, curve_loss
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.parameters import positive, real, require
 
@@ -62,12 +62,9 @@ class ExponentialFamily(AbstractMechanism):
     def loss(self) -> Cgf:
         furthest = self.radius / self.distance
         if not callable(self.smoothness) and not callable(self.lipschitz):
-            return _constant_loss(self.smoothness * self.distance**2 / 2, 2 * self.lipschitz * self.distance, furthest)
-
-        def log_moment(lam: Array) -> Array:
-            return np.array([x * self._rdp(float(x)) if x <= furthest else math.inf for x in lam])
-
-        return Cgf(log_moment=log_moment, kl=self._rdp(0.0), exact=False)
+            d = self.distance
+            return _constant_loss(self.smoothness * d * d / 2, 2 * self.lipschitz * d, furthest)
+        return curve_loss(lambda order: self._rdp(order - 1) if order - 1 <= furthest else math.inf)
 
     def _rdp(self, lam: float) -> float:
         """Remark 34 at λ = α - 1."""
@@ -97,7 +94,8 @@ def _constant_loss(c: float, slope: float, furthest: float) -> Cgf:
 
     def log_moment(lam: Array) -> Array:
         bent = np.minimum(lam, mu)
-        return np.where(lam <= furthest, c * bent * (bent + 1) + chord * (lam - bent), math.inf)
+        parabola = c * bent * (bent + 1) if mu > 0 else np.zeros_like(lam)
+        return np.where(lam <= furthest, parabola + chord * (lam - bent), math.inf)
 
     pure = slope if math.isinf(furthest) else math.inf
     return Cgf(log_moment=log_moment, kl=min(c, slope), pure=pure, exact=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+import numpy as np
+
 from cumulant.loss.cgf import Array, Cgf
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
 from cumulant.loss.pair import GaussianPair
@@ -38,9 +40,10 @@ class Gaussian(AbstractMechanism):
         sigma = self.noise_multiplier
 
         def log_moment(lam: Array) -> Array:
-            return 0.5 * (lam / sigma) * ((lam + 1.0) / sigma)
+            with np.errstate(over="ignore", under="ignore"):  # up where it underflows: no noise is infinite
+                return np.maximum(0.5 * (lam / sigma) * ((lam + 1.0) / sigma), 5e-324)
 
-        return Cgf(log_moment=log_moment, kl=0.5 / sigma / sigma)
+        return Cgf(log_moment=log_moment, kl=max(0.5 / sigma / sigma, 5e-324))
 
     def pair(self) -> GaussianPair:
         return GaussianPair(1.0 / self.noise_multiplier)

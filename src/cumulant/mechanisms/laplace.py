@@ -24,7 +24,8 @@ class Laplace(AbstractMechanism):
 
         e^{K(λ)} = ((λ+1) e^{λθ} + λ e^{-(λ+1)θ}) / (2λ+1).
 
-    Holds for:  numbers, and for vectors of L1 sensitivity 1 (log E is convex in each coordinate's θ).
+    Holds for:  a number. For a vector of L1 sensitivity 1 the CGF holds too (it is convex in each coordinate's θ), so
+                `method="rdp"` without sampling does; its pair is not known to dominate.
     Tightness:  exact, and self-consistent; pure DP θ.
 
     >>> Laplace(scale=2.0).epsilon(delta=0.0)
@@ -52,10 +53,10 @@ class Laplace(AbstractMechanism):
         return Cgf(log_moment=log_moment, kl=float(exp_excess(-theta)), pure=theta)
 
     def likelihood_ratio(self) -> LikelihoodRatio:
-        return laplace_ratio(1.0 / self.scale)
+        return laplace_ratio(reciprocal_up(self.scale))
 
     def group_profiles(self) -> GroupProfiles:
-        return laplace_groups(1.0 / self.scale)
+        return laplace_groups(reciprocal_up(self.scale))
 
     def group(self, *, size: int) -> Laplace:
         """The sensitivity of a group is `size` times that of one (triangle inequality)."""

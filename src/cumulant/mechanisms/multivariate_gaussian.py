@@ -56,23 +56,24 @@ class MultivariateGaussian(AbstractMechanism):
         def log_moment(lam: Array) -> Array:
             return np.maximum(_one_way(lam, *there), _one_way(lam, *back))
 
-        kl = max(float(np.sum(m2 + log1p_deficit(eta))) / 2 for m2, eta in (there, back))
-        return Cgf(log_moment=log_moment, kl=kl, pure=0.0 if kl == 0 else math.inf)
+        kl = max(float(np.sum(m * m + log1p_deficit(eta))) / 2 for m, eta in (there, back))
+        same = self.covariance == self.neighbor_covariance and not any(self.shift)
+        return Cgf(log_moment=log_moment, kl=kl, pure=0.0 if same else math.inf)
 
 
 def _directions(first: Array, second: Array, shift: Array) -> tuple[Array, Array]:
-    """Return (m_i², η_i): in coordinates where the second is standard, the first has variances 1 + η_i."""
+    """Return (m_i, η_i): in coordinates where the second is standard, the first has variances 1 + η_i."""
     root = np.linalg.cholesky(second)
     whitened = np.linalg.solve(root, np.linalg.solve(root, first - second).T)
     eta, axes = np.linalg.eigh((whitened + whitened.T) / 2)
-    return (axes.T @ np.linalg.solve(root, shift)) ** 2, eta
+    return axes.T @ np.linalg.solve(root, shift), eta
 
 
-def _one_way(lam: Array, m2: Array, eta: Array) -> Array:
+def _one_way(lam: Array, m: Array, eta: Array) -> Array:
     """Return K(λ) = ½ Σ_i [λ(λ+1) m_i²/d_i - log d_i - λ log(1+η_i)], d_i = 1 - λη_i, inf unless all d_i > 0."""
     x = lam[:, None] * eta
     d = np.where(x < 1, 1 - x, 1.0)
-    quadratic = lam[:, None] * (lam[:, None] + 1) * m2 / d
+    quadratic = (lam[:, None] * m) * ((lam[:, None] + 1) * m) / d  # a product of squares would underflow
     # -log(1-x) - λ log(1+η) with the first-order terms, which cancel, taken out
     spread = log1p_deficit(-np.where(x < 1, x, 0.0)) + lam[:, None] * log1p_deficit(eta)
     return np.where((x < 1).all(axis=1), 0.5 * (quadratic + spread).sum(axis=1), math.inf)

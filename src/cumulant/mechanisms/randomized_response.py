@@ -71,7 +71,7 @@ class RandomizedResponse(AbstractMechanism):
 def binary_loss(epsilon: float) -> Cgf:
     """Return the CGF of the two-point loss ±ε, the worst that pure ε-DP allows.
 
-    e^{K(λ)} = cosh((λ+½)ε)/cosh(ε/2) = 1 + 2 sinh((λ+1)ε/2) sinh(λε/2)/cosh(ε/2): no cancellation at small ε.
+    e^{K(λ)} = cosh((λ+½)ε)/cosh(ε/2) = 1 + (e^{λε} - 1)(1 - e^{-(λ+1)ε})/(1 + e^{-ε}): no cancellation.
 
     Holds for:  every ε-DP mechanism (Kairouz, Oh and Viswanath 2017: randomized response simulates it).
     Tightness:  attained by randomized response.
@@ -80,10 +80,9 @@ def binary_loss(epsilon: float) -> Cgf:
     def log_moment(lam: Array) -> Array:
         x = lam * epsilon
         near = np.minimum(x, 1.0)
-        half = np.minimum(epsilon, 2.0) / 2  # only used where ε <= 2, else `far` is
-        excess = 2 * np.sinh(near / 2 + half) * np.sinh(near / 2) / np.cosh(half)
-        far = x + np.log1p(np.exp(-2 * x - epsilon)) - np.log1p(np.exp(-epsilon))
-        values: Array = np.where((x < 1.0) & (epsilon <= 2.0), np.log1p(excess), far)
+        excess = np.expm1(near) * -np.expm1(-near - epsilon) / (1 + math.exp(-epsilon))
+        far = x + np.log1p(np.exp(-2 * x - epsilon)) - math.log1p(math.exp(-epsilon))
+        values: Array = np.where(x < 1.0, np.log1p(excess), far)
         return values
 
     return Cgf(log_moment=log_moment, kl=epsilon * math.tanh(epsilon / 2), pure=epsilon)

@@ -7,15 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
-import numpy as np
-
 from cumulant.errors import InvalidParameter
-from cumulant.loss.cgf import Array, Cgf, projected
+from cumulant.loss.cgf import Cgf, curve_loss, projected
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.parameters import real, require
 
 Table = tuple[tuple[float, float], ...]
-SAMPLED = tuple(1.0 + 2.0 ** (k / 4) for k in range(-40, 81))  # where a function is checked: α - 1 = 2^-10 .. 2^20
 
 
 @final
@@ -52,7 +49,7 @@ class RenyiCurve(AbstractMechanism):
     def _plain(self) -> dict[str, Any]:
         if callable(self.curve):
             raise InvalidParameter("curve is a Python function and cannot be written as data; give a table")
-        points = [["inf" if math.isinf(order) else order, value] for order, value in self.curve]
+        points = [["inf" if math.isinf(number) else number for number in row] for row in self.curve]
         return {"mechanism": "RenyiCurve", "curve": points}
 
     @classmethod
@@ -62,7 +59,8 @@ class RenyiCurve(AbstractMechanism):
             raise InvalidParameter(
                 f"a RenyiCurve has one field, a list of [order, epsilon], got {points!r} {content!r}"
             )
-        return cls([(math.inf if point[0] == "inf" else point[0], point[1]) for point in points])
+        rows: list[Any] = [[math.inf if number == "inf" else number for number in row] for row in points]
+        return cls(rows)
 
 
 def _checked_table(curve: Iterable[tuple[float, float]]) -> Table:
@@ -99,7 +97,7 @@ def _table_loss(table: Table) -> Cgf:
 
 
 def _function_loss(function: Callable[[float], float]) -> Cgf:
-    """Take a function whose samples are convex as it stands, project the samples of any other."""
+    """Check every value of a user's function."""
 
     def at(order: float) -> float:
         try:
@@ -110,14 +108,6 @@ def _function_loss(function: Callable[[float], float]) -> Cgf:
             ) from error
         return _checked_epsilon(order, value)
 
-    table: Table = tuple((order, at(order)) for order in SAMPLED)
-    hull = _table_loss(table)
-    finite = [(order - 1, (order - 1) * value) for order, value in table if value < math.inf]
-    lam, k = np.array(finite).T
-    if np.any(hull(lam) < k * (1 - 1e-9)):
-        return hull
-
-    def log_moment(lam: Array) -> Array:
-        return np.array([x * at(1.0 + float(x)) for x in lam])
-
-    return Cgf(log_moment=log_moment, kl=table[0][1], exact=False)
+    loss = curve_loss(at)
+    require(loss.kl < math.inf, "an RDP curve must have a finite value somewhere", function)
+    return loss

@@ -120,7 +120,8 @@ def best_octave(function: Callable[[Array], Array], *, start: float = 1.0) -> fl
 
 
 def _lowest(x: Array, values: Array) -> tuple[float, float]:
-    index = int(np.argmin(values))
+    """Return the lowest point; what is not a number is never low."""
+    index = int(np.argmin(np.where(np.isnan(values), np.inf, values)))
     return float(x[index]), float(values[index])
 
 
@@ -129,7 +130,8 @@ def _walk(function: Callable[[Array], Array], start: float) -> tuple[Array, Arra
     octaves: Array = start + np.arange(-STRIDE, STRIDE + 1, dtype=float)
     values = function(2.0**octaves)
     while True:
-        lowest = int(np.argmin(values))  # the first of equals: where all is infinite, smaller x is tried
+        # the first of equals: where all is infinite, smaller x is tried
+        lowest = int(np.argmin(np.where(np.isnan(values), np.inf, values)))
         if lowest < PATIENCE and octaves[0] > -FURTHEST:
             octaves, values = _extend(function, octaves, values, -1)
         elif lowest >= len(values) - PATIENCE and octaves[-1] < FURTHEST and _still_falls(values):

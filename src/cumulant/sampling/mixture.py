@@ -13,7 +13,7 @@ import numpy as np
 
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf, interpolated
-from cumulant.loss.likelihood_ratio import LikelihoodRatio, moment_of_mixture
+from cumulant.loss.likelihood_ratio import LikelihoodRatio, in_small_batches, moment_of_mixture
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.numerics.logspace import Array
@@ -48,7 +48,7 @@ def known_mixture_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
 
     def log_moment(lam: Array) -> Array:
         near = np.minimum(lam, FARTHEST_ORDER)
-        log_excess = moment_of_mixture(ratio, rate=rate, orders=1 + near)
+        log_excess = in_small_batches(lambda orders: moment_of_mixture(ratio, rate=rate, orders=orders), 1 + near)
         values = np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
         return np.where(lam <= FARTHEST_ORDER, values, convex_bound(base, rate)(lam)) if np.any(near < lam) else values
 

@@ -11,27 +11,20 @@ without replacement.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf
-from cumulant.numerics.logspace import Array, log1p_deficit, log_sum
+from cumulant.numerics.binomial import Binomial
+from cumulant.numerics.binomial_sum import Factor, binomial_log_sum
+from cumulant.numerics.logspace import Array, log_sum
+from cumulant.numerics.rounding import LEAST, ROUNDING
+from cumulant.numerics.scalar_logspace import log1p_exp
 from cumulant.parameters import real, require, whole_number
 
-EXACT_TERMS = 20_000  # up to here every term is evaluated
-START_POINTS = 20_000  # beyond, the first points: one per standard deviation, at most this many
-MOST_POINTS = 300_000  # no refinement beyond this many evaluations
-NEGLIGIBLE = math.log(1e-13)  # what the terms between points may add, relative to the sum, before they are refined
-SPLIT = 8  # pieces a block is cut into
-
 CURVE_ERROR = 1e-13  # the relative error a Cgf is allowed
-ROUNDING = 2.0**-50  # 4 ulp
-
-# l -> (a convex function of l, a nondecreasing one, a bound on the error of the two): the logarithm of a factor.
-Factor = Callable[[Array], tuple[Array, Array, Array]]
 
 
 def poisson_tight(order: int, *, rate: float, cgf: Cgf) -> float:
@@ -136,14 +129,19 @@ def tight_log_excess(alpha: int, gamma: float, cgf: Cgf) -> float:
     """Return log(A - 1) of `poisson_tight`, rounded up."""
     if not math.isfinite(cgf.at(alpha - 1.0)):
         return math.inf
-    return binomial_log_sum(alpha, gamma, 1 - gamma, less_one(power_factor(cgf)), first=2, last=alpha)[1]
+    return sampled_sum(alpha, gamma, less_one(power_factor(cgf)), first=2, last=alpha)[1]
+
+
+def sampled_sum(alpha: int, gamma: float, factor: Factor, *, first: int, last: int) -> tuple[float, float]:
+    """Return a lower and an upper bound of log Σ_{l=first..last} w(l) e^{factor(l)}."""
+    return binomial_log_sum(Binomial.of(alpha, gamma, 1 - gamma), factor, first=first, last=last)
 
 
 def log_moment_above(log_excess: float) -> float:
     """Return log(1 + e^x), rounded up; also where e^x underflows."""
     if log_excess == -math.inf:
         return 0.0
-    return max(float(np.logaddexp(0.0, log_excess)) * (1 + ROUNDING), 5e-324)
+    return max(log1p_exp(log_excess) * (1 + ROUNDING), LEAST)
 
 
 def less_one(factor: Factor) -> Factor:
@@ -155,55 +153,6 @@ def less_one(factor: Factor) -> Factor:
             return k, np.log(-np.expm1(-k)), error  # K/(1-e^{-K}) <= 1+K: `error` covers the change
 
     return at
-
-
-def binomial_log_sum(
-    alpha: int, p: float, q: float, factor: Factor, *, first: int, last: int, exact_terms: int = EXACT_TERMS
-) -> tuple[float, float]:
-    """Return a lower and an upper bound of log Σ_{l=first..last} C(α,l) p^l q^(α-l) e^{factor(l)}, p + q = 1.
-
-    Up to `exact_terms` all terms are evaluated and the two differ by rounding. Beyond, this is the approximate
-    computation of Wang et al. (2019), Section 4, with blocks for their max + log: the terms at the points are summed,
-    and the terms between two points a < b are bounded. The logarithm of C(α,l) p^l q^(α-l) is concave in l and lies
-    below its slopes at a and at b, the convex part of the factor below its chord, and the monotone part below its
-    value at b, so each half of a block is below a geometric sum. Blocks that matter are cut until they do not: the
-    upper bound is within 1e-13 of the sum (up to MOST_POINTS evaluations), and it is never below it.
-    """
-    if first > last:
-        return -math.inf, -math.inf
-    all_of_them = last - first < exact_terms
-    ell = np.arange(first, last + 1.0) if all_of_them else _starting_points(alpha, first, last)
-    terms = _evaluate(alpha, p, q, factor, ell)
-    while True:
-        between = _between_points(alpha, p, q, ell, terms)
-        log_terms, error = terms[0] + terms[1] + terms[2], terms[3]
-        upper = log_sum([log_sum(log_terms + error), log_sum(between)]) + 16 * ROUNDING
-        wide = np.flatnonzero(between > upper + NEGLIGIBLE - math.log(len(ell)))
-        if len(wide) == 0 or len(ell) + SPLIT * len(wide) > MOST_POINTS:
-            return log_sum(log_terms - error) - 16 * ROUNDING, upper
-        cuts = ell[wide, None] + np.rint((ell[wide + 1] - ell[wide])[:, None] * np.arange(1, SPLIT) / SPLIT)
-        new = np.setdiff1d(cuts, ell)
-        place = np.searchsorted(ell, new)
-        added = _evaluate(alpha, p, q, factor, new)
-        terms = tuple(np.insert(old, place, more) for old, more in zip(terms, added, strict=True))
-        ell = np.insert(ell, place, new)
-
-
-def log_binomial_pmf(alpha: int, ell: Array, p: float, q: float) -> tuple[Array, Array]:
-    """Return log C(α,l) p^l q^(α-l) for 1 <= l <= α, and a bound on its error.
-
-    Loader's saddle-point form: deviances that vanish at the mode instead of three large log Γ that cancel.
-    """
-    n, mean = float(alpha), alpha * p
-    m = np.maximum(n - ell, 1.0)
-    inside = (
-        0.5 * np.log(n / (2 * math.pi * ell * m))
-        + (_stirling_error(np.array([n])) - _stirling_error(ell) - _stirling_error(m))
-        - (_deviance(ell, mean) + _deviance(m, n * q))
-    )
-    at_end = n * (math.log1p(-q) if p > 0.5 else math.log(p))
-    value = np.where(ell == n, at_end, inside)
-    return value, ROUNDING * (4 + np.abs(value) + np.abs(ell - mean))
 
 
 # Parts ----------------------------------------------------------------------------------------------------------------
@@ -235,8 +184,8 @@ def _head_and_tail(alpha: int, gamma: float, factor: Factor, *, first: int, tau:
     """Return the sum in two parts, since a relaxed factor is convex on either side of τ only."""
     if not np.isfinite(factor(np.array([float(alpha)]))[0][0]):
         return math.inf
-    head = binomial_log_sum(alpha, gamma, 1 - gamma, factor, first=first, last=min(tau, alpha))[1]
-    tail = binomial_log_sum(alpha, gamma, 1 - gamma, factor, first=max(first, tau + 1), last=alpha)[1]
+    head = sampled_sum(alpha, gamma, factor, first=first, last=min(tau, alpha))[1]
+    tail = sampled_sum(alpha, gamma, factor, first=max(first, tau + 1), last=alpha)[1]
     return log_sum([head, tail])
 
 
@@ -245,70 +194,3 @@ def _with_factor_three(alpha: int, gamma: float, factor: Factor, log_excess: flo
     if log_excess == math.inf:
         return math.inf
     return log_sum([log_excess, math.log(2.0) + _head_and_tail(alpha, gamma, factor, first=3, tau=tau)])
-
-
-def _starting_points(alpha: int, first: int, last: int) -> Array:
-    """Return l = α sin²t with equal steps of t: steps of one standard deviation of a binomial centred there."""
-    low, high = math.asin(math.sqrt(first / alpha)), math.asin(math.sqrt(last / alpha))
-    count = min(START_POINTS, math.ceil(2 * math.sqrt(alpha) * (high - low)))
-    points = np.rint(alpha * np.sin(np.linspace(low, high, count)) ** 2)
-    return np.unique(np.clip(np.append(points, [first, last]), first, last))
-
-
-def _evaluate(alpha: int, p: float, q: float, factor: Factor, ell: Array) -> tuple[Array, ...]:
-    """Return log weight, convex part, monotone part and the bound on their error."""
-    weight, weight_error = log_binomial_pmf(alpha, ell, p, q)
-    convex, monotone, error = factor(ell)
-    return weight, convex, monotone, weight_error + error
-
-
-def _between_points(alpha: int, p: float, q: float, ell: Array, terms: tuple[Array, ...]) -> Array:
-    """Return, for each two neighbouring points, a bound of the log of the sum of the terms strictly between."""
-    weight, convex, monotone, error = terms
-    a, b = ell[:-1], ell[1:]
-    width = b - a
-    chord = np.diff(convex) / width
-    slack = np.maximum(error[:-1], error[1:]) + monotone[1:]
-    odds = math.log(p) - math.log(q)
-    with np.errstate(divide="ignore"):
-        slope_a = odds + np.log((alpha - a) / (a + 1)) + chord  # of the weight from a to a+1, and from b-1 to b
-        slope_b = odds + np.log((alpha - b + 1) / b) + chord
-    left = np.ceil((width - 1) / 2)
-    below = weight[:-1] + convex[:-1] + _log_geometric(slope_a, left)
-    above = weight[1:] + convex[1:] + _log_geometric(-slope_b, width - 1 - left)
-    return np.asarray(np.logaddexp(below, above) + slack)
-
-
-def _log_geometric(slope: Array, count: Array) -> Array:
-    """Return a bound of log Σ_{i=1..count} e^{i·slope}: the largest term, times the count or a geometric series."""
-    with np.errstate(divide="ignore"):
-        terms = np.minimum(np.log(count), -np.log(-np.expm1(-np.abs(slope))))
-    return np.maximum(slope, count * slope) + terms
-
-
-def _stirling_error(n: Array) -> Array:
-    """Return S(n) = log n! - log(√(2πn) (n/e)^n), for whole n >= 1."""
-    few = np.minimum(n, 16.0).astype(int)
-    return np.where(n < 16, STIRLING_ERRORS[few - 1], _stirling_series(np.maximum(n, 16.0)))
-
-
-def _stirling_series(n: Array) -> Array:
-    x = 1 / n
-    return x * (1 / 12 - x**2 * (1 / 360 - x**2 * (1 / 1260 - x**2 * (1 / 1680 - x**2 / 1188))))
-
-
-def _few_stirling_errors() -> Array:
-    """Return S(1), ..., S(16): the series at 16, then S(n) = S(n+1) + (n+½) log(1+1/n) - 1."""
-    n = np.arange(1.0, 16.0)
-    steps = (n + 0.5) * np.log1p(1 / n) - 1
-    return np.append(np.cumsum(steps[::-1])[::-1], 0.0) + _stirling_series(np.array([16.0]))
-
-
-STIRLING_ERRORS = _few_stirling_errors()
-
-
-def _deviance(x: Array, mean: float) -> Array:
-    """Return x log(x/mean) + mean - x >= 0."""
-    t = (mean - x) / x
-    near = np.abs(t) < 0.5
-    return np.where(near, x * log1p_deficit(np.where(near, t, 0.0)), x * np.log(x / mean) + mean - x)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from cumulant.loss.cgf import Cgf
-from cumulant.loss.likelihood_ratio import log_bregman, log_mean, mixture_ratio
+from cumulant.loss.likelihood_ratio import in_small_batches, log_bregman, log_mean, mixture_ratio
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import Integrands, nodes_on, relevant_pieces
 from cumulant.sampling.mixture import FARTHEST_ORDER, QUADRATURE_ERROR, slope_at_zero
@@ -31,7 +31,9 @@ def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Cgf:
 
     def log_moment(lam: Array) -> Array:
         orders = 1 + np.minimum(lam, FARTHEST_ORDER)
-        values = np.logaddexp(0.0, _log_excess(mu, rate, orders)) * (1 + QUADRATURE_ERROR)  # rounded up
+        values = np.logaddexp(0.0, in_small_batches(lambda some: _log_excess(mu, rate, some), orders)) * (
+            1 + QUADRATURE_ERROR
+        )  # rounded up
         unsampled = 2 * mu * mu * lam * (lam + 1)  # N(+1) against N(-1): sampling never costs more
         return np.where(lam > FARTHEST_ORDER, unsampled, np.minimum(values, unsampled))
 

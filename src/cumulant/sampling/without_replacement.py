@@ -11,7 +11,7 @@ import numpy as np
 from cumulant.answer import Interval
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf, interpolated
-from cumulant.loss.likelihood_ratio import LikelihoodRatio, moment_of_distance, moment_of_envelope
+from cumulant.loss.likelihood_ratio import LikelihoodRatio, in_small_batches, moment_of_distance, moment_of_envelope
 from cumulant.loss.profile import PrivacyProfile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
@@ -112,7 +112,7 @@ def known_envelope_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
 
     def log_moment(lam: Array) -> Array:
         near = np.minimum(lam, FARTHEST_ORDER)
-        log_excess = moment_of_envelope(ratio, rate=rate, orders=1 + near)
+        log_excess = in_small_batches(lambda orders: moment_of_envelope(ratio, rate=rate, orders=orders), 1 + near)
         values = np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
         return np.where(lam <= FARTHEST_ORDER, values, convex_bound(base, rate)(lam)) if np.any(near < lam) else values
 

@@ -22,16 +22,18 @@ from cumulant.loss.divergences import (
     multiplicative_bound,
     ternary_from_binary,
 )
-from cumulant.numerics.logspace import Array, log_expm1, log_sum
+from cumulant.numerics.binomial import Binomial
+from cumulant.numerics.binomial_sum import Factor, binomial_log_sum
+from cumulant.numerics.logspace import Array, log_sum
+from cumulant.numerics.rounding import ROUNDING
+from cumulant.numerics.scalar_logspace import log1p_exp, log_expm1
 from cumulant.sampling.poisson_theorems import (
     CURVE_ERROR,
-    ROUNDING,
-    Factor,
-    binomial_log_sum,
     checked,
     less_one,
     log_moment_above,
     power_factor,
+    sampled_sum,
     tight_log_excess,
 )
 
@@ -50,7 +52,7 @@ def joint_convexity(order: int, *, rate: float, cgf: Cgf) -> float:
     """
     alpha, gamma = checked(order, rate, cgf)
     k = cgf.at(alpha - 1.0) * (1 + CURVE_ERROR)
-    return min(k, log_moment_above(math.log(gamma) + float(log_expm1(k)) + 4 * ROUNDING))
+    return min(k, log_moment_above(math.log(gamma) + log_expm1(k) + 4 * ROUNDING))
 
 
 def theorem9(order: int, *, rate: float, cgf: Cgf) -> float:
@@ -118,7 +120,7 @@ def pure_dp(order: int, *, rate: float, cgf: Cgf) -> float:
         raise UnprovenCombination("this bound needs pure DP, and the mechanism has none; use theorem9")
     epsilon = cgf.at(alpha - 1.0) / (alpha - 1.0)
     raised = (1 + CURVE_ERROR) * (epsilon + cgf.pure)
-    log_term = math.log(gamma) + raised - cgf.pure + float(log_expm1(cgf.pure)) + 4 * ROUNDING * (1 + raised)
+    log_term = math.log(gamma) + raised - cgf.pure + log_expm1(cgf.pure) + 4 * ROUNDING * (1 + raised)
     return min(alpha * log_moment_above(log_term), joint_convexity(alpha, rate=gamma, cgf=cgf))
 
 
@@ -155,8 +157,8 @@ def proposition20(order: int, *, rate: float, cgf: Cgf) -> float:
     if not math.isfinite(cgf.at(alpha - 1.0)):
         return math.inf
     factor = less_one(power_factor(cgf))
-    log_excess = binomial_log_sum(alpha, gamma, 1 - gamma, factor, first=2, last=alpha)[0]
-    return float(np.logaddexp(0.0, log_excess)) * (1 - ROUNDING)
+    log_excess = sampled_sum(alpha, gamma, factor, first=2, last=alpha)[0]
+    return log1p_exp(log_excess) * (1 - ROUNDING)
 
 
 def _second_term(alpha: int, gamma: float, cgf: Cgf) -> float:
@@ -189,5 +191,5 @@ def _ternary_factor(cgf: Cgf) -> Factor:
 def _power_sum(alpha: int, x: float, factor: Factor, **options: int) -> float:
     """Return log of Σ_{j=3..α} x^j C(α,j) e^{factor(j)}, rounded up: (1+x)^α times a binomial sum of odds x."""
     growth = alpha * math.log1p(x)
-    binomial = binomial_log_sum(alpha, x / (1 + x), 1 / (1 + x), factor, first=3, last=alpha, **options)[1]
-    return growth * (1 + ROUNDING) + binomial
+    weights = Binomial.of(alpha, x / (1 + x), 1 / (1 + x))
+    return growth * (1 + ROUNDING) + binomial_log_sum(weights, factor, first=3, last=alpha, **options)[1]

@@ -1,0 +1,92 @@
+"""Sums of binomial probabilities times a factor: every term, or a bound that visits few of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from cumulant.numerics.binomial import Binomial
+from cumulant.numerics.logspace import Array, log_sum
+from cumulant.numerics.rounding import ROUNDING
+
+EXACT_TERMS = 20_000  # up to here every term is evaluated
+START_POINTS = 20_000  # beyond, the first points: one per standard deviation, at most this many
+MOST_POINTS = 300_000  # no refinement beyond this many evaluations
+NEGLIGIBLE = math.log(1e-13)  # what the terms between points may add, relative to the sum, before they are refined
+SPLIT = 8  # pieces a block is cut into
+
+# l -> (a convex function of l, a nondecreasing one, a bound on the error of the two): the logarithm of a factor.
+Factor = Callable[[Array], tuple[Array, Array, Array]]
+
+
+def binomial_log_sum(
+    weights: Binomial, factor: Factor, *, first: int, last: int, exact_terms: int = EXACT_TERMS
+) -> tuple[float, float]:
+    """Return a lower and an upper bound of log Σ_{l=first..last} C(n,l) p^l q^(n-l) e^{factor(l)}.
+
+    Up to `exact_terms` all terms are evaluated and the two differ by rounding. Beyond, this is the approximate
+    computation of Wang et al. (2019), Section 4, with blocks for their max + log: the terms at the points are summed,
+    and the terms between two points a < b are bounded. The logarithm of C(n,l) p^l q^(n-l) is concave in l and lies
+    below its slopes at a and at b, the convex part of the factor below its chord, and the monotone part below its
+    value at b, so each half of a block is below a geometric sum. Blocks that matter are cut until they do not: the
+    upper bound is within 1e-13 of the sum (up to MOST_POINTS evaluations), and it is never below it.
+    """
+    if first > last:
+        return -math.inf, -math.inf
+    all_of_them = last - first < exact_terms
+    ell = np.arange(first, last + 1.0) if all_of_them else _starting_points(weights.n, first, last)
+    terms = _evaluate(weights, factor, ell)
+    while True:
+        between = _between_points(weights, ell, terms)
+        log_terms, error = terms[0] + terms[1] + terms[2], terms[3]
+        upper = log_sum([log_sum(log_terms + error), log_sum(between)]) + 16 * ROUNDING
+        wide = np.flatnonzero(between > upper + NEGLIGIBLE - math.log(len(ell)))
+        if len(wide) == 0 or len(ell) + SPLIT * len(wide) > MOST_POINTS:
+            return log_sum(log_terms - error) - 16 * ROUNDING, upper
+        cuts = ell[wide, None] + np.rint((ell[wide + 1] - ell[wide])[:, None] * np.arange(1, SPLIT) / SPLIT)
+        new = np.setdiff1d(cuts, ell)
+        place = np.searchsorted(ell, new)
+        added = _evaluate(weights, factor, new)
+        terms = tuple(np.insert(old, place, more) for old, more in zip(terms, added, strict=True))
+        ell = np.insert(ell, place, new)
+
+
+def _starting_points(n: int, first: int, last: int) -> Array:
+    """Return l = n sin²t with equal steps of t: steps of one standard deviation of a binomial centred there."""
+    low, high = math.asin(math.sqrt(first / n)), math.asin(math.sqrt(last / n))
+    count = min(START_POINTS, math.ceil(2 * math.sqrt(n) * (high - low)))
+    points = np.rint(n * np.sin(np.linspace(low, high, count)) ** 2)
+    return np.unique(np.clip(np.append(points, [first, last]), first, last))
+
+
+def _evaluate(weights: Binomial, factor: Factor, ell: Array) -> tuple[Array, ...]:
+    """Return log weight, convex part, monotone part and the bound on their error."""
+    weight, weight_error = weights.log_pmf(ell)
+    convex, monotone, error = factor(ell)
+    return weight, convex, monotone, weight_error + error
+
+
+def _between_points(weights: Binomial, ell: Array, terms: tuple[Array, ...]) -> Array:
+    """Return, for each two neighbouring points, a bound of the log of the sum of the terms strictly between."""
+    weight, convex, monotone, error = terms
+    a, b = ell[:-1], ell[1:]
+    width = b - a
+    chord = np.diff(convex) / width
+    slack = np.maximum(error[:-1], error[1:]) + monotone[1:]
+    odds = weights.log_p - weights.log_q
+    with np.errstate(divide="ignore"):
+        slope_a = odds + np.log((weights.n - a) / (a + 1)) + chord  # of the weight from a to a+1, and from b-1 to b
+        slope_b = odds + np.log((weights.n - b + 1) / b) + chord
+    left = np.ceil((width - 1) / 2)
+    below = weight[:-1] + convex[:-1] + _log_geometric(slope_a, left)
+    above = weight[1:] + convex[1:] + _log_geometric(-slope_b, width - 1 - left)
+    return np.asarray(np.logaddexp(below, above) + slack)
+
+
+def _log_geometric(slope: Array, count: Array) -> Array:
+    """Return a bound of log Σ_{i=1..count} e^{i·slope}: the largest term, times the count or a geometric series."""
+    with np.errstate(divide="ignore"):
+        terms = np.minimum(np.log(count), -np.log(-np.expm1(-np.abs(slope))))
+    return np.maximum(slope, count * slope) + terms

@@ -1,0 +1,37 @@
+"""Rounding to one side: units of error, and conversions that never come out low."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+ULP = 2.0**-52
+ROUNDING = 2.0**-50  # 4 ulp, 8 unit roundoffs: bounds the relative rounding of a few elementary steps
+LEAST = 5e-324  # the smallest double > 0
+
+
+def exp_above(log_p: float) -> float:
+    """Return e^x for x <= 0, rounded up also where it underflows; 0 at -inf only.
+
+    >>> exp_above(-1e4), exp_above(0.0), exp_above(-math.inf)
+    (5e-324, 1.0, 0.0)
+    """
+    return min(1.0, max(math.exp(log_p) * (1 + 2 * ULP), LEAST)) if log_p > -math.inf else 0.0
+
+
+def log_above(log_p: float) -> float:
+    """Return x <= 0, up by the rounding of the few elementary steps it came from; -inf stays."""
+    return min(0.0, log_p + ROUNDING * (1 + abs(log_p))) if log_p > -math.inf else log_p
+
+
+def float_above(exact: Fraction) -> float:
+    """Return the smallest double that is not below, inf beyond the largest.
+
+    >>> float_above(Fraction(1, 10)) >= Fraction(1, 10), float_above(Fraction(1, 4))
+    (True, 0.25)
+    """
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)

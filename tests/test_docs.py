@@ -1,0 +1,184 @@
+"""The documentation names what exists, and shows what is printed; its Python blocks are run as doctests."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import cumulant
+from cumulant.cli.main import main
+from cumulant.errors import CumulantError
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
+    (ROOT / "docs").glob("*.md")
+)
+TEXT = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
+GUIDES = "\n".join(text for name, text in TEXT.items() if name == "README.md" or name.startswith("docs/"))
+MODULES = sorted(
+    {path.name.removesuffix(".py") for path in Path(cumulant.__file__).parent.iterdir() if path.name[0] != "_"}
+)
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DOTTED = re.compile(rf"`(?:cumulant\.)?((?:{'|'.join(MODULES)})\.[\w.]+|(?<=cumulant\.)\w+)`")
+TEST = re.compile(r"`(test_\w+)::(\w+)`")
+FILE = re.compile(r"`((?:src|tests|docs|benchmarks|\.ci)/[\w./]*|[\w-]+\.(?:md|cff|toml))`")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+LONGEST_README, LONGEST_CONTRIBUTING = 150, 100
+
+
+def found(pattern: re.Pattern[str]) -> list[Any]:
+    """Return (page, match) for every match outside fenced blocks."""
+    prose = [(page, FENCE.sub("", text)) for page, text in TEXT.items()]
+    return sorted({(page, *match.groups()) for page, text in prose for match in pattern.finditer(text)}, key=str)
+
+
+def resolved(dotted: str) -> object:
+    """Return what a dotted name below the package stands for, or raise."""
+    there: Any = cumulant
+    name = "cumulant"
+    for part in dotted.split("."):
+        name += f".{part}"
+        if not hasattr(there, part):
+            importlib.import_module(name)
+        there = getattr(there, part)
+    return there
+
+
+@pytest.mark.parametrize(("page", "name"), found(DOTTED))
+def test_every_name_exists(page: str, name: str) -> None:
+    assert resolved(name) is not None
+
+
+def test_the_check_of_names_sees_names() -> None:
+    assert DOTTED.findall("`cumulant.Gaussian`, `loss.cgf.total`, `Gaussian`, `cumulant.loss.cgf.Cgf`") == [
+        "Gaussian",
+        "loss.cgf.total",
+        "loss.cgf.Cgf",
+    ]
+    with pytest.raises(ModuleNotFoundError):
+        resolved("loss.cgf.no_such_name")
+
+
+def names_of_tests(module: str) -> set[str]:
+    tree = ast.parse((ROOT / "tests" / f"{module}.py").read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize(("page", "module", "name"), found(TEST))
+def test_every_test_exists(page: str, module: str, name: str) -> None:
+    assert name in names_of_tests(module)
+
+
+@pytest.mark.parametrize(("page", "path"), found(FILE))
+def test_every_file_exists(page: str, path: str) -> None:
+    beside = (ROOT / page).parent / path
+    assert (ROOT / path).exists() or beside.exists() or path == "base.py"
+
+
+@pytest.mark.parametrize(("page", "target", "anchor"), [link for link in found(LINK) if "://" not in link[1]])
+def test_every_link_leads_somewhere(page: str, target: str, anchor: str | None) -> None:
+    there = (ROOT / page).parent / target if target else ROOT / page
+    assert there.exists()
+    if anchor:
+        headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.MULTILINE)
+        assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# Coverage -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", cumulant.__all__)
+def test_everything_exported_is_mentioned(name: str) -> None:
+    assert re.search(rf"\b{name}\b", GUIDES)
+
+
+def test_every_error_is_in_the_table_of_refusals() -> None:
+    errors = {name for name in cumulant.__all__ if _is_error(getattr(cumulant, name))}
+    assert errors == set(re.findall(r"`cumulant\.(\w+)`", TEXT["docs/soundness.md"])) & errors
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, CumulantError)
+
+
+@pytest.mark.parametrize("kind", cumulant.mechanisms.__all__)
+def test_every_mechanism_is_in_the_table_of_choices(kind: str) -> None:
+    assert re.search(rf"^\|.*`{kind}\(", TEXT["docs/choose.md"], re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", sorted(main.commands))
+def test_every_command_is_documented(command: str) -> None:
+    assert f"cumulant {command}" in GUIDES
+
+
+# What is shown --------------------------------------------------------------------------------------------------------
+
+
+def console_blocks() -> Iterator[tuple[str, str, str]]:
+    """Yield (page, command, output) of every `$ cumulant ...` in a console block."""
+    for page, text in TEXT.items():
+        for language, block in FENCE.findall(text):
+            if language == "console":
+                command, _, output = block.partition("\n")
+                yield page, command, output
+
+
+@pytest.mark.parametrize(("page", "command", "shown"), list(console_blocks()))
+def test_console_blocks_show_what_is_printed(page: str, command: str, shown: str) -> None:
+    """A line of three dots stands for whatever follows."""
+    program, *arguments = shlex.split(command.removeprefix("$ "))
+    assert program == "cumulant"
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(main, arguments)
+    assert result.exit_code == 0
+    checker = doctest.OutputChecker()
+    assert checker.check_output(shown, result.stdout, doctest.ELLIPSIS), result.stdout
+
+
+def test_there_are_console_blocks() -> None:
+    assert {page for page, _, _ in console_blocks()} >= {"README.md", "docs/index.md"}
+
+
+def test_the_install_command_is_the_one_whose_output_is_shown() -> None:
+    installs = re.findall(r"^python3 -m venv .venv && .*\.venv/bin/(cumulant .*)$", TEXT["README.md"], re.MULTILINE)
+    shown = [command.removeprefix("$ ") for page, command, _ in console_blocks() if page == "README.md"]
+    assert installs == shown[:1]
+
+
+def test_the_gate_runs_the_test_command() -> None:
+    """The gate's own sed finds exactly one line, which is the one a reader sees."""
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    extraction = re.search(r"command=\$\((sed .*)\)$", script, re.MULTILINE)
+    assert extraction
+    extracted = subprocess.run(
+        shlex.split(extraction[1]), cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert extracted == ["python3 -m venv .venv && .venv/bin/pip install -q -e '.[test]' && .venv/bin/python -m pytest"]
+
+
+def test_python_blocks_are_run() -> None:
+    """A block of Python that is no doctest would be neither run nor checked."""
+    for page, text in TEXT.items():
+        for language, block in FENCE.findall(text):
+            assert language in {"pycon", "console", "sh", "text"}, f"{page}: {language}"
+            assert language != "pycon" or (block.startswith(">>> ") and block.endswith("\n\n"))
+
+
+def test_pages_are_short() -> None:
+    assert len(TEXT["README.md"].splitlines()) < LONGEST_README
+    assert len(TEXT["CONTRIBUTING.md"].splitlines()) < LONGEST_CONTRIBUTING
+
+
+def test_versions_agree() -> None:
+    assert f"\n## {cumulant.__version__}\n" in TEXT["CHANGELOG.md"]
+    assert "### Changed numbers" in TEXT["CHANGELOG.md"]
+    assert f"\nversion: {cumulant.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
