@@ -67,8 +67,8 @@ class Accountant:
         after = (spent + mechanism * count).epsilon(delta=delta)
         if after > epsilon:
             raise BudgetExceeded(
-                f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, over the budget "
-                f"of {epsilon:g} at delta={delta:g}; nothing was recorded"
+                f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, "
+                f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded"
             )
 
     def _settle(self, neighbors: Neighbors) -> None:

@@ -21,6 +21,8 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cumulant.errors import InvalidParameter
+
 Array = NDArray[np.float64]
 
 SAMPLED = tuple(2.0 ** (k / 4) for k in range(-40, 81))  # λ at which the shape of a function is looked at
@@ -170,12 +172,17 @@ def curve_loss(rdp: Callable[[float], float]) -> Cgf:
     lam, k = np.array(finite).T
     if np.any(hull(lam) < k * (1 - 1e-9)):
         return hull
-    first = SAMPLED[0]  # below it the chord from the origin: formulas divide by α - 1, and lose their digits there
     return Cgf(
-        log_moment=lambda lam: np.array([x * rdp(1.0 + max(x, first)) for x in lam.tolist()]),
-        kl=rdp(1.0 + first),
-        exact=False,
+        log_moment=lambda lam: np.array([x * rdp(1.0 + x) for x in lam.tolist()]), kl=_near_order_one(rdp), exact=False
     )
+
+
+def _near_order_one(rdp: Callable[[float], float]) -> float:
+    """Return a bound of ε(1): the curve does not decrease. Many formulas divide by α - 1, and fail close to 1."""
+    try:
+        return min(rdp(1.0 + 2.0**-30), rdp(1.0 + SAMPLED[0]))
+    except InvalidParameter:
+        return rdp(1.0 + SAMPLED[0])
 
 
 def _lower_hull(points: Sequence[tuple[float, float]], *, last_slope: float) -> tuple[Array, Array]:

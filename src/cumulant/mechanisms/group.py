@@ -14,8 +14,8 @@ from cumulant.neighbors import Neighbors
 from cumulant.numerics.logspace import Array
 from cumulant.parameters import whole_number
 
-KNOTS: Array = 2.0 ** (np.arange(-24, 61) / 4)  # λ at which the bound is computed; chords between (Corollary 10)
-EXPONENTS: Array = 1 + 2.0 ** (np.arange(-10, 11) / 2)  # Hölder's p: each gives a bound, the least is taken
+KNOTS: Array = 2.0 ** (np.arange(-16, 49) / 4)  # λ at which the bound is computed; chords between (Corollary 10)
+EXPONENTS: Array = 1 + 2.0 ** np.arange(-3, 4)  # Hölder's p: each gives a bound, the least is taken
 
 
 @final

@@ -39,7 +39,13 @@ def log1p_deficit(x: ArrayLike) -> Array:
 
 
 def _series(x: Array, coefficients: Array) -> Array:
-    """Return Σ c_k x^k."""
+    """Return Σ c_k x^k: by Horner's rule, or all powers at once where calls cost more than sums."""
+    if x.size > 200:
+        total = np.full(x.shape, coefficients[-1])
+        for coefficient in coefficients[-2::-1]:
+            total *= x
+            total += coefficient
+        return total
     powers = np.vander(x.ravel(), len(coefficients), increasing=True)
     return np.asarray(powers @ coefficients).reshape(x.shape)
 

@@ -31,9 +31,8 @@ def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Cgf:
 
     def log_moment(lam: Array) -> Array:
         orders = 1 + np.minimum(lam, FARTHEST_ORDER)
-        values = np.logaddexp(0.0, in_small_batches(lambda some: _log_excess(mu, rate, some), orders)) * (
-            1 + QUADRATURE_ERROR
-        )  # rounded up
+        log_excess = in_small_batches(lambda some: _log_excess(mu, rate, some), orders)
+        values = np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
         unsampled = 2 * mu * mu * lam * (lam + 1)  # N(+1) against N(-1): sampling never costs more
         return np.where(lam > FARTHEST_ORDER, unsampled, np.minimum(values, unsampled))
 
