@@ -6,8 +6,9 @@ of its outputs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Batch = tuple[int, ...]
 Mechanism = dict[Batch, Array]
-Pair = tuple[Array, Array]
 
 
 def batches(universe: int, size: int) -> Iterator[Batch]:
@@ -32,7 +32,7 @@ def random_mechanism(
 ) -> Mechanism:
     """Return a distribution for every batch of the sizes, unrelated to one another."""
     return {
-        batch: _softmax(spread * generator.normal(size=outputs)) for size in sizes for batch in batches(universe, size)
+        batch: softmax(spread * generator.normal(size=outputs)) for size in sizes for batch in batches(universe, size)
     }
 
 
@@ -57,7 +57,7 @@ def _likely(which: int, outputs: int, p: float) -> Array:
     return probabilities
 
 
-def _softmax(logits: Array) -> Array:
+def softmax(logits: Array) -> Array:
     weights = np.exp(logits - logits.max())
     return np.asarray(weights / weights.sum())
 
@@ -92,10 +92,10 @@ def replaced(universe: int, size: int) -> Iterator[tuple[Batch, Batch]]:
             yield batch, other
 
 
-def both_orders(pairs: Iterable[tuple[Batch, Batch]], output: Callable[[Batch], Array]) -> list[Pair]:
+def both_orders(pairs: Iterable[tuple[Batch, Batch]], output: Callable[[Batch], Array]) -> Pairs:
     """Return the outputs of neighbours, in either order."""
-    outputs = [(output(one), output(other)) for one, other in pairs]
-    return outputs + [(q, p) for p, q in outputs]
+    once = cache(output)
+    return ordered((once(one), once(other)) for one, other in pairs)
 
 
 # Sampled outputs ------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def both_orders(pairs: Iterable[tuple[Batch, Batch]], output: Callable[[Batch], 
 
 def poisson(mechanism: Mechanism, data: Batch, rate: float) -> Array:
     """Return the output distribution on a sample that each record joins with probability `rate`."""
-    total = np.zeros(len(mechanism[()]))
+    total = np.zeros(len(next(iter(mechanism.values()))))
     for joins in product((False, True), repeat=len(data)):
         batch = tuple(record for record, joined in zip(data, joins, strict=True) if joined)
         total += rate ** len(batch) * (1 - rate) ** (len(data) - len(batch)) * mechanism[batch]
@@ -125,17 +125,27 @@ def with_replacement(mechanism: Mechanism, data: Batch, draws: int) -> Array:
 # Divergences ----------------------------------------------------------------------------------------------------------
 
 
-def renyi(p: Array, q: Array, order: float) -> float:
-    """Return the Rényi divergence of distributions that are nowhere 0, for orders > 1."""
-    exponents = order * np.log(p) + (1 - order) * np.log(q)
-    peak = float(exponents.max())
-    return (peak + math.log(float(np.exp(exponents - peak).sum()))) / (order - 1)
+@dataclass(frozen=True)
+class Pairs:
+    """Ordered pairs of distributions that are nowhere 0, as logarithms: one row each."""
+
+    log_p: Array
+    log_q: Array
+
+    def renyi(self, order: float) -> float:
+        """Return the largest Rényi divergence of an order > 1."""
+        exponents = order * self.log_p + (1 - order) * self.log_q
+        peak = exponents.max(axis=1)
+        moments = peak + np.log(np.exp(exponents - peak[:, None]).sum(axis=1))
+        return max(0.0, float(moments.max())) / (order - 1)
+
+    def pure(self) -> float:
+        """Return the largest log-ratio, the ε of pure DP."""
+        return float((self.log_p - self.log_q).max())
 
 
-def largest_renyi(pairs: list[Pair], order: float) -> float:
-    return max(0.0, *(renyi(p, q, order) for p, q in pairs))
-
-
-def largest_log_ratio(pairs: list[Pair]) -> float:
-    """Return the pure ε of a set of ordered pairs."""
-    return max(float(np.max(np.log(p) - np.log(q))) for p, q in pairs)
+def ordered(pairs: Iterable[tuple[Array, Array]]) -> Pairs:
+    """Return the pairs in both orders."""
+    both = [rows for p, q in pairs for rows in ((p, q), (q, p))]
+    rows = np.log(np.unique(np.array(both), axis=0))
+    return Pairs(rows[:, 0], rows[:, 1])

@@ -18,9 +18,9 @@ from click.testing import CliRunner, Result
 from mpmath import mp, mpf
 
 import cumulant as cm
+from cumulant.answer import delta_rounded_up, rounded_up
 from cumulant.cli.main import main
 from cumulant.cli.mechanism_options import MECHANISM_NAMES, MECHANISMS, NAMES, SAMPLING_NAMES
-from cumulant.answer import delta_rounded_up, rounded_up
 from cumulant.cli.parameter_types import curve, log_of, number
 from cumulant.cli.question_options import METHODS
 from cumulant.mechanisms.base import METHODS as LIBRARY_METHODS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -26,7 +26,11 @@ from cumulant.conversion.optimal_composition import (
 )
 from cumulant.conversion.rounds import Rounds
 
-mp.dps = 50
+
+@pytest.fixture(autouse=True)
+def fifty_digits() -> Iterator[None]:
+    with mp.workdps(50):
+        yield
 
 
 def enumerated_delta(parts: Sequence[Rounds], epsilon: float) -> Any:

@@ -74,6 +74,10 @@ class Composed(AbstractMechanism):
     def neighbors(self) -> Neighbors | None:
         return common_relation(release.neighbors for release, _ in self.parts)
 
+    @property
+    def fixed_size(self) -> bool:
+        return any(release.fixed_size for release, _ in self.parts)
+
     def releases(self) -> Releases:
         return self.parts
 

@@ -59,6 +59,7 @@ def optimal_composition_epsilon(rounds: Rounds, *, delta: float | None = None, l
 
 
 def optimal_epsilon_within(rounds: Rounds, *, delta: float | None, log_delta: float | None, relative: float) -> float:
+    """Return `optimal_composition_epsilon` to within a relative width; the answer itself has been tested."""
     target = log_of_delta(delta=delta, log_delta=log_delta) * (1 + ROUNDING)  # safe side: log δ was rounded
     naive_epsilon, naive_delta = naive_composition([rounds])
 

@@ -39,6 +39,7 @@ class Rounds:
 
 
 def checked(parts: Sequence[Rounds]) -> Sequence[Rounds]:
+    """Return the parts as a tuple, refusing what is not `Rounds` or too many of them."""
     parts = tuple(parts)
     for part in parts:
         if not isinstance(part, Rounds):

@@ -67,7 +67,8 @@ def ternary_pearson_vajda(p: ArrayLike, q: ArrayLike, r: ArrayLike, *, order: fl
 
 def hockey_stick(p: ArrayLike, q: ArrayLike, *, epsilon: float) -> float:
     """Return Σ (p - e^ε q)_+: the smallest δ for which p and q are (ε, δ)-close in this direction."""
-    return float(np.sum(np.maximum(np.asarray(p, dtype=float) - math.exp(epsilon) * np.asarray(q, dtype=float), 0.0)))
+    t = math.exp(min(epsilon, 700.0))  # finite; a smaller t is safe, as the divergence does not increase in it
+    return math.fsum(np.maximum(np.asarray(p, dtype=float) - t * np.asarray(q, dtype=float), 0.0))
 
 
 # B(ε,l) and E|r-1|^l --------------------------------------------------------------------------------------------------

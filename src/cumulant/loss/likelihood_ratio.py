@@ -31,7 +31,8 @@ class LikelihoodRatio:
     """The law of log r under Q: atoms, and a density in t where log r = slope·t + offset.
 
     `log_density` is concave and largest at t = 0, with second derivative at least -`curvature`; `upper(α)` is where
-    nothing of order α is left; `widest` is the widest piece on which the density is resolved.
+    nothing of order α is left; `widest` is the widest piece on which the density is resolved; beyond `farthest_order`
+    doubles do not resolve the peak.
     """
 
     atoms: tuple[tuple[float, float], ...] = ()
@@ -42,6 +43,7 @@ class LikelihoodRatio:
     lower: float = 0.0
     upper: Callable[[float], float] = lambda order: 0.0
     widest: float = 1.0
+    farthest_order: float = 1e300
 
     def below_one(self, *, rate: float) -> tuple[Array, Array]:
         """Return log r < 0 and log-masses, of atoms and of quadrature nodes."""
@@ -103,6 +105,7 @@ def gaussian_ratio(mean: float) -> LikelihoodRatio:
         curvature=1.0,
         lower=-12.0,
         upper=lambda order: max(order, 2.0) * mean + 12.0,  # w^α e^{-t²/2} peaks below t = αμ, f at 2μ for small u
+        farthest_order=1e6 / mean,  # there t²/2 is known to 1e-4
     )
 
 
@@ -114,6 +117,7 @@ def laplace_ratio(theta: float) -> LikelihoodRatio:
         lower=-theta,
         upper=lambda order: theta,
         widest=4.0,
+        farthest_order=1e9 / max(theta, 1.0),
     )
 
 
@@ -126,19 +130,23 @@ def binary_ratio(epsilon: float) -> LikelihoodRatio:
 def mixture_ratio(log_ratio: Array, rate: float) -> tuple[Array, Array]:
     """Return (w - 1, log w) of w = 1 - γ + γr; w - 1 is capped where it would overflow."""
     excess = rate * np.expm1(np.minimum(log_ratio, 600.0))
-    far = math.log(rate) + log_ratio + np.log1p((1 - rate) / rate * np.exp(-np.maximum(log_ratio, 30.0)))
-    with np.errstate(divide="ignore"):
-        return excess, np.where(log_ratio > 30.0, far, np.log1p(excess))
+    # away from w = 1 the logarithms of the two parts are added: 1 + excess would have lost the digits of 1 - γ
+    apart = np.logaddexp(math.log1p(-rate), math.log(rate) + log_ratio)
+    return excess, np.where(np.abs(excess) < 0.5, np.log1p(np.clip(excess, -0.5, 0.5)), apart)
 
 
 def log_bregman(beta: Array, excess: Array, log_w: Array) -> Array:
     """Return log f_β(w), f_β(w) = w^β - 1 - β(w-1), from w - 1 and log w."""
     x = beta * log_w
-    # e^x - 1 - x and β(log w - (w-1)) carry the quadratic terms; the linear ones have cancelled exactly
-    near = exp_excess(np.minimum(x, 30.0)) - beta * log1p_deficit(excess)
+    deficit = np.where(np.abs(excess) < 0.1, log1p_deficit(np.clip(excess, -0.1, 0.1)), excess - log_w)
+    # All terms are positive: for β < 0,  f = (e^x - 1 - x) + |β|(w - 1 - log w);
+    # for β = 1 + h,                      f = h(w log w - (w-1)) + w(e^{h log w} - 1 - h log w).
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        falling = exp_excess(np.minimum(x, 30.0)) - beta * deficit
+        h = beta - 1
+        rising = h * (excess * log_w - deficit) + np.exp(log_w) * exp_excess(np.where(x < 30.0, h * log_w, 0.0))
         far = x + np.log1p(-(1 + beta * excess) * np.exp(-np.maximum(x, 30.0)))
-        return np.where(x < 30.0, np.log(np.maximum(near, 0.0)), far)
+        return np.where(x < 30.0, np.log(np.maximum(np.where(beta > 1, rising, falling), 0.0)), far)
 
 
 def log_mean(rows: Array, log_masses: Array) -> Array:
@@ -156,15 +164,6 @@ def moment_of_mixture(ratio: LikelihoodRatio, *, rate: float, orders: Array) -> 
     return np.logaddexp(
         _log_mean_bregman(ratio.below_one(rate=rate), rate, orders),
         _log_mean_bregman(ratio.above_one(rate=rate, orders=orders), rate, orders),
-    )
-
-
-def moment_against_mixture(ratio: LikelihoodRatio, *, rate: float, orders: Array) -> Array:
-    """Return log(A - 1), A = E_Q[w^{1-α}]: the moment of Q against (1-γ)Q + γP, at any real order α > 1."""
-    two = np.array([2.0])  # w^{1-α} falls in w, so the nodes that carry the second moment carry it
-    return np.logaddexp(
-        _log_mean_bregman(ratio.below_one(rate=rate), rate, 1 - orders),
-        _log_mean_bregman(ratio.above_one(rate=rate, orders=two), rate, 1 - orders),
     )
 
 

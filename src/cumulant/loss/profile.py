@@ -15,7 +15,6 @@ from typing import final
 
 import numpy as np
 
-from cumulant.loss import profile_moments
 from cumulant.loss.cgf import Cgf
 from cumulant.numerics.quadrature import legendre
 from cumulant.numerics.rounding import ULP, exp_above, log_above
@@ -202,7 +201,6 @@ def profile_from_cgf(cgf: Cgf, conversion: Callable[[Cgf, float], float]) -> Pri
     return PrivacyProfile(lambda e: -math.inf if e >= pure else conversion(cgf, e), pure)
 
 
-cgf_from_profile = profile_moments.cgf_from_profile
 """The other way: Theorem 6."""
 
 

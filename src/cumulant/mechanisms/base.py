@@ -89,6 +89,11 @@ class AbstractMechanism(ABC):
         """
         return False
 
+    @property
+    def fixed_size(self) -> bool:
+        """Whether the guarantee is for datasets of one known size, as sampling rates m/n are."""
+        return False
+
     def releases(self) -> Releases:
         """Return the distinct releases with their counts."""
         return ((self, 1),)
@@ -296,7 +301,10 @@ class AbstractMechanism(ABC):
         )
 
     def group(self, *, size: int) -> AbstractMechanism:
-        """Return the guarantee for `size` records at once, of the relation of this mechanism."""
+        """Return the guarantee for `size` records at once, of the relation of this mechanism.
+
+        Ask for the group last: records of a group are sampled one by one, so a group cannot be sampled.
+        """
         from cumulant.mechanisms.group import Group
 
         return Group(mechanism=self, size=size)

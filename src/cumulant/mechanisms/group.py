@@ -10,12 +10,12 @@ import numpy as np
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf, projected
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.neighbors import Neighbors
+from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.logspace import Array
 from cumulant.parameters import whole_number
 
-KNOTS: Array = 2.0 ** (np.arange(-16, 49) / 4)  # λ at which the bound is computed; chords between (Corollary 10)
-EXPONENTS: Array = 1 + 2.0 ** np.arange(-3, 4)  # Hölder's p: each gives a bound, the least is taken
+KNOTS: Array = 2.0 ** (np.arange(-16, 61) / 4)  # λ at which the bound is computed; chords between (Corollary 10)
+EXPONENTS: Array = 1 + 2.0 ** np.arange(-3.0, 3.5, 0.5)  # Hölder's p: each gives a bound, the least is taken
 
 
 @final
@@ -27,7 +27,7 @@ class Group(AbstractMechanism):
 
     >>> from cumulant import RenyiCurve
     >>> curve = RenyiCurve(lambda order: 0.005 * order)
-    >>> round(curve.group(size=2).rdp(order=4), 3)
+    >>> round(curve.group(size=2).rdp(order=4), 2)
     0.08
     """
 
@@ -40,6 +40,15 @@ class Group(AbstractMechanism):
         object.__setattr__(self, "size", whole_number("size", self.size, at_least=1))
         if self.mechanism.loss().failure > 0:
             raise UnprovenCombination("a group bound needs a mechanism that cannot fail; use ApproximateDP(...).group")
+        if self.mechanism.fixed_size and self.mechanism.neighbors is ADD_REMOVE:
+            raise UnprovenCombination(
+                "adding records one after another changes the size, and with it the rate of a fixed batch; "
+                "ask for groups under replace-one"
+            )
+
+    @property
+    def fixed_size(self) -> bool:
+        return self.mechanism.fixed_size
 
     @property
     def neighbors(self) -> Neighbors | None:

@@ -20,13 +20,14 @@ from cumulant.numerics.logspace import Array
 from cumulant.sampling.poisson_theorems import poisson_tight
 
 QUADRATURE_ERROR = 2e-13  # relative, generous for rules that leave out e^-50 and sums of 1e4 terms
-FARTHEST_ORDER = 1e12  # beyond it the nodes are closer than doubles are
+FARTHEST_ORDER = 1e12  # beyond it sums over integers are not attempted
+TINIEST_RATE = 1e-140  # its square is still a double; the loss grows with the rate, so a larger rate is safe
 NO_LOSS = Cgf(log_moment=np.zeros_like, kl=0.0, pure=0.0)
 
 
 def mixture_loss(mechanism: AbstractMechanism, rate: float) -> Cgf:
     """Return the CGF of the mixture: exact where the mechanism's pair is known, else the tight black-box bound."""
-    base = mechanism.loss()
+    base, rate = mechanism.loss(), max(rate, TINIEST_RATE)
     if base.failure > 0:
         return amplified_failure(base, rate)
     ratio = mechanism.likelihood_ratio()
@@ -47,10 +48,10 @@ def known_mixture_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
     """
 
     def log_moment(lam: Array) -> Array:
-        near = np.minimum(lam, FARTHEST_ORDER)
+        near = np.minimum(lam, ratio.farthest_order)
         log_excess = in_small_batches(lambda orders: moment_of_mixture(ratio, rate=rate, orders=orders), 1 + near)
         values = np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
-        return np.where(lam <= FARTHEST_ORDER, values, convex_bound(base, rate)(lam)) if np.any(near < lam) else values
+        return np.where(near < lam, convex_bound(base, rate)(lam), values) if np.any(near < lam) else values
 
     return Cgf(
         log_moment=log_moment,
@@ -68,14 +69,28 @@ def black_box_mixture_loss(base: Cgf, rate: float) -> Cgf:
             return float(convex_bound(base, rate)(np.array([float(lam)]))[0])
         return poisson_tight(lam + 1, rate=rate, cgf=base)
 
-    return interpolated(at_integers, pure=amplified_pure(base.pure, rate))
+    return at_most(interpolated(at_integers, pure=amplified_pure(base.pure, rate)), convex_bound(base, rate))
 
 
 def convex_bound(base: Cgf, rate: float) -> Cgf:
     """Return K'(λ) = log(1 - γ + γe^{K(λ)}): x ↦ x^α is convex, so E(1-γ+γr)^α <= 1 - γ + γE r^α."""
-    with np.errstate(divide="ignore"):
-        log_rest, log_rate = float(np.log1p(-rate)), math.log(rate)
-    return replace(base, log_moment=lambda lam: np.logaddexp(log_rest, log_rate + base.log_moment(lam)), exact=False)
+
+    def log_moment(lam: Array) -> Array:
+        k = base.log_moment(lam)
+        far = np.logaddexp(math.log1p(-rate), math.log(rate) + k)
+        return np.where(k < 1, np.log1p(rate * np.expm1(np.minimum(k, 1.0))), far) * (1 + QUADRATURE_ERROR)
+
+    return replace(base, log_moment=log_moment, kl=rate * base.kl, pure=amplified_pure(base.pure, rate), exact=False)
+
+
+def at_most(cgf: Cgf, other: Cgf) -> Cgf:
+    """Return the smaller of two bounds at every order: chords between integers may be above what holds anyway."""
+    return replace(
+        cgf,
+        log_moment=lambda lam: np.minimum(cgf.log_moment(lam), other.log_moment(lam)),
+        kl=min(cgf.kl, other.kl),
+        pure=min(cgf.pure, other.pure),
+    )
 
 
 def amplified_pure(pure: float, rate: float) -> float:
@@ -83,8 +98,9 @@ def amplified_pure(pure: float, rate: float) -> float:
     if math.isinf(pure):
         return math.inf
     if pure > 30:
-        return math.log(rate) + pure + math.log1p((1 - rate) / rate * math.exp(-pure))
-    return math.log1p(rate * math.expm1(pure))
+        log_rest = math.log1p(-rate) if rate < 1 else -math.inf
+        return float(np.logaddexp(log_rest, math.log(rate) + pure)) * (1 + 4e-15)  # rounded up
+    return math.log1p(rate * math.expm1(pure)) * (1 + 2e-15)  # rounded up
 
 
 def amplified_failure(base: Cgf, rate: float) -> Cgf:

@@ -47,6 +47,11 @@ class PoissonSampled(AbstractMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", probability("rate", self.rate))
         checked_relation("Poisson sampling", self.relation, self.mechanism, needs=ADD_REMOVE)
+        if self.mechanism.fixed_size:
+            raise UnprovenCombination(
+                "a Poisson sample has no fixed size, so a batch of fixed size inside it has no fixed rate; "
+                "draw the batch first, or Poisson-sample twice"
+            )
 
     @property
     def neighbors(self) -> Neighbors:

@@ -14,25 +14,19 @@ from typing import final
 
 import numpy as np
 
+from cumulant.loss.divergences import hockey_stick
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile
-from cumulant.numerics.logspace import Array, log1p_deficit, log_expm1, log_sum
+from cumulant.numerics.binomial import Binomial
+from cumulant.numerics.logspace import Array, log_expm1, log_sum
+from cumulant.numerics.rounding import ULP, log_above
 from cumulant.numerics.search import largest_true
 from cumulant.parameters import nonnegative, probability, require, whole_number
 
-ULP = 2.0**-52
 BLOCK = 256  # multiplicities whose weights are computed at once
 NEGLIGIBLE = math.log(1e-9)  # multiplicities are summed until the rest can add this part at most
 
 
 # Advanced joint convexity ------------------------------------------------------------------------
-
-
-def hockey_stick(p: Sequence[float], q: Sequence[float], epsilon: float) -> float:
-    """Return H_{e^ε}(p || q) = Σ_z (p(z) - e^ε q(z))_+ of two finite distributions: (2) of the paper."""
-    p_z, q_z = _distribution("p", p), _distribution("q", q)
-    require(len(p_z) == len(q_z), "p and q must have the same number of outcomes", (len(p_z), len(q_z)))
-    t = math.exp(min(nonnegative("epsilon", epsilon), 700.0))  # finite; a smaller t is safe, as H_t does not increase
-    return math.fsum(np.maximum(p_z - t * q_z, 0.0))
 
 
 def advanced_joint_convexity(
@@ -51,7 +45,7 @@ def advanced_joint_convexity(
     """
     rate, beta = probability("rate", rate), _beta(rate, epsilon)
     mixed = (1 - beta) * _distribution("shared", shared) + beta * _distribution("other", other)
-    return rate * hockey_stick(own, mixed.tolist(), epsilon)
+    return rate * hockey_stick(_distribution("own", own), mixed, epsilon=epsilon)
 
 
 def joint_convexity_bound(
@@ -65,7 +59,9 @@ def joint_convexity_bound(
     Tightness:  attained where one event is the worst against both μ₀ and μ₁'.
     """
     rate, beta = probability("rate", rate), _beta(rate, epsilon)
-    return rate * ((1 - beta) * hockey_stick(own, shared, epsilon) + beta * hockey_stick(own, other, epsilon))
+    mu0, mu1, mu2 = _distribution("shared", shared), _distribution("own", own), _distribution("other", other)
+    to_shared, to_other = (hockey_stick(mu1, mu, epsilon=epsilon) for mu in (mu0, mu2))
+    return rate * ((1 - beta) * to_shared + beta * to_other)
 
 
 def _beta(rate: float, epsilon: float) -> float:
@@ -125,7 +121,7 @@ def amplified_profile(profile: PrivacyProfile, rate: float) -> PrivacyProfile:
     pure, log_rate = amplified_epsilon(profile.pure, rate), math.log(rate)
 
     def log_delta(epsilon: float) -> float:
-        return -math.inf if epsilon >= pure else _up(log_rate + profile.log_delta(base_epsilon(epsilon, rate)))
+        return -math.inf if epsilon >= pure else log_above(log_rate + profile.log_delta(base_epsilon(epsilon, rate)))
 
     return PrivacyProfile(log_delta, pure)
 
@@ -148,7 +144,7 @@ def coupling_profile(groups: GroupProfiles, distances: Mapping[int, float]) -> P
     parts = [(math.log(p), groups(k)) for k, p in weights.items() if p > 0]
 
     def log_delta(epsilon: float) -> float:
-        return _up(log_sum([log_p + profile.log_delta(epsilon) for log_p, profile in parts]))
+        return log_above(log_sum([log_p + profile.log_delta(epsilon) for log_p, profile in parts]))
 
     return PrivacyProfile(log_delta, max((profile.pure for _, profile in parts), default=0.0))
 
@@ -164,7 +160,8 @@ def poisson_profile(profile: PrivacyProfile, *, rate: float) -> PrivacyProfile:
     Holds for:  add-or-remove-one, for the base mechanism and the sampled one.
     Tightness:  attained (Theorem 13).
 
-    >>> from cumulant.loss.profile import laplace_profile
+    >>> from cumulant.loss.divergences import hockey_stick
+    from cumulant.loss.profile import laplace_profile
     >>> poisson_profile(laplace_profile(1.0), rate=0.1).delta(0.05)
     0.0254...
     """
@@ -237,19 +234,10 @@ class Multiplicity:
         return min(1.0, -math.expm1(self.draws * math.log1p(-1 / self.population)) * (1 + 8 * ULP))
 
     def log_weights(self, k: Array) -> Array:
-        """Return log C(m,k) n^{-k} (1-1/n)^{m-k} for whole 0 <= k <= m, raised by its rounding error.
-
-        Loader (2000): Stirling's formula with the deviances k log(k/M) + M - k, which do not cancel.
-        """
-        m, n = float(self.draws), float(self.population)
-        inner = np.clip(k, 1.0, max(m - 1.0, 1.0))
-        mean, rest = m / n, np.maximum(m - inner, 1.0)
-        deviance = _deviance(inner, mean) + _deviance(rest, m - mean)
-        logs = _stirling_error(np.array([m])) - _stirling_error(inner) - _stirling_error(rest) - deviance
-        logs = logs + 0.5 * np.log(m / (2 * math.pi * inner * rest))
-        ends = np.where(k == 0, m * math.log1p(-1 / n), -m * math.log(n))
-        values: Array = np.where((k == 0) | (k == m), ends, logs)
-        return np.minimum(0.0, values + 1e-13 + 8 * ULP * np.abs(values))
+        """Return log C(m,k) n^{-k} (1-1/n)^{m-k} for whole 0 <= k <= m, raised by its rounding error."""
+        p = 1.0 / self.population
+        values, error = Binomial.of(self.draws, p, 1 - p).log_pmf(k)
+        return np.minimum(0.0, values + 4 * error)
 
     def log_above(self, k: int, log_next: float) -> float:
         """Return log Pr[multiplicity > k] from the weight of k+1: weights fall faster than a geometric series."""
@@ -298,28 +286,6 @@ def _mixture(groups: GroupProfiles, law: Multiplicity) -> Callable[[float], floa
             rest = law.log_above(k, weight(k + 1))
             if rest <= total + NEGLIGIBLE:
                 break
-        return _up(float(np.logaddexp(total, rest)) + 1e-13)
+        return log_above(float(np.logaddexp(total, rest)) + 1e-13)
 
     return log_mixture
-
-
-def _deviance(x: Array, mean: float) -> Array:
-    """Return x log(x/M) + M - x >= 0 to full accuracy near x = M as well."""
-    z = (mean - x) / x
-    return np.where(np.abs(z) < 0.1, x * log1p_deficit(np.clip(z, -0.1, 0.1)), x * np.log(x / mean) + mean - x)
-
-
-def _stirling_error(n: Array) -> Array:
-    """Return log n! - (n+½) log n + n - ½ log 2π for n >= 1."""
-    from scipy.special import gammaln
-
-    small = np.minimum(n, 16.0)
-    exact = gammaln(small + 1) - (small + 0.5) * np.log(small) + small - 0.5 * math.log(2 * math.pi)
-    x = 1 / np.maximum(n, 16.0)
-    series = x * (1 / 12 - x**2 * (1 / 360 - x**2 * (1 / 1260 - x**2 * (1 / 1680 - x**2 / 1188))))
-    return np.where(n < 16, exact, series)
-
-
-def _up(log_delta: float) -> float:
-    """Return log δ, up by the rounding of a few elementary steps, at most 0."""
-    return min(0.0, log_delta + 4 * ULP * (1 + abs(log_delta))) if log_delta > -math.inf else log_delta

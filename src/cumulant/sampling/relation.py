@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from cumulant import parameters
 from cumulant.errors import MixedNeighbors, UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.group import Group
 from cumulant.neighbors import Neighbors
 from cumulant.parameters import require
 from cumulant.sampling.without_replacement_theorems import proposition20
@@ -15,6 +17,8 @@ def checked_relation(scheme: str, relation: Any, mechanism: Any, *, needs: Neigh
     """Refuse what no theorem covers: a base mechanism whose guarantee is for another relation."""
     require(isinstance(relation, Neighbors), "neighbors must be cumulant.ADD_REMOVE or cumulant.REPLACE_ONE", relation)
     require(isinstance(mechanism, AbstractMechanism), "mechanism must be a cumulant mechanism", mechanism)
+    if isinstance(mechanism, Group):
+        raise UnprovenCombination("records of a group are sampled one by one; sample first, then ask for the group")
     if mechanism.neighbors not in (None, needs):
         raise MixedNeighbors(
             f"{scheme} needs a mechanism proven for {needs.value}, this one is for {mechanism.neighbors.value}; "
@@ -29,7 +33,8 @@ def lower_moment(mechanism: AbstractMechanism, rate: float, order: float) -> flo
     """
     if not mechanism.tight_and_self_consistent:
         raise UnprovenCombination("a lower bound needs a mechanism whose RDP is attained at one pair of outputs")
-    require(float(order).is_integer() and order >= 2, "order must be a whole number >= 2", order)
+    order = parameters.order(order)
+    require(order >= 2 and order.is_integer(), "order must be a whole number >= 2", order)
     if rate in (0.0, 1.0):
         return float(mechanism.rdp(order=order)) * rate
     return proposition20(int(order), rate=rate, cgf=mechanism.loss()) / (order - 1)

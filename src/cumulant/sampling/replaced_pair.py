@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from cumulant.loss.cgf import Cgf
-from cumulant.loss.likelihood_ratio import in_small_batches, log_bregman, log_mean, mixture_ratio
+from cumulant.loss.likelihood_ratio import gaussian_ratio, in_small_batches, log_bregman, log_mean, mixture_ratio
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import Integrands, nodes_on, relevant_pieces
-from cumulant.sampling.mixture import FARTHEST_ORDER, QUADRATURE_ERROR, slope_at_zero
+from cumulant.sampling.mixture import QUADRATURE_ERROR, TINIEST_RATE, slope_at_zero
 
 
 def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Cgf:
@@ -27,14 +27,15 @@ def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Cgf:
     Holds for:  replace-one, Poisson sampling, any dimension; adaptive composition.
     Tightness:  attained by one pair of datasets, so exact.
     """
-    mu = 1.0 / noise_multiplier
+    mu, rate = 1.0 / noise_multiplier, max(rate, TINIEST_RATE)
+    farthest = gaussian_ratio(2 * mu).farthest_order
 
     def log_moment(lam: Array) -> Array:
-        orders = 1 + np.minimum(lam, FARTHEST_ORDER)
+        orders = 1 + np.minimum(lam, farthest)
         log_excess = in_small_batches(lambda some: _log_excess(mu, rate, some), orders)
         values = np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
         unsampled = 2 * mu * mu * lam * (lam + 1)  # N(+1) against N(-1): sampling never costs more
-        return np.where(lam > FARTHEST_ORDER, unsampled, np.minimum(values, unsampled))
+        return np.where(lam > farthest, unsampled, np.minimum(values, unsampled))
 
     return Cgf(log_moment=log_moment, kl=slope_at_zero(log_moment))
 

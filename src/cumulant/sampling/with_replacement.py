@@ -9,7 +9,8 @@ from typing import ClassVar, final
 from cumulant.answer import Interval
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf, projected
-from cumulant.loss.profile import PrivacyProfile, cgf_from_profile
+from cumulant.loss.profile import PrivacyProfile
+from cumulant.loss.profile_moments import cgf_from_profile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.parameters import whole_number
@@ -56,6 +57,10 @@ class SampledWithReplacement(AbstractMechanism):
     @property
     def neighbors(self) -> Neighbors:
         return self.relation
+
+    @property
+    def fixed_size(self) -> bool:
+        return True
 
     def known_profile(self) -> PrivacyProfile:
         groups = self.mechanism.group_profiles()

@@ -21,8 +21,10 @@ from cumulant.sampling.mixture import (
     FARTHEST_ORDER,
     NO_LOSS,
     QUADRATURE_ERROR,
+    TINIEST_RATE,
     amplified_failure,
     amplified_pure,
+    at_most,
     convex_bound,
     mixture_loss,
     slope_at_zero,
@@ -64,6 +66,10 @@ class SampledWithoutReplacement(AbstractMechanism):
     def neighbors(self) -> Neighbors:
         return self.relation
 
+    @property
+    def fixed_size(self) -> bool:
+        return True
+
     def loss(self) -> Cgf:
         if self.rate == 0:
             return NO_LOSS
@@ -86,7 +92,7 @@ class SampledWithoutReplacement(AbstractMechanism):
 
 def envelope_loss(mechanism: AbstractMechanism, rate: float) -> Cgf:
     """Return the loss under replace-one: the envelope where the pair is known, else the best black-box bound."""
-    base = mechanism.loss()
+    base, rate = mechanism.loss(), max(rate, TINIEST_RATE)
     if base.failure > 0:
         return amplified_failure(base, rate)
     ratio = mechanism.likelihood_ratio()
@@ -111,10 +117,10 @@ def known_envelope_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
     """
 
     def log_moment(lam: Array) -> Array:
-        near = np.minimum(lam, FARTHEST_ORDER)
+        near = np.minimum(lam, ratio.farthest_order)
         log_excess = in_small_batches(lambda orders: moment_of_envelope(ratio, rate=rate, orders=orders), 1 + near)
         values = np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
-        return np.where(lam <= FARTHEST_ORDER, values, convex_bound(base, rate)(lam)) if np.any(near < lam) else values
+        return np.where(near < lam, convex_bound(base, rate)(lam), values) if np.any(near < lam) else values
 
     return Cgf(log_moment=log_moment, kl=slope_at_zero(log_moment), pure=amplified_pure(base.pure, rate), exact=False)
 
@@ -142,4 +148,4 @@ def black_box_envelope_loss(base: Cgf, rate: float) -> Cgf:
             return float(convex_bound(base, rate)(np.array([float(lam)]))[0])
         return min(theorem9(lam + 1, rate=rate, cgf=base), black_box(lam + 1, rate=rate, cgf=base))
 
-    return interpolated(at_integers, pure=amplified_pure(base.pure, rate))
+    return at_most(interpolated(at_integers, pure=amplified_pure(base.pure, rate)), convex_bound(base, rate))
