@@ -38,7 +38,8 @@ class Interval:
 class Guarantee:
     """One (ε, δ) promise and how it was proven.
 
-    `order` is the Rényi order that proved it; infinity is pure DP, None means that no order was needed.
+    `order` is the Rényi order that proved it; infinity is pure DP, None means that no order was needed. `stated_delta`
+    is δ where it began as a number: asked for, or the failure probability of an approximate DP mechanism.
     """
 
     epsilon: float
@@ -47,10 +48,11 @@ class Guarantee:
     theorem: str
     order: float | None
     exact: bool
+    stated_delta: float | None = None
 
     @property
     def delta(self) -> float:
-        return delta_from_log(self.log_delta)
+        return delta_from_log(self.log_delta) if self.stated_delta is None else self.stated_delta
 
     @classmethod
     def by_closed_form(cls, epsilon: float, log_delta: float) -> Guarantee:
@@ -162,7 +164,9 @@ def delta_rounded_up(log_delta: float, *, digits: int = 6) -> str:
     """
     if -math.inf < log_delta < DEEPEST:
         return f"exp({rounded_up(log_delta)})"
-    nearest = Context(prec=14).create_decimal(EXACT.exp(Decimal(log_delta)))  # 0.01 is 0.01, not 0.0100001
+    nearest = Context(prec=14, Emax=MAX_EMAX, Emin=MIN_EMIN).create_decimal(
+        EXACT.exp(Decimal(log_delta))
+    )  # 0.01 is 0.01, not 0.0100001
     return _decimal_text(nearest, digits)
 
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import Explanation, Guarantee, Interval, Part, delta_from_log, relation_text
+from cumulant.answer import Explanation, Guarantee, Interval, Part, relation_text
 from cumulant.conversion.moments_accountant import epsilon_from_cgf, less_rounding, log_delta_from_cgf
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.loss.cgf import Cgf
@@ -156,10 +156,7 @@ class AbstractMechanism(ABC):
 
     def delta(self, *, epsilon: float, method: str = "best") -> float:
         """Return the smallest proven δ at ε, rounded up; see `log_delta` for values that underflow."""
-        log_delta = self.log_delta(epsilon=epsilon, method=method)
-        failure = self.loss().failure
-        # a failure probability is a double to begin with; everything else is rounded up on the way back from log δ
-        return failure if failure > 0 and log_delta == math.log(failure) else delta_from_log(log_delta)
+        return self.guarantee(epsilon=epsilon, method=method).delta
 
     def log_delta(self, *, epsilon: float, method: str = "best") -> float:
         """Return the logarithm of the smallest proven δ at ε, rounded up."""
@@ -178,7 +175,8 @@ class AbstractMechanism(ABC):
             return self._guarantee_at_epsilon(parameters.nonnegative("epsilon", epsilon), method)
         if epsilon is not None:
             raise InvalidParameter(f"give one of delta, log_delta, epsilon, got {delta!r}, {log_delta!r}, {epsilon!r}")
-        return self._guarantee_at_delta(parameters.log_of_delta(delta=delta, log_delta=log_delta), method)
+        guarantee = self._guarantee_at_delta(parameters.log_of_delta(delta=delta, log_delta=log_delta), method)
+        return guarantee if delta is None else replace(guarantee, stated_delta=float(delta))
 
     def explain(
         self,
@@ -213,11 +211,13 @@ class AbstractMechanism(ABC):
             from cumulant.conversion.exact import gaussian_log_delta
 
             return Guarantee.by_closed_form(epsilon, gaussian_log_delta(pair, epsilon))
-        log_delta, order = log_delta_from_cgf(self.loss(), epsilon)
+        loss = self.loss()
+        log_delta, order = log_delta_from_cgf(loss, epsilon)
         profile = None if method == "rdp" else self.known_profile()
         if profile is not None and (by_profile := profile.log_delta(epsilon)) < log_delta:
             return Guarantee.by_profile(epsilon, by_profile)
-        return Guarantee.by_rdp(epsilon, log_delta, order)
+        stated = loss.failure if loss.failure and log_delta == math.log(loss.failure) else None
+        return replace(Guarantee.by_rdp(epsilon, log_delta, order), stated_delta=stated)
 
     def _part(self, count: int) -> Part:
         return Part(

@@ -160,8 +160,7 @@ def poisson_profile(profile: PrivacyProfile, *, rate: float) -> PrivacyProfile:
     Holds for:  add-or-remove-one, for the base mechanism and the sampled one.
     Tightness:  attained (Theorem 13).
 
-    >>> from cumulant.loss.divergences import hockey_stick
-    from cumulant.loss.profile import laplace_profile
+    >>> from cumulant.loss.profile import laplace_profile
     >>> poisson_profile(laplace_profile(1.0), rate=0.1).delta(0.05)
     0.0254...
     """
