@@ -10,6 +10,7 @@ from typing import Any, final
 from cumulant.neighbors import Neighbors
 
 EXACT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
+NEAREST = Context(prec=14, Emax=MAX_EMAX, Emin=MIN_EMIN)  # log 0.01 is printed as 0.01, not as 0.0100001
 DEEPEST = -1e15  # below this log δ, a power of ten would show no digit of δ
 
 
@@ -164,10 +165,7 @@ def delta_rounded_up(log_delta: float, *, digits: int = 6) -> str:
     """
     if -math.inf < log_delta < DEEPEST:
         return f"exp({rounded_up(log_delta)})"
-    nearest = Context(prec=14, Emax=MAX_EMAX, Emin=MIN_EMIN).create_decimal(
-        EXACT.exp(Decimal(log_delta))
-    )  # 0.01 is 0.01, not 0.0100001
-    return _decimal_text(nearest, digits)
+    return _decimal_text(NEAREST.create_decimal(EXACT.exp(Decimal(log_delta))), digits)
 
 
 def _decimal_text(exact: Decimal, digits: int) -> str:

@@ -156,7 +156,7 @@ class AbstractMechanism(ABC):
 
     def delta(self, *, epsilon: float, method: str = "best") -> float:
         """Return the smallest proven δ at ε, rounded up; see `log_delta` for values that underflow."""
-        return self.guarantee(epsilon=epsilon, method=method).delta
+        return self._guarantee_at_epsilon(parameters.nonnegative("epsilon", epsilon), method).delta
 
     def log_delta(self, *, epsilon: float, method: str = "best") -> float:
         """Return the logarithm of the smallest proven δ at ε, rounded up."""
