@@ -20,6 +20,9 @@ class Accountant:
     `compose` takes constant time, whatever was composed before; memory is linear in the number of *distinct*
     mechanisms. It answers the same questions as a mechanism. A refused release changes nothing.
 
+    With a budget, `Accountant(epsilon=, delta=)`, every release is checked before it is recorded. As for every answer
+    here, the parameters of the releases must not depend on earlier outputs.
+
     >>> from cumulant import Gaussian
     >>> accountant = Accountant()
     >>> accountant.compose(Gaussian(noise_multiplier=20.0), count=1000)
