@@ -51,7 +51,7 @@ class LikelihoodRatio:
         if self.log_density is None:
             return atoms
         top = min(-self.offset / self.slope, -self.lower)  # beyond -lower the density is negligible
-        return self._joined(atoms, *fine_pieces(self.lower, top, self._resolved(rate)))
+        return self._joined(atoms, self.log_density, fine_pieces(self.lower, top, self._resolved(rate)))
 
     def above_one(self, *, rate: float, orders: Array) -> tuple[Array, Array]:
         """Return log r > 0 and log-masses that carry w^α for every order in `orders`."""
@@ -69,9 +69,8 @@ class LikelihoodRatio:
             curvature=self.curvature,
             widest=self._resolved(rate),
         )
-        return self._joined(
-            atoms, *relevant_pieces(-self.offset / self.slope, self.upper(float(np.max(orders))), integrands)
-        )
+        one, top = -self.offset / self.slope, self.upper(float(np.max(orders)))
+        return self._joined(atoms, self.log_density, relevant_pieces(one, top, integrands))
 
     def _resolved(self, rate: float) -> Callable[[Array, Array], Array]:
         """Return how wide a piece [a, b] may be: the mixture w vanishes at log r = log((1-γ)/γ) ± iπ."""
@@ -87,12 +86,13 @@ class LikelihoodRatio:
         picked = [atom for atom in self.atoms if chosen(atom[0])]
         return np.array([log_ratio for log_ratio, _ in picked]), np.array([mass for _, mass in picked])
 
-    def _joined(self, atoms: tuple[Array, Array], a: Array, b: Array) -> tuple[Array, Array]:
-        assert self.log_density is not None
-        t, log_weights = nodes_on(a, b)
+    def _joined(
+        self, atoms: tuple[Array, Array], log_density: Callable[[Array], Array], pieces: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
+        t, log_weights = nodes_on(*pieces)
         return (
             np.concatenate([atoms[0], self.slope * t + self.offset]),
-            np.concatenate([atoms[1], log_weights + self.log_density(t)]),
+            np.concatenate([atoms[1], log_weights + log_density(t)]),
         )
 
 

@@ -7,6 +7,7 @@ of sampling a fixed number without replacement under add-or-remove-one, in units
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -46,19 +47,22 @@ def known_mixture_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
                 (Zhu, Dong and Wang 2022, Theorem 11).
     Tightness:  attained, so exact for mechanisms that attain their pair.
     """
+    return loss_by_quadrature(moment_of_mixture, ratio, base, rate, exact=base.exact)
+
+
+def loss_by_quadrature(
+    log_excess: Callable[..., Array], ratio: LikelihoodRatio, base: Cgf, rate: float, *, exact: bool
+) -> Cgf:
+    """Return K(λ) = log(1 + e^{log_excess}) where doubles resolve the integral, the convex bound beyond."""
 
     def log_moment(lam: Array) -> Array:
         near = np.minimum(lam, ratio.farthest_order)
-        log_excess = in_small_batches(lambda orders: moment_of_mixture(ratio, rate=rate, orders=orders), 1 + near)
-        values = np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
+        excess = in_small_batches(lambda orders: log_excess(ratio, rate=rate, orders=orders), 1 + near)
+        values = np.logaddexp(0.0, excess) * (1 + QUADRATURE_ERROR)  # rounded up
         return np.where(near < lam, convex_bound(base, rate)(lam), values) if np.any(near < lam) else values
 
-    return Cgf(
-        log_moment=log_moment,
-        kl=slope_at_zero(log_moment),
-        pure=amplified_pure(base.pure, rate),
-        exact=base.exact,
-    )
+    pure = amplified_pure(base.pure, rate)
+    return Cgf(log_moment=log_moment, kl=slope_at_zero(log_moment), pure=pure, exact=exact)
 
 
 def black_box_mixture_loss(base: Cgf, rate: float) -> Cgf:
@@ -117,7 +121,7 @@ def amplified_failure(base: Cgf, rate: float) -> Cgf:
     return replace(binary_loss(amplified_pure(base.pure, rate)), failure=rate * base.failure * (1 + 4e-16), exact=False)
 
 
-def slope_at_zero(log_moment: object) -> float:
+def slope_at_zero(log_moment: Callable[[Array], Array]) -> float:
     """Return a bound of K'(0) that is at most about 1e-6 high: K(λ)/λ does not decrease."""
     lam = 1e-6
-    return float(log_moment(np.array([lam]))[0]) / lam  # type: ignore[operator]
+    return float(log_moment(np.array([lam]))[0]) / lam

@@ -9,7 +9,7 @@ from typing import ClassVar, final
 from cumulant.answer import Interval
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf, projected
-from cumulant.loss.profile import PrivacyProfile
+from cumulant.loss.profile import GroupProfiles, PrivacyProfile
 from cumulant.loss.profile_moments import cgf_from_profile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import REPLACE_ONE, Neighbors
@@ -48,11 +48,16 @@ class SampledWithReplacement(AbstractMechanism):
         object.__setattr__(self, "draws", whole_number("draws", self.draws))
         object.__setattr__(self, "population", whole_number("population", self.population, at_least=1))
         checked_relation("sampling with replacement", self.relation, self.mechanism, needs=REPLACE_ONE)
-        if self.mechanism.group_profiles() is None:
+        self._groups()  # refuse what has none now, not when asked
+
+    def _groups(self) -> GroupProfiles:
+        groups = self.mechanism.group_profiles()
+        if groups is None:
             raise UnprovenCombination(
                 "sampling with replacement needs the privacy profiles of groups, which are known for Gaussian, "
                 "Laplace, randomized response and pure DP; use without_replacement or poisson for other mechanisms"
             )
+        return cache(groups)  # every ε asks for the same group profiles
 
     @property
     def neighbors(self) -> Neighbors:
@@ -63,11 +68,8 @@ class SampledWithReplacement(AbstractMechanism):
         return True
 
     def known_profile(self) -> PrivacyProfile:
-        groups = self.mechanism.group_profiles()
-        assert groups is not None
-        groups = cache(groups)  # every ε asks for the same group profiles
         amplify = with_replacement_profile if self.relation is REPLACE_ONE else hybrid_with_replacement_profile
-        return amplify(groups, draws=self.draws, population=self.population)
+        return amplify(self._groups(), draws=self.draws, population=self.population)
 
     def loss(self) -> Cgf:
         return NO_LOSS if self.draws == 0 else _moments(self)

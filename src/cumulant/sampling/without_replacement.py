@@ -11,7 +11,7 @@ import numpy as np
 from cumulant.answer import Interval
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf, interpolated
-from cumulant.loss.likelihood_ratio import LikelihoodRatio, in_small_batches, moment_of_distance, moment_of_envelope
+from cumulant.loss.likelihood_ratio import LikelihoodRatio, moment_of_distance, moment_of_envelope
 from cumulant.loss.profile import PrivacyProfile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
@@ -26,8 +26,8 @@ from cumulant.sampling.mixture import (
     amplified_pure,
     at_most,
     convex_bound,
+    loss_by_quadrature,
     mixture_loss,
-    slope_at_zero,
 )
 from cumulant.sampling.profile_theorems import amplified_profile
 from cumulant.sampling.relation import checked_relation, lower_moment
@@ -115,14 +115,7 @@ def known_envelope_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
     Holds for:  replace-one, subsets of fixed size; adaptive composition.
     Tightness:  each half is attained, by different datasets; for small γ about twice what is attained.
     """
-
-    def log_moment(lam: Array) -> Array:
-        near = np.minimum(lam, ratio.farthest_order)
-        log_excess = in_small_batches(lambda orders: moment_of_envelope(ratio, rate=rate, orders=orders), 1 + near)
-        values = np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
-        return np.where(near < lam, convex_bound(base, rate)(lam), values) if np.any(near < lam) else values
-
-    return Cgf(log_moment=log_moment, kl=slope_at_zero(log_moment), pure=amplified_pure(base.pure, rate), exact=False)
+    return loss_by_quadrature(moment_of_envelope, ratio, base, rate, exact=False)
 
 
 def collapsed_moment(ratio: LikelihoodRatio, *, rate: float, orders: Array) -> Array:
