@@ -21,6 +21,7 @@ from cumulant.loss.likelihood_ratio import (
     moment_of_envelope,
     moment_of_mixture,
 )
+from cumulant.sampling.without_replacement import collapsed_moment
 
 Real = Any  # an mpf; mpmath carries no types
 RELATIVE = 1e-8  # what an RDP may be off by here; the library promises far less, and never downwards
@@ -398,3 +399,25 @@ def test_orders_of_a_vector_agree_with_scalars(rate: float) -> None:
     together = moment_of_mixture(gaussian_ratio(1.0), rate=rate, orders=orders)
     alone = [moment_of_mixture(gaussian_ratio(1.0), rate=rate, orders=np.array([order]))[0] for order in orders]
     np.testing.assert_allclose(together, alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", [2.0, 2.5, 7.0, 30.5])
+@pytest.mark.parametrize("rate", [1e-6, 0.01, 0.5])
+def test_the_collapsed_sums_of_theorems_9_and_19(order: float, rate: float) -> None:
+    """1 + (4-3γ) Σ_{j>=2} C(α,j) γ^j E|r-1|^j for randomized response with ε = 1, whose ratio has two values."""
+    with mp.workdps(40):
+        gamma, alpha, e = mpf(rate), mpf(order), mp.exp(1)
+        mean = sum(
+            mass * ((1 + gamma * abs(r - 1)) ** alpha - 1 - alpha * gamma * abs(r - 1))
+            for r, mass in ((e, 1 / (1 + e)), (1 / e, e / (1 + e)))
+        )
+        reference = mp.log1p((4 - 3 * gamma) * mean)
+    value = collapsed_moment(binary_ratio(1.0), rate=rate, orders=np.array([order]))[0]
+    assert reference <= value <= reference * (1 + 1e-11)
+    envelope = cm.PureDP(epsilon=1.0).without_replacement(rate=rate).cgf(order=order)
+    assert envelope <= value
+
+
+def test_the_collapsed_sums_need_orders_from_two() -> None:
+    with pytest.raises(cm.InvalidParameter, match="orders"):
+        collapsed_moment(binary_ratio(1.0), rate=0.1, orders=np.array([1.5]))

@@ -67,6 +67,9 @@ class Composed(AbstractMechanism):
         ends = [(release.rdp_interval(order=order), count) for release, count in self.parts]
         return Interval(math.fsum(end.lower * n for end, n in ends), math.fsum(end.upper * n for end, n in ends))
 
+    def sharpened(self) -> Composed:
+        return Composed.of((release.sharpened(), count) for release, count in self.parts)
+
     def group(self, *, size: int) -> Composed:
         return Composed.of((release.group(size=size), count) for release, count in self.parts)
 

@@ -300,6 +300,10 @@ class AbstractMechanism(ABC):
             relation=REPLACE_ONE if neighbors is None else neighbors,
         )
 
+    def sharpened(self) -> AbstractMechanism:
+        """Return the same release with the tightest loss that is known, also where that takes seconds to compute."""
+        return self
+
     def group(self, *, size: int) -> AbstractMechanism:
         """Return the guarantee for `size` records at once, of the relation of this mechanism.
 

@@ -14,6 +14,7 @@ from cumulant.loss.cgf import Cgf, interpolated
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, moment_of_distance, moment_of_envelope
 from cumulant.loss.profile import PrivacyProfile
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array
 from cumulant.parameters import probability, require
@@ -77,6 +78,14 @@ class SampledWithoutReplacement(AbstractMechanism):
             return self.mechanism.loss()
         lossy = mixture_loss if self.relation is ADD_REMOVE else envelope_loss
         return lossy(self.mechanism, self.rate)
+
+    def sharpened(self) -> AbstractMechanism:
+        """For Gaussian noise under replace-one, search the worst triple: about 15 % less ε, in seconds."""
+        from cumulant.sampling.gaussian_triples import SharpenedGaussianBatch
+
+        if isinstance(self.mechanism, Gaussian) and self.relation is REPLACE_ONE and 0 < self.rate < 1:
+            return SharpenedGaussianBatch(noise_multiplier=self.mechanism.noise_multiplier, rate=self.rate)
+        return self
 
     def known_profile(self) -> PrivacyProfile | None:
         """Theorem 9 of Balle, Barthe and Gaboardi (2018); under add-or-remove-one the same bound, by `mixture`."""
