@@ -134,7 +134,7 @@ def relation_text(neighbors: Neighbors | None) -> str:
 
 def order_text(order: float | None) -> str:
     """Return ", at order α" where an order was used."""
-    return "" if order is None else f", at order {order:.6g}"
+    return "" if order is None else f", at order {order:.4g}"
 
 
 def delta_from_log(log_delta: float) -> float:

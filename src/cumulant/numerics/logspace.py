@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-EXP_SERIES = np.array([1.0 / math.factorial(k) for k in range(2, 18)])  # (e^x - 1 - x)/x²
+EXP_SERIES = np.array([1.0 / math.factorial(k) for k in range(2, 14)])  # (e^x - 1 - x)/x² for |x| < 0.2
 LOG_SERIES = np.array([(-1.0) ** k / k for k in range(2, 20)])  # (x - log(1+x))/x²
 
 
@@ -21,9 +21,9 @@ def exp_excess(x: ArrayLike) -> Array:
     5.000000001666667e-19
     """
     x = np.asarray(x, dtype=float)
-    small = np.where(np.abs(x) < 0.5, x, 0.0)
+    small = np.where(np.abs(x) < 0.2, x, 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(np.abs(x) < 0.5, small * small * _series(small, EXP_SERIES), np.expm1(x) - x)
+        return np.where(np.abs(x) < 0.2, small * small * _series(small, EXP_SERIES), np.expm1(x) - x)
 
 
 def log1p_deficit(x: ArrayLike) -> Array:

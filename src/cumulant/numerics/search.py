@@ -18,6 +18,7 @@ STRIDE = 4  # octaves looked at either side before deciding where to go
 PATIENCE = 2  # octaves that must have been seen beyond the lowest: forgives a shallow second valley
 FURTHEST = 120  # octaves from 1
 SECTION = np.arange(-7, 8) / 8.0  # a bracket of one octave either side is cut into sixteenths
+SMOOTH = 0.01  # octaves over which a smooth function is a parabola to twelve digits
 SECTION_WIDTH = 1.0 / 7.0  # the next bracket reaches the neighbours of the best point
 
 
@@ -103,14 +104,33 @@ def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0)
     width = 1.0
     for _ in range(12):  # width 1 -> 2e-12 octaves
         grid = best + width * SECTION
-        better, lower = _lowest(grid, function(2.0**grid))
+        values = function(2.0**grid)
+        better, lower = _lowest(grid, values)
         gain = value - lower
         if gain > 0:
             best, value = better, lower
         width *= SECTION_WIDTH
+        if width < SMOOTH:  # a smooth function is a parabola by now; where it is not, go on cutting
+            vertex, predicted = _vertex(grid, values)
+            at_vertex = float(function(np.array([2.0**vertex]))[0])
+            if at_vertex < value:
+                best, value = vertex, at_vertex
+            if abs(at_vertex - predicted) <= 1e-12 * abs(value):
+                break
         if width < 2e-5 and not gain > 1e-13 * abs(value):
             break
     return 2.0**best, value
+
+
+def _vertex(x: Array, values: Array) -> tuple[float, float]:
+    """Return the lowest point of the parabola through the lowest of the points and its neighbours."""
+    i = int(np.clip(np.argmin(values), 1, len(x) - 2))
+    below, here, above = values[i - 1 : i + 2].tolist()
+    bend = below - 2 * here + above
+    if not bend > 0 or math.isinf(bend):
+        return float(x[i]), math.inf
+    shift = (below - above) / (2 * bend)
+    return float(x[i] + shift * (x[i + 1] - x[i])), here - (below - above) ** 2 / (8 * bend)
 
 
 def best_octave(function: Callable[[Array], Array], *, start: float = 1.0) -> float:
