@@ -30,6 +30,7 @@ from cumulant.mechanisms import (
 )
 from cumulant.mechanisms.base import from_dict
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE
+from cumulant.planning import calibrate, max_count
 
 __version__ = "0.1.0"
 
@@ -56,5 +57,7 @@ __all__ = [
     "RenyiCurve",
     "TruncatedCDP",
     "UnprovenCombination",
+    "calibrate",
     "from_dict",
+    "max_count",
 ]
