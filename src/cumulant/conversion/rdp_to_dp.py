@@ -140,7 +140,8 @@ def optimal_epsilon(lam: float, k: float, log_delta: float) -> float:
     if math.isinf(k):
         return math.inf
     if log_delta >= -math.log1p(lam):  # αδ >= 1, (19): the majorant c₂r^α + c₁r is best
-        return k / lam + log1m_exp(log_delta) + ROUNDING * (1.0 + k / lam)
+        rdp, gain = k / lam, -log1m_exp(log_delta)
+        return rdp - gain + ROUNDING * (rdp + gain)  # rounded up
     log_excess = log_expm1(k)
 
     def majorant(y: float) -> tuple[float, float, float]:
