@@ -7,17 +7,11 @@ T releases with noise σ have K(λ) = ρTλ(λ+1), ρ = 1/(2σ²). The library i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-import numpy as np
-
-from cumulant.conversion.rdp_to_dp import (
-    asoodeh_closed_form_epsilon,
-    canonne_kamath_steinke_epsilon,
-    optimal_epsilon,
-)
-from cumulant.numerics.logspace import Array
-from cumulant.numerics.search import largest_true, minimise_positive
+from cumulant.conversion.moments_accountant import Rule, epsilon_from_cgf
+from cumulant.conversion.rdp_to_dp import asoodeh_closed_form_epsilon, optimal_epsilon
+from cumulant.loss.cgf import Cgf
+from cumulant.numerics.search import largest_true
 from cumulant.parameters import positive, probability, require, whole_number
 
 
@@ -50,7 +44,7 @@ def lemma2_epsilon(*, noise_multiplier: float, count: int, delta: float) -> floa
 def gaussian_optimal_epsilon(*, noise_multiplier: float, count: int, delta: float) -> float:
     """Return inf_α ε_α^δ(ραT): (24) of Asoodeh et al. (2020), the best that RDP can say."""
     rho_t, log_delta = _arguments(noise_multiplier, count, delta)
-    return max(0.0, _best_order(optimal_epsilon, rho_t, log_delta))
+    return _best_order(optimal_epsilon, rho_t, log_delta)
 
 
 def classical_largest_count(*, noise_multiplier: float, epsilon: float, delta: float) -> int:
@@ -101,17 +95,10 @@ def theorem5_variance_expansion(*, count: int, epsilon: float, delta: float) -> 
     return classical_variance_expansion(count=count, epsilon=epsilon, delta=delta) - saved
 
 
-def _best_order(rule: Callable[[float, float, float], float], rho_t: float, log_delta: float) -> float:
+def _best_order(rule: Rule, rho_t: float, log_delta: float) -> float:
     """Return the least ε that a conversion gives over all real orders."""
-
-    def objective(lam: Array) -> Array:
-        return np.array([rule(x, rho_t * x * (1 + x), log_delta) for x in lam.tolist()])
-
-    # Lemma 1's minimum of two branches may have two valleys; the order that is best for the first is a good start.
-    start, _ = minimise_positive(
-        lambda lam: np.array([canonne_kamath_steinke_epsilon(x, rho_t * x * (1 + x), log_delta) for x in lam.tolist()])
-    )
-    return minimise_positive(objective, start=start)[1]
+    cgf = Cgf(log_moment=lambda lam: rho_t * lam * (1 + lam), kl=rho_t, pure=math.inf if rho_t > 0 else 0.0)
+    return epsilon_from_cgf(cgf, log_delta, rule)[0]
 
 
 def _arguments(noise_multiplier: float, count: int, delta: float) -> tuple[float, float]:

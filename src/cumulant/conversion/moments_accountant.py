@@ -20,6 +20,7 @@ from cumulant.conversion.rdp_to_dp import (
     optimal_log_delta,
 )
 from cumulant.loss.cgf import Array, Cgf
+from cumulant.numerics.scalar_logspace import log_add, log_expm1
 from cumulant.numerics.search import best_octave, minimise_positive
 
 Rule = Callable[[float, float, float], float]
@@ -42,12 +43,7 @@ def epsilon_from_cgf(cgf: Cgf, log_delta: float, rule: Rule = optimal_epsilon) -
         return cgf.pure, math.inf
     # Asoodeh et al. (2020), (19) at α = ∞; δ is subtracted rounded down
     at_infinity = pure + math.log1p(-math.exp(log_delta) * (1 - 1e-15))
-
-    def objective(lam: Array) -> Array:
-        k = cgf.log_moment(lam) * (1 + K_ERROR)
-        return np.array([rule(x, y, log_delta) for x, y in zip(lam.tolist(), k.tolist(), strict=True)])
-
-    lam, epsilon = minimise_positive(objective)
+    lam, epsilon = minimise_positive(_at_every_order(cgf, rule, log_delta))
     if at_infinity <= epsilon:
         return max(0.0, at_infinity), math.inf
     # Safe side: log δ came from a rounded δ, and ε(δ) must not undercut δ(ε) by a rounding error.
@@ -58,19 +54,24 @@ def log_delta_from_cgf(cgf: Cgf, epsilon: float) -> tuple[float, float | None]:
     """Return (log δ, α): the smallest δ that the optimal conversion proves at ε, and the order."""
     if epsilon >= cgf.pure:
         return _with_failure(cgf, -math.inf), math.inf
-
-    def objective(lam: Array, rule: Rule = optimal_log_delta) -> Array:
-        k = cgf.log_moment(lam) * (1 + K_ERROR)
-        return np.array([rule(x, y, epsilon) for x, y in zip(lam.tolist(), k.tolist(), strict=True)])
-
     # The classical bound is convex in λ and never flat, so it finds the right octave.
-    start = best_octave(lambda lam: objective(lam, canonne_kamath_steinke_log_delta))
-    lam, log_delta = minimise_positive(objective, start=start)
+    start = best_octave(_at_every_order(cgf, canonne_kamath_steinke_log_delta, epsilon))
+    lam, log_delta = minimise_positive(_at_every_order(cgf, optimal_log_delta, epsilon), start=start)
     if math.isfinite(cgf.pure):
         at_infinity = log_delta_below_pure(epsilon, cgf.pure)
         if at_infinity <= log_delta:
             return _with_failure(cgf, at_infinity), math.inf
     return _with_failure(cgf, min(0.0, log_delta)), 1 + lam
+
+
+def _at_every_order(cgf: Cgf, rule: Rule, target: float) -> Callable[[Array], Array]:
+    """Return λ ↦ what a conversion proves at order λ + 1, with K raised by the error it is allowed."""
+
+    def proven(lam: Array) -> Array:
+        k = cgf.log_moment(lam) * (1 + K_ERROR)
+        return np.array([rule(x, y, target) for x, y in zip(lam.tolist(), k.tolist(), strict=True)])
+
+    return proven
 
 
 def less_rounding(log_delta: float) -> float:
@@ -88,7 +89,7 @@ def _log_delta_left(cgf: Cgf, log_delta: float) -> float:
     if log_delta >= 0:
         return 0.0
     gap = (log_delta - log_p) - 4e-16 * abs(log_p)  # rounded down: less δ is left
-    return log_p + math.log(math.expm1(gap)) - math.log1p(-cgf.failure) if gap > 0 else -math.inf
+    return log_p + log_expm1(gap) - math.log1p(-cgf.failure) if gap > 0 else -math.inf
 
 
 def _with_failure(cgf: Cgf, log_delta: float) -> float:
@@ -99,6 +100,5 @@ def _with_failure(cgf: Cgf, log_delta: float) -> float:
         return 0.0
     if log_delta == -math.inf:
         return math.log(cgf.failure)
-    log_p, log_rest = math.log(cgf.failure), math.log1p(-cgf.failure) + log_delta
-    high, low = max(log_p, log_rest), min(log_p, log_rest)
-    return min(0.0, high + math.log1p(math.exp(low - high)) + 1e-15 * (1 + abs(high)))
+    total = log_add(math.log(cgf.failure), math.log1p(-cgf.failure) + log_delta)
+    return min(0.0, total + 1e-15 * (1 + abs(total)))

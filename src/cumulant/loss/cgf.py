@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import final
 
 import numpy as np
@@ -117,6 +118,7 @@ def interpolated(at_integers: Callable[[int], float], *, pure: float = math.inf)
     Holds for:  every upper bound of a CGF at integers; K(0) = 0.
     Tightness:  the least upper bound that convexity gives from two neighbouring integers.
     """
+    at_integers = cache(at_integers)  # neighbouring λ share their integers
 
     def at_real(lam: float) -> float:
         low = math.floor(lam)

@@ -23,4 +23,6 @@ class GaussianPair:
         largest = max((pair.mean for pair, _ in pairs), default=0.0)
         if largest == 0 or math.isinf(largest):
             return GaussianPair(largest)
-        return GaussianPair(largest * math.sqrt(math.fsum(count * (pair.mean / largest) ** 2 for pair, count in pairs)))
+        squares = math.fsum(count * (pair.mean / largest) ** 2 for pair, count in pairs)
+        # rounded up: a larger mean is easier to tell apart; a single release stays what it is
+        return GaussianPair(largest * math.sqrt(squares) * (1 + 2.0**-50) if squares > 1 else largest)

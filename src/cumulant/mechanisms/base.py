@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 METHODS = ("best", "exact", "rdp")
 FORMAT = 1  # version of the dictionaries that `to_dict` writes
 
-MechanismType = TypeVar("MechanismType", bound="type[AbstractMechanism]")
 Releases = tuple[tuple["AbstractMechanism", int], ...]
 
 

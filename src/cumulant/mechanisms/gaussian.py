@@ -12,6 +12,7 @@ from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
 from cumulant.loss.pair import GaussianPair
 from cumulant.loss.profile import GroupProfiles, gaussian_groups
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.numerics.logspace import reciprocal_up
 from cumulant.parameters import positive, whole_number
 
 
@@ -46,13 +47,13 @@ class Gaussian(AbstractMechanism):
         return Cgf(log_moment=log_moment, kl=max(0.5 / sigma / sigma, 5e-324))
 
     def pair(self) -> GaussianPair:
-        return GaussianPair(1.0 / self.noise_multiplier)
+        return GaussianPair(reciprocal_up(self.noise_multiplier))
 
     def likelihood_ratio(self) -> LikelihoodRatio:
-        return gaussian_ratio(1.0 / self.noise_multiplier)
+        return gaussian_ratio(reciprocal_up(self.noise_multiplier))
 
     def group_profiles(self) -> GroupProfiles:
-        return gaussian_groups(1.0 / self.noise_multiplier)
+        return gaussian_groups(reciprocal_up(self.noise_multiplier))
 
     def group(self, *, size: int) -> Gaussian:
         """The sensitivity of a group is `size` times that of one (triangle inequality)."""

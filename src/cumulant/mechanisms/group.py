@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, final
 
 import numpy as np
@@ -68,12 +70,20 @@ def group_loss(cgf: Cgf, size: int) -> Cgf:
     Holds for:  every mechanism, either relation.
     Tightness:  attained by the Gaussian at the best p; here the best of a grid, at knots, with chords between.
     """
-    if size == 1:
-        return cgf
-    first, second = group_loss(cgf, (size + 1) // 2), group_loss(cgf, size // 2)
+
+    @cache  # halving meets at most two sizes on every level
+    def of(size: int) -> Cgf:
+        if size == 1:
+            return cgf
+        return projected(_joined(of((size + 1) // 2), of(size // 2)), pure=size * cgf.pure)
+
+    return of(size)
+
+
+def _joined(first: Cgf, second: Cgf) -> list[tuple[float, float]]:
+    """Return the best bound K_{a+b} <= k at the knots, where it is finite."""
     p = EXPONENTS[:, None]
     q = p / (p - 1)
     bounds = first(p * (KNOTS + 1) - 1) / p + second(q * KNOTS) / q
     best = np.min(bounds, axis=0) * (1 + 1e-14)  # rounded up
-    points = [(lam, k) for lam, k in zip(KNOTS.tolist(), best.tolist(), strict=True) if np.isfinite(k)]
-    return projected(points, pure=size * cgf.pure)
+    return [(lam, k) for lam, k in zip(KNOTS.tolist(), best.tolist(), strict=True) if math.isfinite(k)]

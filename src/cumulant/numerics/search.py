@@ -124,7 +124,7 @@ def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0)
 
 def _vertex(x: Array, values: Array) -> tuple[float, float]:
     """Return the lowest point of the parabola through the lowest of the points and its neighbours."""
-    i = int(np.clip(np.argmin(values), 1, len(x) - 2))
+    i = min(max(_index_of_lowest(values), 1), len(x) - 2)
     below, here, above = values[i - 1 : i + 2].tolist()
     bend = below - 2 * here + above
     if not bend > 0 or math.isinf(bend):
@@ -140,9 +140,13 @@ def best_octave(function: Callable[[Array], Array], *, start: float = 1.0) -> fl
 
 
 def _lowest(x: Array, values: Array) -> tuple[float, float]:
-    """Return the lowest point; what is not a number is never low."""
-    index = int(np.argmin(np.where(np.isnan(values), np.inf, values)))
+    index = _index_of_lowest(values)
     return float(x[index]), float(values[index])
+
+
+def _index_of_lowest(values: Array) -> int:
+    """Return where values are lowest, the first of equals; what is not a number is never low."""
+    return int(np.argmin(np.where(np.isnan(values), np.inf, values)))
 
 
 def _walk(function: Callable[[Array], Array], start: float) -> tuple[Array, Array]:
@@ -150,8 +154,7 @@ def _walk(function: Callable[[Array], Array], start: float) -> tuple[Array, Arra
     octaves: Array = start + np.arange(-STRIDE, STRIDE + 1, dtype=float)
     values = function(2.0**octaves)
     while True:
-        # the first of equals: where all is infinite, smaller x is tried
-        lowest = int(np.argmin(np.where(np.isnan(values), np.inf, values)))
+        lowest = _index_of_lowest(values)  # where all is infinite that is the first, so smaller x is tried
         if lowest < PATIENCE and octaves[0] > -FURTHEST:
             octaves, values = _extend(function, octaves, values, -1)
         elif lowest >= len(values) - PATIENCE and octaves[-1] < FURTHEST and _still_falls(values):

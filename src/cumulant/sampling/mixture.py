@@ -28,13 +28,22 @@ NO_LOSS = Cgf(log_moment=np.zeros_like, kl=0.0, pure=0.0)
 
 def mixture_loss(mechanism: AbstractMechanism, rate: float) -> Cgf:
     """Return the CGF of the mixture: exact where the mechanism's pair is known, else the tight black-box bound."""
+    return sampled_loss(mechanism, rate, known=known_mixture_loss, black_box=poisson_tight)
+
+
+def sampled_loss(
+    mechanism: AbstractMechanism,
+    rate: float,
+    *,
+    known: Callable[[LikelihoodRatio, Cgf, float], Cgf],
+    black_box: Callable[..., float],
+) -> Cgf:
+    """Return the loss on a sample: by the mechanism's pair if it is known, else by a theorem for RDP curves."""
     base, rate = mechanism.loss(), max(rate, TINIEST_RATE)
     if base.failure > 0:
         return amplified_failure(base, rate)
     ratio = mechanism.likelihood_ratio()
-    if ratio is None:
-        return black_box_mixture_loss(base, rate)
-    return known_mixture_loss(ratio, base, rate)
+    return black_box_loss(black_box, base, rate) if ratio is None else known(ratio, base, rate)
 
 
 def known_mixture_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
@@ -65,15 +74,14 @@ def loss_by_quadrature(
     return Cgf(log_moment=log_moment, kl=slope_at_zero(log_moment), pure=pure, exact=exact)
 
 
-def black_box_mixture_loss(base: Cgf, rate: float) -> Cgf:
-    """Return the bound for a mechanism known by its RDP curve: `poisson_tight` at integers, chords between."""
+def black_box_loss(theorem: Callable[..., float], base: Cgf, rate: float) -> Cgf:
+    """Return the bound for a mechanism known by its RDP curve: a theorem at integers, chords between."""
+    anyway = convex_bound(base, rate)
 
     def at_integers(lam: int) -> float:
-        if lam > FARTHEST_ORDER:
-            return float(convex_bound(base, rate)(np.array([float(lam)]))[0])
-        return poisson_tight(lam + 1, rate=rate, cgf=base)
+        return anyway.at(float(lam)) if lam > FARTHEST_ORDER else theorem(lam + 1, rate=rate, cgf=base)
 
-    return at_most(interpolated(at_integers, pure=amplified_pure(base.pure, rate)), convex_bound(base, rate))
+    return at_most(interpolated(at_integers, pure=anyway.pure), anyway)
 
 
 def convex_bound(base: Cgf, rate: float) -> Cgf:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import ClassVar, final
 
-from cumulant.answer import Interval
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf, projected
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile
@@ -73,9 +72,6 @@ class SampledWithReplacement(AbstractMechanism):
 
     def loss(self) -> Cgf:
         return NO_LOSS if self.draws == 0 else _moments(self)
-
-    def rdp_interval(self, *, order: float) -> Interval:
-        raise UnprovenCombination("no lower bound on RDP is known for sampling with replacement")
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cumulant.answer import Interval
 from cumulant.errors import UnprovenCombination
-from cumulant.loss.cgf import Cgf, interpolated
+from cumulant.loss.cgf import Cgf
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, moment_of_distance, moment_of_envelope
 from cumulant.loss.profile import PrivacyProfile
 from cumulant.mechanisms.base import AbstractMechanism
@@ -18,18 +18,7 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array
 from cumulant.parameters import probability, require
-from cumulant.sampling.mixture import (
-    FARTHEST_ORDER,
-    NO_LOSS,
-    QUADRATURE_ERROR,
-    TINIEST_RATE,
-    amplified_failure,
-    amplified_pure,
-    at_most,
-    convex_bound,
-    loss_by_quadrature,
-    mixture_loss,
-)
+from cumulant.sampling.mixture import NO_LOSS, QUADRATURE_ERROR, loss_by_quadrature, mixture_loss, sampled_loss
 from cumulant.sampling.profile_theorems import amplified_profile
 from cumulant.sampling.relation import checked_relation, lower_moment
 from cumulant.sampling.without_replacement_theorems import black_box, theorem9
@@ -101,11 +90,7 @@ class SampledWithoutReplacement(AbstractMechanism):
 
 def envelope_loss(mechanism: AbstractMechanism, rate: float) -> Cgf:
     """Return the loss under replace-one: the envelope where the pair is known, else the best black-box bound."""
-    base, rate = mechanism.loss(), max(rate, TINIEST_RATE)
-    if base.failure > 0:
-        return amplified_failure(base, rate)
-    ratio = mechanism.likelihood_ratio()
-    return black_box_envelope_loss(base, rate) if ratio is None else known_envelope_loss(ratio, base, rate)
+    return sampled_loss(mechanism, rate, known=known_envelope_loss, black_box=best_black_box)
 
 
 def known_envelope_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
@@ -142,12 +127,6 @@ def collapsed_moment(ratio: LikelihoodRatio, *, rate: float, orders: Array) -> A
     return np.logaddexp(0.0, log_factor + moment_of_distance(ratio, rate=rate, orders=orders))
 
 
-def black_box_envelope_loss(base: Cgf, rate: float) -> Cgf:
-    """Return the bound for a mechanism known by its RDP curve: `theorem9` or `black_box`, chords between integers."""
-
-    def at_integers(lam: int) -> float:
-        if lam > FARTHEST_ORDER:
-            return float(convex_bound(base, rate)(np.array([float(lam)]))[0])
-        return min(theorem9(lam + 1, rate=rate, cgf=base), black_box(lam + 1, rate=rate, cgf=base))
-
-    return at_most(interpolated(at_integers, pure=amplified_pure(base.pure, rate)), convex_bound(base, rate))
+def best_black_box(order: int, *, rate: float, cgf: Cgf) -> float:
+    """Return the smaller of `theorem9` and `black_box`: neither is always below the other."""
+    return min(theorem9(order, rate=rate, cgf=cgf), black_box(order, rate=rate, cgf=cgf))
