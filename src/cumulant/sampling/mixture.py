@@ -66,12 +66,23 @@ def loss_by_quadrature(
 
     def log_moment(lam: Array) -> Array:
         near = np.minimum(lam, ratio.farthest_order)
-        excess = in_small_batches(lambda orders: log_excess(ratio, rate=rate, orders=orders), 1 + near)
-        values = np.logaddexp(0.0, excess) * (1 + QUADRATURE_ERROR)  # rounded up
+        orders, share = orders_above(near)
+        excess = in_small_batches(lambda some: log_excess(ratio, rate=rate, orders=some), orders)
+        values = share * np.logaddexp(0.0, excess) * (1 + QUADRATURE_ERROR)  # rounded up
         return np.where(near < lam, convex_bound(base, rate)(lam), values) if np.any(near < lam) else values
 
     pure = amplified_pure(base.pure, rate)
     return Cgf(log_moment=log_moment, kl=slope_at_zero(log_moment), pure=pure, exact=exact)
+
+
+def orders_above(lam: Array) -> tuple[Array, Array]:
+    """Return α >= 1 + λ as doubles, and λ/(α-1): K(λ) <= λ/(α-1)·K(α-1), as K is convex and K(0) = 0.
+
+    For tiny λ the sum 1 + λ rounds by much of λ, and rounded down the moment would be too small.
+    """
+    orders = 1 + lam
+    orders = np.where(orders - 1 < lam, np.nextafter(orders, np.inf), orders)
+    return orders, lam / (orders - 1)
 
 
 def black_box_loss(theorem: Callable[..., float], base: Cgf, rate: float) -> Cgf:

@@ -10,7 +10,7 @@ from cumulant.loss.cgf import Cgf
 from cumulant.loss.likelihood_ratio import gaussian_ratio, in_small_batches, log_bregman, log_mean, mixture_ratio
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import Integrands, nodes_on, relevant_pieces
-from cumulant.sampling.mixture import QUADRATURE_ERROR, TINIEST_RATE, slope_at_zero
+from cumulant.sampling.mixture import QUADRATURE_ERROR, TINIEST_RATE, orders_above, slope_at_zero
 
 
 def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Cgf:
@@ -31,9 +31,9 @@ def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Cgf:
     farthest = gaussian_ratio(2 * mu).farthest_order
 
     def log_moment(lam: Array) -> Array:
-        orders = 1 + np.minimum(lam, farthest)
+        orders, share = orders_above(np.minimum(lam, farthest))
         log_excess = in_small_batches(lambda some: _log_excess(mu, rate, some), orders)
-        values = np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
+        values = share * np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
         unsampled = 2 * mu * mu * lam * (lam + 1)  # N(+1) against N(-1): sampling never costs more
         return np.where(lam > farthest, unsampled, np.minimum(values, unsampled))
 
