@@ -26,8 +26,9 @@ LAYERS = (
     ("sampling",),
     ("composition",),
     ("accountant",),
-    ("planning",),
+    ("planning", "training"),
     ("plots", "report"),
+    ("figures",),
     ("cli", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -1,15 +1,19 @@
-"""Planning never overshoots a budget and leaves nothing on the table."""
+"""Planning never overshoots a budget, leaves nothing on the table, and asks little."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from mpmath import exp, findroot, log, mp, mpf, ncdf, sqrt
+from mpmath import exp, expm1, findroot, log, mp, mpf, ncdf, sqrt
 
 import cumulant as cm
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.planning import max_whole
+
+Build = Callable[[float], AbstractMechanism]
 
 
 def exact_noise(count: int, epsilon: float, delta: float) -> float:
@@ -33,17 +37,86 @@ def test_gaussian_noise_is_the_exact_one(count: int, epsilon: float, delta: floa
     assert reference * (1 - 1e-12) <= noise <= reference * (1 + 2e-9)
 
 
-BUILDERS: dict[str, Callable[[float], AbstractMechanism]] = {
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
+def test_pure_dp_has_closed_forms(epsilon: float) -> None:
+    """At δ = 0: k Laplace releases of scale b cost k/b, a coin of odds e^x costs x."""
+    scale = cm.calibrate(lambda b: cm.Laplace(scale=b) * 7, epsilon=epsilon, delta=0.0)
+    assert 7 / epsilon * (1 - 1e-12) <= scale <= 7 / epsilon * (1 + 2e-9)
+    inverse = cm.calibrate(lambda s: cm.RandomizedResponse(p=lie(s)), epsilon=epsilon, delta=0.0)
+    assert 1 / epsilon * (1 - 1e-12) <= inverse <= 1 / epsilon * (1 + 2e-9)
+
+
+def lie(scale: float) -> float:
+    """Return the p < 1/2 whose log-odds are -1/scale; as a probability of truth it costs what 1 - p costs."""
+    return 1 / (1 + math.exp(min(1 / scale, 700.0)))
+
+
+# Every mechanism on every sampling scheme -----------------------------------------------------------------------------
+
+MECHANISMS: dict[str, Build] = {
+    "Gaussian": lambda x: cm.Gaussian(noise_multiplier=x),
+    "Laplace": lambda x: cm.Laplace(scale=x),
+    "RandomizedResponse": lambda x: cm.RandomizedResponse(p=lie(x)),
+}
+SCHEMES: dict[str, Callable[[AbstractMechanism], AbstractMechanism]] = {
+    "whole data": lambda mechanism: mechanism * 100,
+    "Poisson": lambda mechanism: mechanism.poisson(rate=0.01) * 1000,
+    "without replacement": lambda mechanism: mechanism.without_replacement(rate=0.01) * 1000,
+    "Poisson, once": lambda mechanism: mechanism.poisson(rate=0.1),
+}
+BUDGETS = [(0.01, 1e-3), (0.5, 1e-30), (8.0, 1e-6), (50.0, 1e-3), (50.0, 1e-30)]
+MOST_QUESTIONS = 15
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count the questions that reach a mechanism."""
+    counted: list[int] = []
+    original = AbstractMechanism.epsilon
+
+    def epsilon(self: AbstractMechanism, **arguments: Any) -> float:
+        counted.append(1)
+        return original(self, **arguments)
+
+    monkeypatch.setattr(AbstractMechanism, "epsilon", epsilon)
+    return counted
+
+
+def check_calibrated(build: Build, epsilon: float, delta: float, asked: list[int]) -> None:
+    value = cm.calibrate(build, epsilon=epsilon, delta=delta)
+    assert len(asked) <= MOST_QUESTIONS
+    assert build(value).epsilon(delta=delta) <= epsilon
+    assert build(value * (1 - 2e-9)).epsilon(delta=delta) > epsilon
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_noise_is_least_and_found_in_few_questions(
+    mechanism: str, scheme: str, epsilon: float, delta: float, asked: list[int]
+) -> None:
+    check_calibrated(lambda x: SCHEMES[scheme](MECHANISMS[mechanism](x)), epsilon, delta, asked)
+
+
+@pytest.mark.parametrize("mechanism", ["Laplace", "RandomizedResponse"])
+def test_noise_of_draws_with_replacement(mechanism: str, asked: list[int]) -> None:
+    def build(x: float) -> AbstractMechanism:
+        return MECHANISMS[mechanism](x).with_replacement(draws=3, population=1000) * 50
+
+    check_calibrated(build, 1.0, 1e-6, asked)
+
+
+BUILDERS: dict[str, Build] = {
     "poisson": lambda x: cm.Gaussian(noise_multiplier=x).poisson(rate=0.01) * 1000,
-    "batch": lambda x: cm.Gaussian(noise_multiplier=x).without_replacement(rate=0.01) * 100,
     "laplace": lambda x: cm.Laplace(scale=x) * 20,
     "laplace and more": lambda x: cm.Laplace(scale=x) * 20 + cm.Gaussian(noise_multiplier=100.0),
+    "training": lambda x: cm.dp_sgd(noise_multiplier=x, batch_size=100, dataset_size=10_000, epochs=3),
 }
 
 
 @pytest.mark.parametrize("name", BUILDERS)
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
-def test_the_budget_is_met_and_not_by_much(name: str, epsilon: float) -> None:
+def test_the_method_is_the_one_asked_for(name: str, epsilon: float) -> None:
     build = BUILDERS[name]
     value = cm.calibrate(build, epsilon=epsilon, delta=1e-6, method="rdp")
     assert build(value).epsilon(delta=1e-6, method="rdp") <= epsilon
@@ -56,21 +129,123 @@ def test_dp_sgd_noise_by_renyi_dp() -> None:
     assert 1.41462 <= noise <= 1.51312  # the exact value is 1.41462
 
 
+def test_a_budget_of_zero() -> None:
+    """ε = 0 at δ is a total variation of δ: 2Φ(1/(2σ)) - 1 = δ."""
+    noise = cm.calibrate(lambda sigma: cm.Gaussian(noise_multiplier=sigma), epsilon=0.0, delta=1e-3)
+    with mp.workdps(30):
+        exact = 1 / (2 * findroot(lambda z: 2 * ncdf(z) - 1 - mpf("1e-3"), mpf("1e-3")))
+    assert float(exact) * (1 - 1e-12) <= noise <= float(exact) * (1 + 2e-9)
+
+
+def test_a_cost_with_jumps() -> None:
+    """A search that interpolates must not depend on what it interpolates: here ε is a staircase."""
+
+    def build(x: float) -> AbstractMechanism:
+        return cm.PureDP(epsilon=math.ceil(100 / x) / 10)
+
+    value = cm.calibrate(build, epsilon=2.0, delta=0.0)
+    assert value == pytest.approx(5.0, rel=2e-9)
+    assert build(value).epsilon(delta=0.0) <= 2.0
+
+
+# Rates ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.1, 1.0])
+def test_rate_of_one_pure_release(epsilon: float) -> None:
+    """A sampled ε₀-DP release costs log(1 + γ(e^ε₀ - 1)) at δ = 0: γ = (e^ε - 1)/(e^ε₀ - 1), ε₀ = log 3."""
+    step = cm.RandomizedResponse(p=0.75)
+    rate = cm.max_rate(lambda rate: step.poisson(rate=rate), epsilon=epsilon, delta=0.0)
+    exact = float(expm1(mpf(epsilon)) / 2)
+    assert exact * (1 - 2e-9) <= rate <= exact * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("scheme", ["poisson", "without_replacement"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_rate_is_the_largest_that_fits(mechanism: str, scheme: str, asked: list[int]) -> None:
+    def build(rate: float) -> AbstractMechanism:
+        sampled: AbstractMechanism = getattr(MECHANISMS[mechanism](1.0), scheme)(rate=rate)
+        return sampled * 1000
+
+    rate = cm.max_rate(build, epsilon=2.0, delta=1e-6)
+    assert len(asked) <= MOST_QUESTIONS
+    assert build(rate).epsilon(delta=1e-6) <= 2.0 < build(rate * (1 + 2e-9)).epsilon(delta=1e-6)
+
+
+def test_a_run_that_needs_no_sampling() -> None:
+    assert cm.max_rate(lambda rate: cm.Laplace(scale=2.0).poisson(rate=rate), epsilon=0.51, delta=0.0) == 1.0
+
+
+def test_no_rate_pays_for_the_rest() -> None:
+    step, rest = cm.Laplace(scale=2.0), cm.Laplace(scale=1.0)
+    with pytest.raises(cm.InvalidParameter, match="no rate down to"):
+        cm.max_rate(lambda rate: step.poisson(rate=rate) + rest, epsilon=0.5, delta=0.0)
+
+
+# Counts ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 2.0, 50.0])
 @pytest.mark.parametrize(
     "step",
-    [cm.Gaussian(noise_multiplier=20.0), cm.Laplace(scale=5.0), cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)],
+    [
+        cm.Gaussian(noise_multiplier=20.0),
+        cm.Gaussian(noise_multiplier=1e6),
+        cm.Laplace(scale=5.0),
+        cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01),
+        cm.RandomizedResponse(p=0.51).without_replacement(rate=0.1),
+    ],
     ids=repr,
 )
-def test_max_count_is_the_last_that_fits(step: AbstractMechanism) -> None:
-    count = cm.max_count(step, epsilon=2.0, delta=1e-5)
-    assert (step * count).epsilon(delta=1e-5) <= 2.0 < (step * (count + 1)).epsilon(delta=1e-5)
+def test_max_count_is_the_last_that_fits(step: AbstractMechanism, epsilon: float, asked: list[int]) -> None:
+    count = cm.max_count(step, epsilon=epsilon, delta=1e-5)
+    assert len(asked) <= MOST_QUESTIONS
+    assert (step * count).epsilon(delta=1e-5) <= epsilon < (step * (count + 1)).epsilon(delta=1e-5)
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.24, 0), (0.25, 1), (0.5, 2), (0.9, 3), (1e15, 4 * 10**15)])
+def test_count_of_pure_releases(epsilon: float, count: int) -> None:
+    assert cm.max_count(cm.PureDP(epsilon=0.25), epsilon=epsilon * (1 + 1e-12), delta=0.0) >= count
+    assert cm.max_count(cm.PureDP(epsilon=0.25), epsilon=epsilon * (1 - 1e-12), delta=0.0) <= count
+
+
+@pytest.mark.parametrize(("spent", "count"), [(0.0, 8), (0.5, 6), (1.75, 1), (1.9, 0), (2.0, 0)])
+def test_what_was_spent_counts(spent: float, count: int) -> None:
+    """Pure DP at δ = 0 adds up."""
+    before = cm.PureDP(epsilon=spent)
+    assert cm.max_count(cm.PureDP(epsilon=0.25), spent=before, epsilon=2 + 1e-9, delta=0.0) == count
+
+
+def test_nothing_is_left() -> None:
+    step = cm.PureDP(epsilon=0.25)
+    with pytest.raises(cm.BudgetExceeded, match=r"what was spent costs epsilon=2\.5 already"):
+        cm.max_count(step, spent=step * 10, epsilon=2.0, delta=0.0)
+    with pytest.raises(cm.InvalidParameter, match=r"such as accountant\.run"):
+        cm.max_count(step, spent=cm.Accountant(), epsilon=2.0, delta=0.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 1000])
+@pytest.mark.parametrize("fits", [0, 1, 2, 7, 999, 1000])
+def test_whole_numbers_up_to_the_most(most: int, fits: int) -> None:
+    answer = max_whole(lambda n: cm.PureDP(epsilon=float(n)), most=most, epsilon=fits + 0.5, delta=0.0)
+    assert answer == min(most, fits)
+
+
+# What cannot be met ---------------------------------------------------------------------------------------------------
 
 
 def test_a_budget_that_nothing_meets() -> None:
     expensive = cm.Gaussian(noise_multiplier=0.1)
-    with pytest.raises(cm.InvalidParameter, match="no parameter up to"):
+    with pytest.raises(cm.InvalidParameter, match=r"no parameter up to .* costs more than the budget"):
         cm.calibrate(lambda scale: cm.Laplace(scale=scale) + expensive, epsilon=0.1, delta=1e-5)
+    with pytest.raises(cm.InvalidParameter, match=r"no parameter up to .* no finite epsilon is proven"):
+        cm.calibrate(lambda sigma: cm.Gaussian(noise_multiplier=sigma), epsilon=1.0, delta=0.0)
     assert cm.max_count(expensive, epsilon=0.1, delta=1e-5) == 0
+
+
+def test_a_budget_that_everything_meets() -> None:
+    with pytest.raises(cm.InvalidParameter, match="nothing to search"):
+        cm.calibrate(lambda sigma: cm.Gaussian(noise_multiplier=sigma), epsilon=1.0, delta=1.0)
 
 
 def test_a_step_that_costs_nothing() -> None:
@@ -84,3 +259,5 @@ def test_bad_budgets(epsilon: float) -> None:
         cm.max_count(cm.Laplace(scale=1.0), epsilon=epsilon, delta=1e-5)
     with pytest.raises(cm.InvalidParameter, match="epsilon"):
         cm.calibrate(lambda scale: cm.Laplace(scale=scale), epsilon=epsilon, delta=1e-5)
+    with pytest.raises(cm.InvalidParameter, match="epsilon"):
+        cm.max_rate(lambda rate: cm.Laplace(scale=1.0).poisson(rate=rate), epsilon=epsilon, delta=1e-5)

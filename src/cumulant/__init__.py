@@ -6,6 +6,7 @@
 7.5113
 """
 
+from cumulant import plots
 from cumulant.accountant import Accountant
 from cumulant.answer import Explanation, Guarantee, Interval
 from cumulant.composition import Composed
@@ -30,8 +31,10 @@ from cumulant.mechanisms import (
 )
 from cumulant.mechanisms.base import from_dict
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE
-from cumulant.planning import calibrate, max_count
+from cumulant.planning import calibrate, max_count, max_rate
+from cumulant.training import dp_sgd
 
+plot = plots  # draws with matplotlib, which it loads when it is called
 __version__ = "0.1.0"
 
 __all__ = [
@@ -58,6 +61,8 @@ __all__ = [
     "TruncatedCDP",
     "UnprovenCombination",
     "calibrate",
+    "dp_sgd",
     "from_dict",
     "max_count",
+    "max_rate",
 ]

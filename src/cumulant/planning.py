@@ -1,18 +1,30 @@
-"""How much noise, how many steps: the largest run that a budget allows.
+"""How much noise, how many steps, how large a sample: the largest run that a budget allows.
 
-Both answers have been tested themselves: what is returned meets the budget, whatever the shape of the search.
+Every answer has been asked itself: what is returned meets the budget, whatever the shape of the cost.
+
+A search costs what its questions cost, so it asks few: log ε is close to linear in the logarithm of a noise, a rate
+or a count, and interpolation there needs about ten. The scale is laid so that cost falls along it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
 
 from cumulant import parameters
-from cumulant.errors import InvalidParameter
+from cumulant.composition import Composed
+from cumulant.errors import BudgetExceeded, InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.numerics.search import largest_true, smallest_true
 
 FARTHEST = 100  # octaves from 1 in which a parameter is looked for
+MOST = 2**62  # releases
+RELATIVE = 1e-9  # how far a parameter may be from the best one
+SMOOTH = 1e-4  # a bracket so narrow that interpolation is right to RELATIVE
+PATIENCE = 3  # questions in which a bracket must halve
+
+Build = Callable[[Any], AbstractMechanism]
 
 
 def calibrate(
@@ -25,29 +37,49 @@ def calibrate(
 ) -> float:
     """Return the smallest parameter, to 1e-9 relative, for which build(parameter) is within (ε, δ).
 
-    The parameter is one that costs less the larger it is, like a noise multiplier or a scale. It is bracketed from 1
-    by doubling and halving; the value returned was itself asked and is never an overshoot.
+    The parameter is one that costs less the larger it is, like a noise multiplier or a scale. It is looked for from 1
+    outwards; the value returned was itself asked and is never an overshoot.
 
     >>> from cumulant import Gaussian
     >>> round(calibrate(lambda sigma: Gaussian(noise_multiplier=sigma) * 10, epsilon=1.0, delta=1e-5), 6)
     11.797...
     """
-    within = _within(build, epsilon, parameters.log_of_delta(delta=delta, log_delta=log_delta), method)
-    high = 1.0
-    if within(high):
-        while within(high / 2):
-            high /= 2
-            if high < 2.0**-FARTHEST:
-                raise InvalidParameter(f"every parameter down to {high:g} meets epsilon={epsilon!r}: nothing to search")
-        return smallest_true(within, high / 2, high, relative=1e-9)
-    while not within(high):
-        high *= 2
-        if high > 2.0**FARTHEST:
-            raise InvalidParameter(
-                f"no parameter up to {high:g} meets epsilon={epsilon!r} at this delta: "
-                "the budget is below what the rest of the run costs"
-            )
-    return smallest_true(within, high / 2, high, relative=1e-9)
+    search = _Search(build, _NOISE, _Budget.of(epsilon, delta, log_delta, method))
+    first = search.asked(1.0)
+    ends = search.enclosed(first)
+    if ends is not None:
+        return search.narrowed(*ends).value
+    if first.over:
+        raise InvalidParameter(f"no parameter up to 2^{FARTHEST} meets {search.budget}")
+    raise InvalidParameter(f"every parameter down to 2^-{FARTHEST} meets epsilon={epsilon!r}: nothing to search")
+
+
+def max_rate(
+    build: Callable[[float], AbstractMechanism],
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    log_delta: float | None = None,
+    method: str = "best",
+) -> float:
+    """Return the largest sampling rate in (0, 1], to 1e-9 relative, for which build(rate) is within (ε, δ).
+
+    1 if the run fits without sampling. The rate returned was itself asked and is never an overshoot.
+
+    >>> from cumulant import Gaussian
+    >>> step = Gaussian(noise_multiplier=1.0)
+    >>> rate = max_rate(lambda rate: step.poisson(rate=rate) * 1000, epsilon=2.0, delta=1e-5, method="rdp")
+    >>> round(rate, 5)
+    0.0095
+    """
+    search = _Search(build, _RATE, _Budget.of(epsilon, delta, log_delta, method))
+    first = search.asked(1.0)
+    if not first.over:
+        return 1.0
+    ends = search.enclosed(first)
+    if ends is None:
+        raise InvalidParameter(f"no rate down to 2^-{FARTHEST} meets {search.budget}")
+    return search.narrowed(*ends).value
 
 
 def max_count(
@@ -56,26 +88,197 @@ def max_count(
     epsilon: float,
     delta: float | None = None,
     log_delta: float | None = None,
+    spent: AbstractMechanism | None = None,
     method: str = "best",
 ) -> int:
-    """Return the most releases of a step within (ε, δ): n with ε(n) <= ε < ε(n+1).
+    """Return the most releases of a step within (ε, δ): n with ε(n) <= ε < ε(n+1), both of which were asked.
 
-    "Question Two" of Asoodeh et al. (2020), for every mechanism. Doubling, then bisection.
+    "Question Two" of Asoodeh et al. (2020), for every mechanism. What was already released about the same data is
+    `spent`; if that alone is over the budget, `BudgetExceeded`.
 
     >>> from cumulant import Gaussian
     >>> max_count(Gaussian(noise_multiplier=20.0), epsilon=6.0, delta=1e-5)
     685
     """
+    before = Composed(()) if spent is None else spent
+    if not isinstance(before, AbstractMechanism):
+        raise InvalidParameter(f"spent must be a cumulant mechanism, such as accountant.run, got {spent!r}")
     log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
-    epsilon = parameters.nonnegative("epsilon", epsilon)
-    count = largest_true(lambda n: (step * n).epsilon(log_delta=log_delta, method=method) <= epsilon)
-    if count is None:
+    count = max_whole(lambda n: before + step * n, most=MOST, epsilon=epsilon, log_delta=log_delta, method=method)
+    if count == 0 and (already := before.epsilon(log_delta=log_delta, method=method)) > epsilon:
+        raise BudgetExceeded(f"what was spent costs epsilon={already:.4g} already, over the budget of {epsilon:g}")
+    if count == MOST:
         raise InvalidParameter(f"step must cost something, but 2^62 releases of {step!r} meet epsilon={epsilon!r}")
     return count
 
 
-def _within(
-    build: Callable[[float], AbstractMechanism], epsilon: float, log_delta: float, method: str
-) -> Callable[[float], bool]:
-    epsilon = parameters.nonnegative("epsilon", epsilon)
-    return lambda value: build(value).epsilon(log_delta=log_delta, method=method) <= epsilon
+def max_whole(
+    build: Callable[[int], AbstractMechanism],
+    *,
+    most: int,
+    epsilon: float,
+    delta: float | None = None,
+    log_delta: float | None = None,
+    method: str = "best",
+) -> int:
+    """Return the largest n <= most for which build(n) is within (ε, δ), 0 if not even build(1) is.
+
+    For what costs more the larger it is. n was asked itself, and so was n + 1 unless it is beyond `most`.
+    """
+    search = _Search(build, _whole_up_to(most), _Budget.of(epsilon, delta, log_delta, method))
+    first = search.asked(1)
+    if first.over:
+        return 0
+    ends = search.enclosed(first)
+    return most if ends is None else int(search.narrowed(*ends).value)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Budget:
+    epsilon: float
+    log_delta: float
+    method: str
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float | None, log_delta: float | None, method: str) -> _Budget:
+        log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        return cls(parameters.nonnegative("epsilon", epsilon), log_delta, method)
+
+    def __str__(self) -> str:
+        return (
+            f"epsilon={self.epsilon!r} at this delta: what does not depend on it costs more than the budget, "
+            "or no finite epsilon is proven at this delta"
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Where a parameter lies on the line that is searched: cost falls along it.
+
+    `value` is the parameter at a place, `middle` the one between two, `fine` how far one may be from the best.
+    """
+
+    place: Callable[[float], float]
+    value: Callable[[float], float]
+    middle: Callable[[float, float], float]
+    fine: Callable[[float], float]
+    farthest: float = FARTHEST * math.log(2)
+
+
+_NOISE = _Scale(math.log, math.exp, lambda a, b: math.sqrt(a) * math.sqrt(b), lambda value: RELATIVE * value)
+_RATE = _Scale(lambda rate: -math.log(rate), lambda x: min(1.0, math.exp(-x)), _NOISE.middle, _NOISE.fine)
+
+
+def _whole_up_to(most: int) -> _Scale:
+    return _Scale(
+        lambda n: -math.log(n),
+        lambda x: min(most, max(1, round(math.exp(-x)))),
+        lambda a, b: (int(a) + int(b)) // 2,
+        lambda n: 1,
+        farthest=math.log(most),
+    )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A parameter that was asked, its place on the scale, and log(spent ε / budget) there."""
+
+    value: float
+    place: float
+    excess: float
+    over: bool
+
+
+_Ends = tuple[_Tried, _Tried, _Tried | None]  # within the budget, over it, and one more point to interpolate through
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Search:
+    build: Build
+    scale: _Scale
+    budget: _Budget
+
+    def asked(self, value: float) -> _Tried:
+        budget = self.budget
+        spent = self.build(value).epsilon(log_delta=budget.log_delta, method=budget.method)
+        # Safe side: whether the budget is met is compared without logarithms; what is not a number does not meet it.
+        return _Tried(value, self.scale.place(value), _log_ratio(spent, budget.epsilon), not spent <= budget.epsilon)
+
+    def enclosed(self, first: _Tried) -> _Ends | None:
+        """Return two parameters between which the budget is crossed, None if there are none on the scale.
+
+        The first step believes that ε is inversely proportional to the parameter; the next ones extrapolate, and
+        reach further each time.
+        """
+        farthest, direction = self.scale.farthest, 1 if first.over else -1
+        here, older, stretch = first, None, 1.5
+        step = max(abs(first.excess), 0.1) if math.isfinite(first.excess) else 1.0
+        while direction * here.place < farthest * (1 - 1e-15):
+            # At least a whole number further, and the last of them where the scale ends.
+            least = math.log1p(self.scale.fine(here.value) / here.value)
+            place = here.place + direction * max(step, least)
+            there = self.asked(self.scale.value(min(max(place, -farthest), farthest)))
+            if there.over != first.over:
+                return (there, here, older) if first.over else (here, there, older)
+            rise = abs(here.excess - there.excess)
+            reach = abs(there.excess) * abs(there.place - here.place) / rise if 0 < rise < math.inf else math.inf
+            step = min(max(stretch * reach, 0.01), 8 * step)
+            older, here, stretch = here, there, 2 * stretch
+        return None
+
+    def narrowed(self, safe: _Tried, over: _Tried, older: _Tried | None) -> _Tried:
+        """Return the safe end of a bracket that no longer matters; interpolates, and halves whenever that is slow."""
+        width, asked = math.inf, 0
+        while abs(safe.value - over.value) > (fine := self.scale.fine(min(safe.value, over.value))):
+            low, high = sorted((safe.value, over.value))
+            slow = asked % PATIENCE == 0 and math.log1p((high - low) / low) > 0.5 * width
+            if asked % PATIENCE == 0:
+                width = math.log1p((high - low) / low)
+            value = self.scale.value(_aim(safe, over, older, math.log1p(fine / low)))
+            new = self.asked(value if low < value < high and not slow else self.scale.middle(low, high))
+            safe, over, older = (safe, new, over) if new.over else (new, over, safe)
+            asked += 1
+        return safe
+
+
+def _log_ratio(spent: float, budget: float) -> float:
+    if spent == 0:
+        return -math.inf
+    return math.log(spent / budget) if budget > 0 and 0 < spent / budget < math.inf else math.inf
+
+
+def _aim(safe: _Tried, over: _Tried, older: _Tried | None, fine: float) -> float:
+    """Return where to ask next: at the estimated crossing, or as far beyond it as the nearer end is before it.
+
+    The latter makes both ends of the bracket come in, where interpolation alone would move one of them.
+    """
+    middle = 0.5 * (safe.place + over.place)
+    x = _crossing(safe, over, older)
+    near, far = (safe, over) if abs(x - safe.place) <= abs(x - over.place) else (over, safe)
+    reach, width = abs(x - near.place), abs(far.place - near.place)
+    if not 0 < width < math.inf or not 0 <= reach < width:
+        return middle
+    if width < SMOOTH and reach > fine:
+        return x + math.copysign(0.45 * fine, safe.place - over.place)  # towards the safe end, which is returned
+    if reach < 0.25 * width:
+        return near.place + math.copysign(min(max(2 * reach, 0.9 * fine), 0.5 * width), far.place - near.place)
+    return x
+
+
+def _crossing(safe: _Tried, over: _Tried, older: _Tried | None) -> float:
+    """Return the estimated place of excess 0: inverse interpolation through three points, else two, else the middle."""
+    if not math.isfinite(safe.excess) or not math.isfinite(over.excess):
+        return 0.5 * (safe.place + over.place)
+    a, b = safe.excess, over.excess
+    line = safe.place - a * (over.place - safe.place) / (b - a) if b > a else 0.5 * (safe.place + over.place)
+    if older is None or not math.isfinite(older.excess) or older.excess in (a, b) or not b > a:
+        return line
+    c = older.excess
+    bend = ((older.place - safe.place) / (c - a) - (over.place - safe.place) / (b - a)) / (c - b)
+    curve = line + a * b * bend  # Newton's form at excess 0
+    low, high = sorted((safe.place, over.place))
+    return curve if low < curve < high else line

@@ -1,81 +1,388 @@
-"""Curves people would rather look at: needs the extra `cumulant[plot]`.
+"""Curves people would rather look at: needs the extra `cumulant[plot]`. Also reachable as `cumulant.plot`.
 
-Every function draws on the given matplotlib axes, or on new ones, and returns them.
+`rdp`, `epsilon_against_count`, `delta_against_epsilon` and `tradeoff` draw on the given matplotlib axes, or on new
+ones, and return them. Each draws a `Chart`, the numbers alone, which the function of the same name with `_chart`
+computes without matplotlib. All take one mechanism, several, or a mapping from labels to mechanisms; the questions that
+take a `method` take several methods, too.
+
+>>> from cumulant import Gaussian
+>>> step = Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
+>>> chart = epsilon_against_count_chart(step, counts=1_000_000, delta=1e-5, method="rdp")
+>>> chart.curves[0].label
+'Gaussian (noise multiplier 1), Poisson sampled (rate 0.01)'
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from cumulant import parameters
 from cumulant.errors import CumulantError
 from cumulant.mechanisms.base import AbstractMechanism
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-Labelled = Mapping[str, AbstractMechanism]
+Mechanisms = AbstractMechanism | Iterable[AbstractMechanism] | Mapping[str, AbstractMechanism]
+Methods = str | Sequence[str]
+
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # told apart by all eyes
+LINES = ("-", "--", ":", "-.")
+SMALLEST_DELTA = math.log(1e-12)  # where a chart of δ ends, if nothing else is asked for
+POINTS = 40
+LONGEST_LABEL = 90
 
 
-def rdp(mechanisms: Labelled, *, orders: Sequence[float] | None = None, axes: Axes | None = None) -> Axes:
-    """Draw the Rényi DP of mechanisms against the order, and below it what is attained, where that is known."""
-    axes = _axes(axes)
-    chosen = np.geomspace(1.05, 500, 80) if orders is None else np.asarray(orders, dtype=float)
-    for label, mechanism in mechanisms.items():
-        line = axes.loglog(chosen, mechanism.rdp(order=chosen), label=label)[0]
-        whole, attained = _attained(mechanism, chosen)
-        axes.loglog(whole, attained, linestyle="none", marker=".", markersize=4, color=line.get_color())
-    axes.set(xlabel="order α", ylabel="Rényi DP ε(α)")
-    return _finished(axes)
+# What a chart holds -----------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Curve:
+    """One line of a chart; a `line` of "." is drawn as points."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    color: str = COLORS[0]
+    line: str = "-"
+    width: float = 1.6
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"label": self.label, "x": _plain(self.x), "y": _plain(self.y)}
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    """The numbers of a chart; a scale of "exponent" means that values are logarithms to base 10."""
+
+    curves: tuple[Curve, ...]
+    x_label: str
+    y_label: str
+    x_scale: str = "linear"
+    y_scale: str = "linear"
+    title: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data; infinities become text."""
+        return {
+            "title": self.title,
+            "x": {"label": self.x_label, "scale": self.x_scale},
+            "y": {"label": self.y_label, "scale": self.y_scale},
+            "curves": [curve.to_dict() for curve in self.curves],
+        }
+
+
+# The questions ----------------------------------------------------------------------------------------------------
+
+
+def rdp_chart(mechanisms: Mechanisms, *, orders: float | Sequence[float] = 512.0) -> Chart:
+    """Return the Rényi DP against the order, a proven bound, and as points what is attained, where that is known.
+
+    One number for `orders` is the last of a geometric choice. Lower bounds are known at whole orders.
+    """
+    chosen = _spread(orders, lambda last: np.geomspace(1.05, last, POINTS))
+    curves: list[Curve] = []
+    for (label, mechanism), color in _colored(labelled(mechanisms)):
+        upper = tuple(float(value) for value in mechanism.rdp(order=np.array(chosen)))
+        curves.append(Curve(label=label, x=chosen, y=upper, color=color))
+        if attained := _attained(mechanism, chosen):
+            x, y = zip(*attained, strict=True)
+            curves.append(Curve(label=f"{label}: attained", x=x, y=y, color=color, line="."))
+    return Chart(curves=tuple(curves), x_label="order α", y_label="Rényi DP ε(α), nats", x_scale="log", y_scale="log")
+
+
+def epsilon_against_count_chart(
+    mechanisms: Mechanisms,
+    *,
+    counts: int | Sequence[int],
+    delta: float | None = None,
+    log_delta: float | None = None,
+    method: Methods = "best",
+) -> Chart:
+    """Return ε at δ against how often each mechanism is released; one number for `counts` is the last of them.
+
+    Counts in between are chosen geometrically: ε grows like a power of the count, so few of them draw the curve.
+    """
+    log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+    chosen = geometric_counts(counts) if isinstance(counts, int) else tuple(counts)
+
+    def epsilons(mechanism: AbstractMechanism, how: str) -> list[float]:
+        return [(mechanism * count).epsilon(log_delta=log_delta, method=how) for count in chosen]
+
+    return Chart(
+        curves=_asked(mechanisms, method, [float(count) for count in chosen], epsilons),
+        x_label="number of releases",
+        y_label=f"ε, nats, at δ = {power_of_ten(log_delta)}",
+        x_scale="log",
+        y_scale="log",
+    )
+
+
+def delta_against_epsilon_chart(
+    mechanisms: Mechanisms, *, epsilons: float | Sequence[float] | None = None, method: Methods = "best"
+) -> Chart:
+    """Return log₁₀ δ, which does not underflow, against ε; one number for `epsilons` is the last of them."""
+    named = labelled(mechanisms)
+    if epsilons is None:
+        epsilons = max((_reach(mechanism) for mechanism in named.values()), default=1.0)
+    chosen = _spread(epsilons, lambda last: np.linspace(0.0, last, POINTS))
+
+    def exponents(mechanism: AbstractMechanism, how: str) -> list[float]:
+        return [mechanism.log_delta(epsilon=epsilon, method=how) / math.log(10) for epsilon in chosen]
+
+    curves = _asked(named, method, chosen, exponents)
+    return Chart(curves=curves, x_label="ε, nats", y_label="δ", y_scale="exponent")
+
+
+def tradeoff_chart(
+    mechanisms: Mechanisms, *, false_positive_rates: Sequence[float] | None = None, method: Methods = "best"
+) -> Chart:
+    """Return the smallest false negative rate of an attacker against the false positive rate: f-DP.
+
+    The diagonal, false negatives of 1 - α, is an attacker who guesses: the higher a curve, the more private.
+    """
+    t = np.linspace(0.0, 1.0, POINTS + 1)
+    # dense at both ends, where the curve is steep
+    chosen = _spread((1 - np.cos(math.pi * t)) / 2 if false_positive_rates is None else false_positive_rates)
+
+    def misses(mechanism: AbstractMechanism, how: str) -> list[float]:
+        return [mechanism.tradeoff(false_positive_rate=rate, method=how) for rate in chosen]
+
+    guessing = Curve(label="guessing", x=(0.0, 1.0), y=(1.0, 0.0), color="#999999", line=":", width=1.0)
+    return Chart(
+        curves=(*_asked(mechanisms, method, chosen, misses), guessing),
+        x_label="false positive rate",
+        y_label="smallest false negative rate",
+    )
+
+
+def rdp(mechanisms: Mechanisms, *, orders: float | Sequence[float] = 512.0, axes: Axes | None = None) -> Axes:
+    """Draw `rdp_chart`."""
+    return draw(rdp_chart(mechanisms, orders=orders), axes=axes)
 
 
 def epsilon_against_count(
-    mechanisms: Labelled, *, counts: Sequence[int], delta: float, method: str = "best", axes: Axes | None = None
+    mechanisms: Mechanisms,
+    *,
+    counts: int | Sequence[int],
+    delta: float | None = None,
+    log_delta: float | None = None,
+    method: Methods = "best",
+    axes: Axes | None = None,
 ) -> Axes:
-    """Draw ε at δ against how often each mechanism is released."""
-    axes = _axes(axes)
-    for label, mechanism in mechanisms.items():
-        values = [(mechanism * count).epsilon(delta=delta, method=method) for count in counts]
-        axes.loglog(counts, values, label=label)
-    axes.set(xlabel="number of releases", ylabel=f"ε at δ = {delta:g}")
-    return _finished(axes)
+    """Draw `epsilon_against_count_chart`."""
+    chart = epsilon_against_count_chart(mechanisms, counts=counts, delta=delta, log_delta=log_delta, method=method)
+    return draw(chart, axes=axes)
 
 
 def delta_against_epsilon(
-    mechanisms: Labelled, *, epsilons: Sequence[float], method: str = "best", axes: Axes | None = None
+    mechanisms: Mechanisms,
+    *,
+    epsilons: float | Sequence[float] | None = None,
+    method: Methods = "best",
+    axes: Axes | None = None,
 ) -> Axes:
-    """Draw δ against ε, on a scale that does not underflow."""
-    axes = _axes(axes)
-    for label, mechanism in mechanisms.items():
-        logs = [mechanism.log_delta(epsilon=epsilon, method=method) / math.log(10) for epsilon in epsilons]
-        axes.plot(epsilons, logs, label=label)
-    axes.set(xlabel="ε", ylabel="log₁₀ δ")
-    return _finished(axes)
+    """Draw `delta_against_epsilon_chart`."""
+    return draw(delta_against_epsilon_chart(mechanisms, epsilons=epsilons, method=method), axes=axes)
 
 
-def _attained(mechanism: AbstractMechanism, orders: Any) -> tuple[list[float], list[float]]:
-    """Return integer orders in range and the lower ends of the RDP there, none where no lower bound is known."""
-    whole = np.unique(np.geomspace(2, max(2.0, float(np.max(orders))), 12).round())
-    try:
-        return whole.tolist(), [mechanism.rdp_interval(order=float(order)).lower for order in whole]
-    except CumulantError:
-        return [], []
+def tradeoff(
+    mechanisms: Mechanisms,
+    *,
+    false_positive_rates: Sequence[float] | None = None,
+    method: Methods = "best",
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw `tradeoff_chart`."""
+    chart = tradeoff_chart(mechanisms, false_positive_rates=false_positive_rates, method=method)
+    return draw(chart, axes=axes)
 
 
-def _axes(axes: Axes | None) -> Axes:
-    if axes is not None:
-        return axes
+# Drawing ----------------------------------------------------------------------------------------------------------
+
+
+def draw(chart: Chart, *, axes: Axes | None = None, legend: bool = True) -> Axes:
+    """Draw a chart on the given axes, or on new ones."""
+    axes, own = (new_axes(), True) if axes is None else (axes, False)
+    for curve in chart.curves:
+        line, marker = ("none", ".") if curve.line == "." else (curve.line, "")
+        style: dict[str, Any] = {"linestyle": line, "marker": marker, "linewidth": curve.width}
+        axes.plot(*_finite(curve), label=curve.label, color=curve.color, **style)
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label, title=chart.title)
+    for axis, scale in ((axes.xaxis, chart.x_scale), (axes.yaxis, chart.y_scale)):
+        if scale == "exponent":
+            axis.set_major_formatter(lambda value, _: f"$10^{{{value:g}}}$")
+        elif scale != "linear":  # a linear scale keeps what the caller's axes are set to
+            getattr(axes, f"set_{axis.axis_name}scale")(scale)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, which="major", alpha=0.25, linewidth=0.6)
+    if legend:  # below, where it hides nothing, if the page is ours to make room on
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14)} if own else {}
+        axes.legend(frameon=False, fontsize="small", **place)
+    return axes
+
+
+def new_axes() -> Axes:
+    """Return the axes of a new figure."""
+    axes: Axes = new_grid(1, 1, width=6.4, height=4.4)[0, 0]
+    return axes
+
+
+def new_grid(rows: int, columns: int, *, width: float, height: float) -> Any:
+    """Return an array of axes on a new figure, so many inches wide, that needs no window and no global state."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise CumulantError("plots need matplotlib: pip install 'cumulant[plot]'") from None
-    return Figure(figsize=(6.4, 4.4), layout="constrained").subplots()
+    return Figure(figsize=(width, height), layout="constrained").subplots(rows, columns, squeeze=False)
 
 
-def _finished(axes: Axes) -> Axes:
-    axes.grid(visible=True, which="major", alpha=0.3)
-    axes.legend(frameon=False)
-    return axes
+def save(figure: Figure, file: Path) -> None:
+    """Write a picture in the format of its name; the same numbers make the same file, whenever it is drawn."""
+    from matplotlib import rc_context
+
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    try:
+        with rc_context({"svg.hashsalt": "cumulant", "svg.fonttype": "none"}):  # letters stay letters: small files
+            figure.savefig(file, dpi=110, metadata=undated.get(file.suffix))
+    except OSError as error:
+        raise CumulantError(f"{str(file)!r} cannot be written: {error.strerror}") from error
+
+
+# Parts ------------------------------------------------------------------------------------------------------------
+
+
+def labelled(mechanisms: Mechanisms) -> Mapping[str, AbstractMechanism]:
+    """Return mechanisms by label: the one given, or a short description."""
+    if isinstance(mechanisms, Mapping):
+        return mechanisms
+    several = [mechanisms] if isinstance(mechanisms, AbstractMechanism) else list(mechanisms)
+    short = [described(mechanism) for mechanism in several]
+    return {
+        label if short.count(label) == 1 else repr(mechanism): mechanism
+        for label, mechanism in zip(short, several, strict=True)
+    }
+
+
+def described(mechanism: AbstractMechanism) -> str:
+    """Return a mechanism in words that fit a legend.
+
+    >>> from cumulant import Gaussian, Laplace
+    >>> described(Gaussian(noise_multiplier=2.0) * 10 + Laplace(scale=1.5))
+    '10 × Gaussian (noise multiplier 2) + Laplace (scale 1.5)'
+    """
+    parts = [(f"{count} × " if count != 1 else "") + _described_release(part) for part, count in mechanism.releases()]
+    text = " + ".join(parts)
+    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 2]} …"
+
+
+def geometric_counts(last: int, *, points: int = POINTS) -> tuple[int, ...]:
+    """Return whole numbers from 1 to `last`, about evenly spread on a logarithmic scale.
+
+    >>> geometric_counts(1000, points=7)
+    (1, 3, 10, 32, 100, 316, 1000)
+    """
+    last = parameters.whole_number("counts", last, at_least=1)
+    between = (round(math.exp(math.log(last) * i / (points - 1))) for i in range(points - 1))
+    return tuple(sorted({count for count in between if count < last} | {last}))
+
+
+def power_of_ten(log_delta: float) -> str:
+    """Return δ for a label.
+
+    >>> power_of_ten(math.log(1e-5)), power_of_ten(math.log(2e-5)), power_of_ten(-1000.0)
+    ('$10^{-5}$', '2e-05', '$10^{-434.3}$')
+    """
+    if math.isinf(log_delta):
+        return "0"
+    exponent = log_delta / math.log(10)
+    whole = abs(exponent - round(exponent)) < 1e-9
+    if not whole and exponent > -300:
+        return f"{math.exp(log_delta):.4g}"
+    return f"$10^{{{round(exponent) if whole else round(exponent, 1)}}}$"
+
+
+def _described_release(mechanism: AbstractMechanism) -> str:
+    numbers = [
+        f"{field.name.replace('_', ' ')} {value:.6g}"
+        for field in fields(mechanism)  # type: ignore[arg-type]  # mechanisms are dataclasses
+        if isinstance(value := getattr(mechanism, field.name), int | float)
+    ]
+    kind = re.sub(r"(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", type(mechanism).__name__)
+    text = kind + (f" ({', '.join(numbers)})" if numbers else "")
+    inner = getattr(mechanism, "mechanism", None)
+    return f"{described(inner)}, {text}" if isinstance(inner, AbstractMechanism) else text
+
+
+def _asked(
+    mechanisms: Mechanisms,
+    method: Methods,
+    x: Sequence[float],
+    answers: Callable[[AbstractMechanism, str], list[float]],
+) -> tuple[Curve, ...]:
+    """Return a curve for every mechanism, by color, and every method, by line."""
+    methods = [method] if isinstance(method, str) else list(method)
+    return tuple(
+        Curve(
+            label=label if len(methods) == 1 else f"{label}: {how}",
+            x=tuple(x),
+            y=tuple(answers(mechanism, how)),
+            color=color,
+            line=LINES[i % len(LINES)],
+        )
+        for (label, mechanism), color in _colored(labelled(mechanisms))
+        for i, how in enumerate(methods)
+    )
+
+
+def _colored(named: Mapping[str, AbstractMechanism]) -> Iterator[tuple[tuple[str, AbstractMechanism], str]]:
+    for i, item in enumerate(named.items()):
+        yield item, COLORS[i % len(COLORS)]
+
+
+def _attained(mechanism: AbstractMechanism, orders: Sequence[float]) -> list[tuple[float, float]]:
+    """Return whole orders in range with the lower ends of the RDP there, none where no lower bound is known."""
+    last = max(orders)
+    if last < 2:
+        return []
+    whole = np.unique(np.geomspace(2, last, POINTS // 2).round())
+    try:
+        return [(float(order), mechanism.rdp_interval(order=float(order)).lower) for order in whole]
+    except CumulantError:
+        return []
+
+
+def _reach(mechanism: AbstractMechanism) -> float:
+    """Return the ε at which δ has become small, or, for one that has a failure probability, as small as it gets."""
+    for log_delta in (SMALLEST_DELTA, SMALLEST_DELTA / 2, SMALLEST_DELTA / 8):
+        epsilon = mechanism.epsilon(log_delta=log_delta, method="rdp")
+        if 0 < epsilon < math.inf:
+            return epsilon
+    return 1.0
+
+
+def _spread(chosen: Any, spread: Callable[[float], Any] | None = None) -> tuple[float, ...]:
+    """Return the numbers as a tuple; one number is the last of those that `spread` makes."""
+    if spread is not None and np.ndim(chosen) == 0:
+        chosen = spread(chosen)
+    return tuple(float(value) for value in chosen)
+
+
+def _finite(curve: Curve) -> tuple[list[float], list[float]]:
+    """Return x and y with gaps, which matplotlib draws as such, where the answer is infinite."""
+    return list(curve.x), [value if math.isfinite(value) else math.nan for value in curve.y]
+
+
+def _plain(values: Sequence[float]) -> list[float | str]:
+    return [value if math.isfinite(value) else str(value) for value in values]

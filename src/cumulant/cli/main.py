@@ -5,11 +5,18 @@ from __future__ import annotations
 import click
 
 from cumulant import __version__
+from cumulant.cli.compare import compare
 from cumulant.cli.delta import delta
 from cumulant.cli.epsilon import epsilon
+from cumulant.cli.figures import figures
+from cumulant.cli.noise import noise
 from cumulant.cli.one_line_errors import OneLineErrors
+from cumulant.cli.plot import plot
+from cumulant.cli.rate import rate
+from cumulant.cli.sgd import sgd
+from cumulant.cli.steps import steps
 
-HELP = """How much privacy did this computation spend?
+HELP = """How much privacy did this computation spend, and how much may I still run?
 
 Every number is a proven bound, rounded to the safe side, and comes with the theorem that proves it.
 
@@ -18,6 +25,9 @@ Examples:
   cumulant epsilon --noise-multiplier 20 --steps 1000 --delta 1e-5
   cumulant delta --mechanism laplace --scale 2 --steps 10 --epsilon 1
   cumulant epsilon --run run.json --delta 1e-5 --json
+  cumulant sgd --noise-multiplier 1 --batch-size 256 --dataset-size 60000 \\
+      --epochs 60 --delta 1e-5
+  cumulant noise --epsilon 1 --delta 1e-5 --rate 0.01 --steps 1000
 
 \b
 Shell completion, for this session or in your shell's start-up file:
@@ -37,6 +47,13 @@ def main(context: click.Context) -> None:
 
 main.add_command(epsilon)
 main.add_command(delta)
+main.add_command(sgd)
+main.add_command(noise)
+main.add_command(steps)
+main.add_command(rate)
+main.add_command(compare)
+main.add_command(plot)
+main.add_command(figures)
 
 if __name__ == "__main__":
     main()

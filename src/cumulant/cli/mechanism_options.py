@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import click
 
-from cumulant.cli.parameter_types import CURVE_FILE, MATRIX, NUMBER, RUN_FILE, VECTOR
+from cumulant.cli.parameter_types import CURVE_FILE, MATRIX, NUMBER, RUN_FILE, VECTOR, completed_as_file
 from cumulant.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ def _name(flag: str, names: Iterable[str], text: str, *, metavar: str | None = N
     return click.option(flag, type=click.Choice(list(names)), metavar=metavar, help=text)
 
 
+def file_option(flag: str, kind: Callable[[str], Any], text: str) -> Decorator:
+    """Return an option that names a file."""
+    return click.option(flag, type=kind, metavar="FILE", shell_complete=completed_as_file, help=text)
+
+
 UNITS = "Poisson: the noise's unit is what one record adds; else what replacing one record changes."
 OPTIONS = (
     # The names stand in the text, which wraps; as a metavar they would make one line of 120 columns.
@@ -104,8 +109,8 @@ OPTIONS = (
     click.option("--shift", type=VECTOR, metavar="A,B,..", help="multivariate-gaussian: difference of means."),
     click.option("--covariance", type=MATRIX, metavar="A,B;C,D", help="multivariate-gaussian: on one dataset."),
     click.option("--neighbor-covariance", type=MATRIX, metavar="A,B;C,D", help="multivariate-gaussian: on the other."),
-    click.option("--curve", type=CURVE_FILE, metavar="FILE", help="curve: table of order,epsilon (CSV or blanks)."),
-    click.option("--run", type=RUN_FILE, metavar="FILE", help="JSON of mechanism.to_dict(), instead of --mechanism."),
+    file_option("--curve", CURVE_FILE, "curve: table of order,epsilon (CSV or blanks)."),
+    file_option("--run", RUN_FILE, "JSON of mechanism.to_dict(), instead of --mechanism."),
     _name("--sampling", SAMPLINGS, "How records are drawn.  [default: poisson if --rate is given]  " + UNITS),
     _number("--rate", "Sampling probability; without replacement: batch / population."),
     _count("--batch", "With or without replacement: records drawn.", at_least=0),
@@ -134,6 +139,19 @@ class Release:
         arguments = _arguments(given, SAMPLING_NAMES, SAMPLINGS, "sampling", scheme)
         sampled: AbstractMechanism = getattr(mechanism, SAMPLINGS[scheme].calls)(**_with_relation(arguments))
         return sampled
+
+    @property
+    def kind(self) -> str:
+        """The value of --mechanism."""
+        kind: str = self.options.get("mechanism", "gaussian")
+        return kind
+
+    def without(self, *names: str) -> Release:
+        """Return the release after a check that these options, which a command searches, were left out."""
+        for name in names:
+            if name in self.options:
+                raise click.UsageError(f"{_flag(name)} is what this command searches for: leave it out")
+        return self
 
     def run(self, *, steps: int, **replaced: Any) -> AbstractMechanism:
         """Return the release repeated."""
@@ -168,15 +186,20 @@ def _plain(given: Mapping[str, Any]) -> AbstractMechanism:
 
 
 def _from_file(given: Mapping[str, Any]) -> AbstractMechanism:
-    from cumulant import from_dict
-
     for name in ("mechanism", *MECHANISM_NAMES):
         if name in given:
             raise click.UsageError(f"--run describes a whole mechanism: {_flag(name)} cannot be added")
+    return read_run(given["run"], "--run")
+
+
+def read_run(content: Any, flag: str) -> AbstractMechanism:
+    """Return the mechanism that a file describes."""
+    from cumulant import from_dict
+
     try:
-        return from_dict(given["run"])
+        return from_dict(content)
     except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:  # any JSON may be in a file
-        raise InvalidParameter(f"--run: not what mechanism.to_dict() writes ({error!r})") from error
+        raise InvalidParameter(f"{flag}: not what mechanism.to_dict() writes ({error!r})") from error
 
 
 def _scheme(given: Mapping[str, Any]) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cumulant.answer import rounded_up
 from cumulant.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -20,19 +21,33 @@ if TYPE_CHECKING:
 
 WIDEST = 80
 LINES_PER_ITEM = 3  # a release that is described by a long table is cut short; --json has it whole
+LABEL = 12  # columns of "proven by", as an explanation has them
+NOTHING: Mapping[str, str] = {}
 
 
-def print_explanation(headline: str, explanation: Explanation) -> None:
-    """Print an answer and, below it, what the explanation says of its proof."""
-    for line in _wrapped(headline):
-        click.echo(click.style(line, fg="green", bold=True))
+def print_explanation(headline: str, explanation: Explanation, *, statement: Mapping[str, str] = NOTHING) -> None:
+    """Print an answer and, below it, what a command states about it and what the explanation says of its proof."""
+    print_headline(headline)
+    for label, text in statement.items():
+        for line in _wrapped(f"  {label:<{LABEL}}{text}", most=None):
+            click.echo(line)
     for part in str(explanation).splitlines()[1:]:  # its first line is the answer, which `headline` words
         for line in _wrapped(part):
             click.echo(line)
 
 
+def print_headline(headline: str) -> None:
+    """Print an answer; `click` drops the colour where the output is no terminal."""
+    for line in _wrapped(headline):
+        click.echo(click.style(line, fg="green", bold=True))
+
+
 def print_json(
-    question: Mapping[str, Any], answer: Mapping[str, Any], run: AbstractMechanism, explanation: Explanation
+    question: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    run: AbstractMechanism,
+    explanation: Explanation,
+    **more: Any,
 ) -> None:
     """Print the library's version, the question, the answer, the mechanism and the proof."""
     from cumulant import __version__
@@ -43,17 +58,27 @@ def print_json(
         "answer": answer,
         "mechanism": _written(run),
         "explanation": explanation.to_dict(),
+        **more,
     }
     click.echo(json.dumps(_plain(content), indent=2, allow_nan=False))
 
 
-def _wrapped(line: str) -> Iterator[str]:
+def rounded_down(value: float, *, digits: int = 10) -> str:
+    """Return a number >= 0 in decimal, never above it.
+
+    >>> rounded_down(2 / 3), rounded_down(0.1)
+    ('0.6666666666', '0.1')
+    """
+    return rounded_up(-value, digits=digits).removeprefix("-")
+
+
+def _wrapped(line: str, *, most: int | None = LINES_PER_ITEM) -> Iterator[str]:
     """Break a line to the terminal's width; what follows is indented as the text beside the label is."""
     label = re.match(r" *(\S+( \S+)* {2,})?", line)
     indent = " " * (label.end() if label else 0)
     width = max(40, min(WIDEST, shutil.get_terminal_size().columns))
     yield from textwrap.wrap(
-        line, width, subsequent_indent=indent, break_on_hyphens=False, max_lines=LINES_PER_ITEM, placeholder=" ..."
+        line, width, subsequent_indent=indent, break_on_hyphens=False, max_lines=most, placeholder=" ..."
     )
 
 

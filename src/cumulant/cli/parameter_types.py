@@ -9,11 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from functools import wraps
+from pathlib import Path
 from typing import Any, final
 
 import click
+from click.shell_completion import CompletionItem
 
 WIDE = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)  # holds any δ that can be typed, and its logarithm
+CHART_ENDINGS = (".png", ".svg", ".pdf")
 Row = tuple[float, float]
 
 
@@ -115,6 +118,14 @@ def run_file(path: str) -> Any:
         raise ValueError(f"{path!r} cannot be read as JSON: {error}") from error
 
 
+def chart_file(path: str) -> Path:
+    """Return where to draw; the ending says how."""
+    chosen = Path(path)
+    if chosen.suffix not in CHART_ENDINGS:
+        raise ValueError(f"{path!r} must end in {', '.join(CHART_ENDINGS)}")
+    return chosen
+
+
 def _content(path: str) -> str:
     """Return the text of a file, `-` for standard input; a byte-order mark is skipped."""
     try:
@@ -152,6 +163,11 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def completed_as_file(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Let the shell complete names of files."""
+    return [CompletionItem(begun, type="file")]
+
+
 def option_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return a click type: what a reader refuses becomes a refused option, with the reader's own words."""
 
@@ -171,3 +187,4 @@ VECTOR = option_type(vector)
 MATRIX = option_type(matrix)
 CURVE_FILE = option_type(curve_file)
 RUN_FILE = option_type(run_file)
+CHART_FILE = option_type(chart_file)

@@ -31,4 +31,7 @@ method_option = click.option(
     show_default=True,
     help="The tightest proven, the exact one, or Rényi DP.",
 )
+budget_option = click.option(
+    "--epsilon", type=NUMBER, metavar="NUMBER", required=True, help="The budget: a number >= 0."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

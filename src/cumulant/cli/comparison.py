@@ -1,0 +1,133 @@
+"""One run by every road to (ε, δ) that there is: composition theorems, Rényi DP, and the exact answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, final
+
+from cumulant.answer import Interval
+from cumulant.conversion.calibrated_composition import calibrated_composition
+from cumulant.conversion.composition_theorems import naive_composition, strong_composition
+from cumulant.conversion.heterogeneous_composition import optimal_composition_epsilon_interval
+from cumulant.conversion.moments_accountant import Rule, epsilon_from_cgf
+from cumulant.conversion.rdp_to_dp import canonne_kamath_steinke_epsilon, mironov_epsilon, optimal_epsilon
+from cumulant.conversion.rounds import Rounds
+from cumulant.errors import CumulantError, UnprovenCombination
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.numerics.rounding import ROUNDING
+
+SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)  # of δ that rounds may use up; every one of them proves its ε
+ACCURACY = 1e-4  # of the optimum for rounds that differ
+
+CONVERSIONS: tuple[tuple[str, str, Rule], ...] = (
+    ("Rényi DP by Mironov", "Mironov 2017, Proposition 3", mironov_epsilon),
+    ("Rényi DP by Canonne et al.", "Canonne, Kamath and Steinke 2020", canonne_kamath_steinke_epsilon),
+    ("Rényi DP, the best it can", "Asoodeh et al. 2020, Theorem 3", optimal_epsilon),
+)
+
+Curve = Callable[[float], float]
+Parts = tuple[tuple[Curve, int], ...]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """What one method proves: ε, its certified lower end if there is one, or why there is no answer."""
+
+    method: str
+    theorem: str
+    interval: Interval | None
+    reason: str | None = None
+
+    @property
+    def epsilon(self) -> float | None:
+        return None if self.interval is None else self.interval.upper
+
+    def to_dict(self) -> dict[str, Any]:
+        lower = None if self.interval is None or self.interval.lower <= 0 else self.interval.lower
+        return {
+            "method": self.method,
+            "theorem": self.theorem,
+            "epsilon": self.epsilon,
+            "certified_lower": lower,
+            "reason": self.reason,
+        }
+
+
+def rows(run: AbstractMechanism, log_delta: float) -> Iterator[Row]:
+    """Yield the rows of the table, weakest first."""
+    parts: Parts = tuple((_curve(release), count) for release, count in run.releases())
+    delta = math.exp(log_delta) * (1 - 800 * ROUNDING)  # safe side: log δ was rounded, by up to 750 units
+    if parts:
+        yield _row("naive composition", "Dwork et al. 2006", lambda: naive(parts, delta))
+        yield _row("strong composition", "Dwork, Rothblum and Vadhan 2010", lambda: strong(parts, delta))
+        yield _row("optimal composition", _optimal_theorem(parts), lambda: optimal(parts, delta))
+    for name, theorem, rule in CONVERSIONS:
+        yield _row(name, theorem, partial(converted, run, log_delta, rule))
+    yield _row("exact", "the pair itself, certified", lambda: run.epsilon_interval(log_delta=log_delta))
+
+
+def _curve(release: AbstractMechanism) -> Curve:
+    """Return log δ ↦ ε of one release by its tightest bound; the theorems ask the same points again."""
+    return cache(lambda log_delta: release.epsilon(log_delta=log_delta))
+
+
+def naive(parts: Parts, delta: float) -> float:
+    """Return the better of no δ for any round and the same δ for every round."""
+    return min(naive_composition(found)[0] if found else math.inf for found in _splits(parts, delta, shares=(1.0,)))
+
+
+def strong(parts: Parts, delta: float) -> float:
+    """Return the best over how much of δ the rounds use up; the rest is the theorem's slack."""
+    if len(parts) > 1:
+        raise UnprovenCombination("the theorem is about rounds of equal cost")
+    splits = zip((0.0, *SHARES), _splits(parts, delta, shares=SHARES), strict=True)
+    rest = 1 - ROUNDING  # safe side: less slack
+    return min(
+        strong_composition(found[0], slack=(1 - share) * delta * rest)[0] if found else math.inf
+        for share, found in splits
+    )
+
+
+def optimal(parts: Parts, delta: float) -> float:
+    """Return the best of one (ε, δ) per round; where rounds differ, of a few ways to share δ among them."""
+    if len(parts) == 1:
+        ((curve, count),) = parts
+        return calibrated_composition(curve, count=count, delta=delta)[0]
+    found = [split for split in _splits(parts, delta, shares=(0.1, 0.5, 0.9, 1.0)) if split]
+    tried = (optimal_composition_epsilon_interval(split, delta=delta, accuracy=ACCURACY).upper for split in found)
+    return min(tried, default=math.inf)
+
+
+def converted(run: AbstractMechanism, log_delta: float, rule: Rule) -> float:
+    """Return ε by one conversion from Rényi DP at its best order."""
+    return epsilon_from_cgf(run.loss(), log_delta, rule)[0]
+
+
+def _splits(parts: Parts, delta: float, *, shares: tuple[float, ...]) -> Iterator[list[Rounds] | None]:
+    """Yield the rounds without δ, and with each share of δ spread evenly; None where some round has no finite ε."""
+    rounds = sum(count for _, count in parts)
+    for share in (0.0, *shares):
+        each = share * delta / rounds * (1 - ROUNDING)  # safe side: rounded down
+        log_each = math.log(each) * (1 + ROUNDING) if each > 0 else -math.inf
+        costs = [(curve(log_each), count) for curve, count in parts]
+        finite = all(epsilon < math.inf for epsilon, _ in costs)
+        yield [Rounds(epsilon=epsilon, delta=each, count=count) for epsilon, count in costs] if finite else None
+
+
+def _optimal_theorem(parts: Parts) -> str:
+    return "Kairouz, Oh and Viswanath 2017" if len(parts) == 1 else "Murtagh and Vadhan 2018"
+
+
+def _row(method: str, theorem: str, answer: Callable[[], float | Interval]) -> Row:
+    try:
+        found = answer()
+    except CumulantError as error:
+        return Row(method=method, theorem=theorem, interval=None, reason=str(error))
+    interval = found if isinstance(found, Interval) else Interval(0.0, found)
+    if interval.upper == math.inf:
+        return Row(method=method, theorem=theorem, interval=None, reason="nothing finite is proven this way")
+    return Row(method=method, theorem=theorem, interval=interval)

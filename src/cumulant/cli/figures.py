@@ -1,0 +1,99 @@
+"""`cumulant figures`: the papers' figures, redrawn."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cumulant.cli.question_options import json_option
+from cumulant.errors import CumulantError
+
+if TYPE_CHECKING:
+    from cumulant.figures.sheet import Sheet
+
+HELP = """Redraw the figures of the papers that this library rests on.
+
+They are wang-3 to wang-10, zhu-wang-5, balle-1 and asoodeh-1 to asoodeh-3; all of them take a minute or two.
+
+\b
+Examples:
+  cumulant figures --out figures
+  cumulant figures --out figures --only wang-4 --only asoodeh-2 --format png
+  cumulant figures --only asoodeh-1 --json
+"""
+
+
+def _checked_names(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    from cumulant.figures import CATALOGUE
+
+    for name in names:
+        if name not in CATALOGUE:
+            raise click.BadParameter(f"there is no figure {name!r}, but {', '.join(CATALOGUE)}")
+    return names or tuple(CATALOGUE)
+
+
+def _completed_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from cumulant.figures import CATALOGUE
+
+    return [name for name in CATALOGUE if name.startswith(incomplete)]
+
+
+@click.command(help=HELP, short_help="The papers' figures, redrawn.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where the pictures go; made if new."
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    callback=_checked_names,
+    shell_complete=_completed_names,
+    help="This figure; may be repeated.  [default: all]",
+)
+@click.option(
+    "--format",
+    "suffix",
+    type=click.Choice(["svg", "png", "pdf"]),
+    default="svg",
+    show_default=True,
+    help="Of pictures.",
+)
+@json_option
+def figures(out: Path | None, only: tuple[str, ...], suffix: str, as_json: bool) -> None:
+    if out is None and not as_json:
+        raise click.UsageError("say where the pictures go: --out DIR, or --json for their numbers")
+    sheets = {}
+    for place, name in enumerate(only, start=1):
+        click.echo(f"{place}/{len(only)} {name} ", err=True, nl=False)  # before the work: what is being waited for
+        started = time.monotonic()
+        sheets[name] = _redrawn(name, None if out is None else out / f"{name}.{suffix}")
+        click.echo(f"{time.monotonic() - started:.1f} s", err=True)
+    if as_json:
+        _print_numbers(sheets)
+    else:
+        click.echo(f"{len(only)} figures in {out}")
+
+
+def _redrawn(name: str, file: Path | None) -> Sheet:
+    from cumulant import plots
+    from cumulant.figures import CATALOGUE
+
+    sheet = CATALOGUE[name]()
+    if file is not None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CumulantError(f"{str(file.parent)!r} cannot be made: {error.strerror}") from error
+        plots.save(sheet.draw(), file)
+    return sheet
+
+
+def _print_numbers(sheets: dict[str, Sheet]) -> None:
+    from cumulant import __version__
+
+    content: dict[str, Any] = {name: sheet.to_dict() for name, sheet in sheets.items()}
+    click.echo(json.dumps({"version": __version__, "figures": content}, indent=2, allow_nan=False))
