@@ -14,6 +14,15 @@ NEAREST = Context(prec=14, Emax=MAX_EMAX, Emin=MIN_EMIN)  # log 0.01 is printed 
 DEEPEST = -1e15  # below this log δ, a power of ten would show no digit of δ
 
 
+ROUTES = {
+    "closed form": "the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)",
+    "largest loss": "the largest privacy loss: pure DP",
+    "contour": "the dominating pair, its CGF inverted along the saddle-point line",
+    "lattice contour": "the dominating pair, its CGF inverted over one period of the lattice of losses",
+    "smoothed contour": "the dominating pair with one more tiny Gaussian release, inverted along the saddle-point line",
+}
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -56,14 +65,13 @@ class Guarantee:
         return delta_from_log(self.log_delta) if self.stated_delta is None else self.stated_delta
 
     @classmethod
-    def by_closed_form(cls, epsilon: float, log_delta: float) -> Guarantee:
-        theorem = "the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)"
-        return cls(epsilon=epsilon, log_delta=log_delta, method="exact", theorem=theorem, order=None, exact=True)
+    def by_pairs(cls, epsilon: float, log_delta: float, route: str, *, exact: bool) -> Guarantee:
+        return cls(epsilon=epsilon, log_delta=log_delta, method="exact", theorem=ROUTES[route], order=None, exact=exact)
 
     @classmethod
-    def by_profile(cls, epsilon: float, log_delta: float) -> Guarantee:
+    def by_profile(cls, epsilon: float, log_delta: float, *, exact: bool) -> Guarantee:
         theorem = "the privacy profile of one release (Balle, Barthe and Gaboardi 2018)"
-        return cls(epsilon=epsilon, log_delta=log_delta, method="profile", theorem=theorem, order=None, exact=False)
+        return cls(epsilon=epsilon, log_delta=log_delta, method="profile", theorem=theorem, order=None, exact=exact)
 
     @classmethod
     def by_rdp(cls, epsilon: float, log_delta: float, order: float | None) -> Guarantee:

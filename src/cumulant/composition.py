@@ -9,9 +9,11 @@ from typing import Any, ClassVar, final
 
 from cumulant import parameters
 from cumulant.answer import Interval
+from cumulant.conversion.exact import Scenarios
 from cumulant.loss.cgf import Cgf, total
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
 from cumulant.loss.pair import GaussianPair
+from cumulant.loss.pair_family import GaussianFamily, Pairs
 from cumulant.loss.profile import PrivacyProfile
 from cumulant.mechanisms.base import AbstractMechanism, Releases, from_plain
 from cumulant.neighbors import Neighbors, common_relation
@@ -48,14 +50,29 @@ class Composed(AbstractMechanism):
     def loss(self) -> Cgf:
         return total([(release.loss(), count) for release, count in self.parts])
 
-    def pair(self) -> GaussianPair | None:
-        pairs = [(release.pair(), count) for release, count in self.parts]
-        known = [(pair, count) for pair, count in pairs if pair is not None]
-        return GaussianPair.product(known) if len(known) == len(pairs) else None
+    def family(self) -> GaussianFamily | None:
+        """Composed Gaussians are one Gaussian."""
+        families = [(release.family(), count) for release, count in self.parts]
+        means = [(GaussianPair(f.mean), count) for f, count in families if isinstance(f, GaussianFamily)]
+        return GaussianFamily(GaussianPair.product(means).mean) if len(means) == len(families) else None
 
     def likelihood_ratio(self) -> LikelihoodRatio | None:
-        pair = self.pair()
-        return gaussian_ratio(pair.mean) if pair is not None and pair.mean > 0 else None
+        family = self.family()
+        return gaussian_ratio(family.mean) if family is not None and family.mean > 0 else None
+
+    def scenarios(self) -> Scenarios | None:
+        return _in_each_order([(release.pairs(), count) for release, count in self.parts])
+
+    def attained_scenarios(self) -> Scenarios | None:
+        return _in_each_order([(release.attained_pairs(), count) for release, count in self.parts])
+
+    @property
+    def pairs_attained(self) -> bool:
+        return all(release.pairs_attained for release, _ in self.parts)
+
+    @property
+    def sharper_by_rdp(self) -> bool:
+        return any(release.sharper_by_rdp for release, _ in self.parts)
 
     def known_profile(self) -> PrivacyProfile | None:
         if len(self.parts) == 1 and self.parts[0][1] == 1:
@@ -97,3 +114,12 @@ class Composed(AbstractMechanism):
         if content:
             raise TypeError(f"unknown fields {sorted(content)}")
         return cls.of((from_plain(part["release"]), parameters.count(part["count"])) for part in parts)
+
+
+def _in_each_order(parts: list[tuple[Pairs | None, int]]) -> Scenarios | None:
+    """Return the pairs of all parts for each order of the neighbours; a single pair serves in every order."""
+    known = [(pairs, count) for pairs, count in parts if pairs is not None]
+    if len(known) < len(parts):
+        return None
+    orders = max((len(pairs) for pairs, _ in known), default=1)
+    return tuple(tuple((pairs[i % len(pairs)], count) for pairs, count in known) for i in range(orders))

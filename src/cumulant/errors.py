@@ -3,6 +3,7 @@
 CumulantError
 ├── InvalidParameter      (also ValueError)           an argument breaks a rule
 ├── UnprovenCombination   (also NotImplementedError)  no theorem covers what was asked
+├── OutOfReach            (also ArithmeticError)      no accuracy within bounded time and memory
 ├── MixedNeighbors                                    two relations in one composition
 └── BudgetExceeded                                    a release would overspend
 """
@@ -20,6 +21,10 @@ class InvalidParameter(CumulantError, ValueError):
 
 class UnprovenCombination(CumulantError, NotImplementedError):
     """No theorem covers what was asked, so no number is returned."""
+
+
+class OutOfReach(CumulantError, ArithmeticError):
+    """An exact answer would take more time or memory than allowed; `method="best"` gives a bound instead."""
 
 
 class MixedNeighbors(CumulantError):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from cumulant.conversion.failure import log_delta_left, log_delta_with
 from cumulant.conversion.rdp_to_dp import (
     canonne_kamath_steinke_log_delta,
     log_delta_below_pure,
@@ -20,7 +21,6 @@ from cumulant.conversion.rdp_to_dp import (
     optimal_log_delta,
 )
 from cumulant.loss.cgf import Array, Cgf
-from cumulant.numerics.scalar_logspace import log_add, log_expm1
 from cumulant.numerics.search import best_octave, minimise_positive
 
 Rule = Callable[[float, float, float], float]
@@ -32,7 +32,7 @@ def epsilon_from_cgf(cgf: Cgf, log_delta: float, rule: Rule = optimal_epsilon) -
 
     δ = 1 needs no order and gives (0, None); pure DP is order ∞.
     """
-    log_delta = _log_delta_left(cgf, log_delta)
+    log_delta = log_delta_left(cgf.failure, log_delta)
     if math.isnan(log_delta):
         return math.inf, None
     if log_delta >= 0 or cgf.pure == 0:
@@ -53,15 +53,15 @@ def epsilon_from_cgf(cgf: Cgf, log_delta: float, rule: Rule = optimal_epsilon) -
 def log_delta_from_cgf(cgf: Cgf, epsilon: float) -> tuple[float, float | None]:
     """Return (log δ, α): the smallest δ that the optimal conversion proves at ε, and the order."""
     if epsilon >= cgf.pure:
-        return _with_failure(cgf, -math.inf), math.inf
+        return log_delta_with(cgf.failure, -math.inf), math.inf
     # The classical bound is convex in λ and never flat, so it finds the right octave.
     start = best_octave(_at_every_order(cgf, canonne_kamath_steinke_log_delta, epsilon))
     lam, log_delta = minimise_positive(_at_every_order(cgf, optimal_log_delta, epsilon), start=start)
     if math.isfinite(cgf.pure):
         at_infinity = log_delta_below_pure(epsilon, cgf.pure)
         if at_infinity <= log_delta:
-            return _with_failure(cgf, at_infinity), math.inf
-    return _with_failure(cgf, min(0.0, log_delta)), 1 + lam
+            return log_delta_with(cgf.failure, at_infinity), math.inf
+    return log_delta_with(cgf.failure, min(0.0, log_delta)), 1 + lam
 
 
 def _at_every_order(cgf: Cgf, rule: Rule, target: float) -> Callable[[Array], Array]:
@@ -77,28 +77,3 @@ def _at_every_order(cgf: Cgf, rule: Rule, target: float) -> Callable[[Array], Ar
 def less_rounding(log_delta: float) -> float:
     """Return log δ less what is lost on the way from δ to log δ and back, so that δ(ε(δ)) <= δ."""
     return log_delta - 2e-14 * (1 + abs(log_delta)) if -math.inf < log_delta < 0 else log_delta
-
-
-def _log_delta_left(cgf: Cgf, log_delta: float) -> float:
-    """Return log (δ-p)/(1-p), what is left of δ after the failure probability p; NaN if p takes more than δ."""
-    if cgf.failure == 0:
-        return log_delta
-    log_p = math.log(cgf.failure)
-    if log_delta < log_p:
-        return math.nan
-    if log_delta >= 0:
-        return 0.0
-    gap = (log_delta - log_p) - 4e-16 * abs(log_p)  # rounded down: less δ is left
-    return log_p + log_expm1(gap) - math.log1p(-cgf.failure) if gap > 0 else -math.inf
-
-
-def _with_failure(cgf: Cgf, log_delta: float) -> float:
-    """Return log (p + (1-p)δ), rounded up."""
-    if cgf.failure == 0:
-        return log_delta
-    if cgf.failure == 1:
-        return 0.0
-    if log_delta == -math.inf:
-        return math.log(cgf.failure)
-    total = log_add(math.log(cgf.failure), math.log1p(-cgf.failure) + log_delta)
-    return min(0.0, total + 1e-15 * (1 + abs(total)))

@@ -1,20 +1,59 @@
 """Dominating pairs: two distributions at least as easy to tell apart as any neighbouring outputs.
 
-A mechanism that has one is known exactly; one that has none is known by its CGF or its profile.
+A mechanism that has one is known exactly; one that has none is known by its CGF or its profile. (P, Q) dominates if
+
+    H_t(M(X) || M(X')) <= H_t(P || Q) for all t >= 0 and all ordered neighbours X, X',   H_t = ∫ (dP - t dQ)_+,
+
+and then the product of pairs dominates an adaptive composition (Zhu, Dong and Wang 2022, Theorem 10).
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
+
+from cumulant.loss.loss_nodes import LossNodes
+from cumulant.numerics.decay import Cells
+
+
+class DominatingPair(ABC):
+    """An ordered pair (P, Q); L = log dP/dQ under P, where it is finite; hashable, so node values can be kept."""
+
+    __slots__ = ()
+
+    failure: float = 0.0
+    """P(L = ∞), carried apart: the nodes describe P given that L is finite."""
+
+    @property
+    @abstractmethod
+    def supremum(self) -> float:
+        """The largest finite loss, inf if there is none."""
+
+    @abstractmethod
+    def nodes(self, theta: float, omega: float) -> LossNodes:
+        """Return nodes on which M(z) is exact to rounding for 0 < Re z <= θ and |Im z| <= ω."""
+
+    @abstractmethod
+    def cells(self, theta: float, k_theta: float) -> Cells:
+        """Return the law of the loss tilted by e^{θL - K(θ)}, in cells."""
+
+    @abstractmethod
+    def waves(self, theta: float) -> float:
+        """Return how many nodes more a unit of frequency takes, about."""
+
+    @property
+    def lattice(self) -> tuple[float, float] | None:
+        """(offset, span) if every loss is offset + a multiple of span."""
+        return None
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianPair:
-    """N(μ, 1) against N(0, 1). Products of such pairs are such a pair, with μ² = Σ μ_i²."""
+    """N(μ, 1) against N(0, 1). Products of such pairs are such a pair, with μ² = Σ μ_i²; K(z) = μ²z(z+1)/2."""
 
     mean: float
 

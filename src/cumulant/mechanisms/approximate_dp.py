@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 from cumulant.loss.cgf import Cgf
+from cumulant.loss.finite_pair import binary_pair
+from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import PrivacyProfile, approximate_profile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
@@ -36,6 +38,9 @@ class ApproximateDP(AbstractMechanism):
 
     def loss(self) -> Cgf:
         return replace(binary_loss(self.bound), failure=self.failure, exact=False)
+
+    def family(self) -> FiniteFamily:
+        return FiniteFamily((binary_pair(self.bound, self.failure),))
 
     def known_profile(self) -> PrivacyProfile:
         return approximate_profile(self.bound, self.failure)

@@ -1,7 +1,7 @@
-"""What every mechanism can be asked, whether plain, sampled or composed.
+"""What every mechanism says of itself, and what it can become.
 
-A mechanism says what it is (fields) and what is known of its loss (`loss`, and `pair` where it is known
-exactly). Everything else follows here: formula if there is one, else the next best derivation, else refuse.
+A mechanism says what it is (fields) and what is known of its loss (`loss`, and `family` or `pairs` where a dominating
+pair is known). The questions it answers then follow in `questions`.
 
 This is the one module that looks downstream: `*`, `+` and the sampling methods build mechanisms that are
 defined on top of this class, so they import them where they are used.
@@ -10,36 +10,30 @@ defined on top of this class, so they import them where they are used.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import fields, replace
+from abc import abstractmethod
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from cumulant import parameters
-from cumulant.answer import Explanation, Guarantee, Interval, Part, relation_text
-from cumulant.conversion.moments_accountant import epsilon_from_cgf, less_rounding, log_delta_from_cgf
-from cumulant.errors import InvalidParameter, UnprovenCombination
+from cumulant.conversion.exact import Scenarios
+from cumulant.errors import InvalidParameter
 from cumulant.loss.cgf import Cgf
 from cumulant.loss.likelihood_ratio import LikelihoodRatio
-from cumulant.loss.pair import GaussianPair
+from cumulant.loss.pair_family import PairFamily, Pairs
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile
+from cumulant.mechanisms.questions import Questions
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
-from cumulant.numerics.logspace import Array
 from cumulant.parameters import require
 
 if TYPE_CHECKING:
     from cumulant.composition import Composed
 
-METHODS = ("best", "exact", "rdp")
 FORMAT = 1  # version of the dictionaries that `to_dict` writes
 
 Releases = tuple[tuple["AbstractMechanism", int], ...]
 
 
-class AbstractMechanism(ABC):
+class AbstractMechanism(Questions):
     """Anything that was, or will be, released about the data."""
 
     __slots__ = ()
@@ -58,9 +52,39 @@ class AbstractMechanism(ABC):
     def loss(self) -> Cgf:
         """Return what is known of the CGF of the privacy loss."""
 
-    def pair(self) -> GaussianPair | None:
-        """Return a dominating pair if one is known."""
+    def family(self) -> PairFamily | None:
+        """Return a dominating pair, and what sampling makes of it, if one is known."""
         return None
+
+    def pairs(self) -> Pairs | None:
+        """Return dominating pairs if they are known: one for both orders of neighbours, or one for each."""
+        family = self.family()
+        return None if family is None else family.unsampled()
+
+    def attained_pairs(self) -> Pairs | None:
+        """Return pairs that some neighbours attain, by which an answer can be bounded from below."""
+        return self.pairs()
+
+    @property
+    def pairs_attained(self) -> bool:
+        """Whether some neighbours attain the dominating pairs, so that answers from them are exact."""
+        return True
+
+    @property
+    def sharper_by_rdp(self) -> bool:
+        """Whether the loss is known more sharply than the pairs."""
+        return False
+
+    def group_pairs(self, size: int) -> Pairs | None:
+        """Return dominating pairs for `size` records that join or leave together, if they are known."""
+        return None
+
+    def scenarios(self) -> Scenarios | None:
+        """Return the pairs of all releases with counts, for each order of the neighbours."""
+        return _one_release(self.pairs())
+
+    def attained_scenarios(self) -> Scenarios | None:
+        return _one_release(self.attained_pairs())
 
     def likelihood_ratio(self) -> LikelihoodRatio | None:
         """Return the law of the ratio of a symmetric dominating pair if one is known."""
@@ -96,148 +120,6 @@ class AbstractMechanism(ABC):
     def releases(self) -> Releases:
         """Return the distinct releases with their counts."""
         return ((self, 1),)
-
-    # What it can be asked ------------------------------------------------------------------------
-
-    def cgf(self, *, order: ArrayLike) -> Any:
-        """Return K(λ) at λ = order - 1: (order - 1)·rdp(order)."""
-        loss = self.loss()
-
-        def at(orders: Array) -> Array:
-            values: Array = np.full(orders.shape, math.inf)
-            finite = np.isfinite(orders)
-            values[finite] = loss(orders[finite] - 1.0)
-            if loss.pure == 0:
-                values[~finite] = 0.0
-            return values if loss.failure == 0 else np.where(orders > 1, math.inf, values)
-
-        return _at_orders(at, order)
-
-    def rdp(self, *, order: ArrayLike) -> Any:
-        """Return the Rényi DP of any real order > 1; order 1 is KL privacy, inf is pure DP.
-
-        Scalars in, float out; arrays in, array out.
-        """
-        loss = self.loss()
-
-        def at(orders: Array) -> Array:
-            values: Array = np.empty(orders.shape)
-            inner = (orders > 1) & np.isfinite(orders)
-            values[inner] = loss(orders[inner] - 1.0) / (orders[inner] - 1.0)
-            values[orders == 1] = loss.kl
-            values[np.isinf(orders)] = loss.pure
-            return values if loss.failure == 0 else np.full(orders.shape, math.inf)
-
-        return _at_orders(at, order)
-
-    def rdp_interval(self, *, order: float) -> Interval:
-        """Return the RDP of an order as (attained, proven): how far the bound can still be from the truth."""
-        if not self.tight_and_self_consistent:
-            raise UnprovenCombination(f"no lower bound on the RDP of {type(self).__name__} is known")
-        value = float(self.rdp(order=order))
-        return Interval(value, value)
-
-    def profile(self) -> PrivacyProfile:
-        """Return the privacy profile ε ↦ δ of one release, exact where the mechanism attains it."""
-        profile = self.known_profile()
-        if profile is None:
-            raise UnprovenCombination(
-                f"the privacy profile of {type(self).__name__} is not known in closed form; ask for delta(epsilon=)"
-            )
-        return profile
-
-    def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best") -> float:
-        """Return the smallest proven ε at δ, rounded up. Give δ in [0, 1], or log δ where δ underflows.
-
-        It is inf where nothing finite is true (δ = 0 without pure DP, or δ below a failure probability).
-        """
-        return self.guarantee(delta=delta, log_delta=log_delta, method=method).epsilon
-
-    def delta(self, *, epsilon: float, method: str = "best") -> float:
-        """Return the smallest proven δ at ε, rounded up; see `log_delta` for values that underflow."""
-        return self._guarantee_at_epsilon(parameters.nonnegative("epsilon", epsilon), method).delta
-
-    def log_delta(self, *, epsilon: float, method: str = "best") -> float:
-        """Return the logarithm of the smallest proven δ at ε, rounded up."""
-        return self._guarantee_at_epsilon(parameters.nonnegative("epsilon", epsilon), method).log_delta
-
-    def guarantee(
-        self,
-        *,
-        delta: float | None = None,
-        log_delta: float | None = None,
-        epsilon: float | None = None,
-        method: str = "best",
-    ) -> Guarantee:
-        """Return ε at δ, or δ at ε, together with how it was proven."""
-        if epsilon is not None and delta is None and log_delta is None:
-            return self._guarantee_at_epsilon(parameters.nonnegative("epsilon", epsilon), method)
-        if epsilon is not None:
-            raise InvalidParameter(f"give one of delta, log_delta, epsilon, got {delta!r}, {log_delta!r}, {epsilon!r}")
-        guarantee = self._guarantee_at_delta(parameters.log_of_delta(delta=delta, log_delta=log_delta), method)
-        return guarantee if delta is None else replace(guarantee, stated_delta=float(delta))
-
-    def explain(
-        self,
-        *,
-        delta: float | None = None,
-        log_delta: float | None = None,
-        epsilon: float | None = None,
-        method: str = "best",
-    ) -> Explanation:
-        """Return which theorem bounded each part, exact or upper bound, and for which relation."""
-        return Explanation(
-            guarantee=self.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method),
-            neighbors=self.neighbors,
-            parts=tuple(release._part(count) for release, count in self.releases()),
-        )
-
-    def _guarantee_at_delta(self, log_delta: float, method: str) -> Guarantee:
-        pair = self._pair_for(method)
-        if pair is not None:
-            from cumulant.conversion.exact import gaussian_epsilon
-
-            return Guarantee.by_closed_form(gaussian_epsilon(pair, less_rounding(log_delta)), log_delta)
-        epsilon, order = epsilon_from_cgf(self.loss(), log_delta)
-        profile = None if method == "rdp" else self.known_profile()
-        if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < epsilon:
-            return Guarantee.by_profile(by_profile, log_delta)
-        return Guarantee.by_rdp(epsilon, log_delta, order)
-
-    def _guarantee_at_epsilon(self, epsilon: float, method: str) -> Guarantee:
-        pair = self._pair_for(method)
-        if pair is not None:
-            from cumulant.conversion.exact import gaussian_log_delta
-
-            return Guarantee.by_closed_form(epsilon, gaussian_log_delta(pair, epsilon))
-        loss = self.loss()
-        log_delta, order = log_delta_from_cgf(loss, epsilon)
-        profile = None if method == "rdp" else self.known_profile()
-        if profile is not None and (by_profile := profile.log_delta(epsilon)) < log_delta:
-            return Guarantee.by_profile(epsilon, by_profile)
-        stated = loss.failure if loss.failure and log_delta == math.log(loss.failure) else None
-        return replace(Guarantee.by_rdp(epsilon, log_delta, order), stated_delta=stated)
-
-    def _part(self, count: int) -> Part:
-        return Part(
-            mechanism=repr(self),
-            count=count,
-            theorem=self.theorem,
-            exact=self.loss().exact,
-            neighbors=relation_text(self.neighbors),
-        )
-
-    def _pair_for(self, method: str) -> GaussianPair | None:
-        """Return the pair that a method is to use, None for RDP."""
-        if method not in METHODS:
-            raise InvalidParameter(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-        pair = None if method == "rdp" else self.pair()
-        if method == "exact" and pair is None:
-            raise UnprovenCombination(
-                "an exact answer is known for compositions of Gaussian mechanisms only; "
-                'use method="best" for the tightest bound that is proven'
-            )
-        return pair
 
     # What it can become --------------------------------------------------------------------------
 
@@ -376,13 +258,5 @@ def _plain_value(name: str, value: Any) -> Any:
     return [_plain_value(name, item) for item in value] if isinstance(value, tuple) else value
 
 
-def _at_orders(evaluate: Callable[[Array], Array], order: ArrayLike) -> Any:
-    """Check orders, evaluate, and give scalars back for scalars."""
-    try:
-        dimensions = np.ndim(order)
-    except ValueError:
-        raise InvalidParameter(f"order must be a number or a rectangular array of numbers, got {order!r}") from None
-    if dimensions == 0:
-        return float(evaluate(np.array([parameters.order(order)]))[0])
-    orders = np.array([parameters.order(value) for value in np.ravel(order)])
-    return evaluate(orders).reshape(np.shape(order))
+def _one_release(pairs: Pairs | None) -> Scenarios | None:
+    return None if pairs is None else tuple(((pair, 1),) for pair in pairs)

@@ -9,7 +9,7 @@ import numpy as np
 
 from cumulant.loss.cgf import Array, Cgf
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
-from cumulant.loss.pair import GaussianPair
+from cumulant.loss.pair_family import GaussianFamily
 from cumulant.loss.profile import GroupProfiles, gaussian_groups
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.logspace import reciprocal_up
@@ -46,8 +46,8 @@ class Gaussian(AbstractMechanism):
 
         return Cgf(log_moment=log_moment, kl=max(0.5 / sigma / sigma, 5e-324))
 
-    def pair(self) -> GaussianPair:
-        return GaussianPair(reciprocal_up(self.noise_multiplier))
+    def family(self) -> GaussianFamily:
+        return GaussianFamily(reciprocal_up(self.noise_multiplier))
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return gaussian_ratio(reciprocal_up(self.noise_multiplier))

@@ -11,6 +11,7 @@ import numpy as np
 
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf, projected
+from cumulant.loss.pair_family import Pairs
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.logspace import Array
@@ -58,6 +59,9 @@ class Group(AbstractMechanism):
 
     def loss(self) -> Cgf:
         return group_loss(self.mechanism.loss(), self.size)
+
+    def pairs(self) -> Pairs | None:
+        return self.mechanism.group_pairs(self.size)
 
 
 def group_loss(cgf: Cgf, size: int) -> Cgf:

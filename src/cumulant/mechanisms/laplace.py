@@ -9,6 +9,7 @@ import numpy as np
 
 from cumulant.loss.cgf import Array, Cgf
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, laplace_ratio
+from cumulant.loss.pair_family import LaplaceFamily
 from cumulant.loss.profile import GroupProfiles, laplace_groups
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.logspace import exp_excess, reciprocal_up
@@ -51,6 +52,9 @@ class Laplace(AbstractMechanism):
             return np.where(x < 1.0, np.log1p(excess / (2 * lam + 1)), far)
 
         return Cgf(log_moment=log_moment, kl=float(exp_excess(-theta)), pure=theta)
+
+    def family(self) -> LaplaceFamily:
+        return LaplaceFamily(reciprocal_up(self.scale))
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return laplace_ratio(reciprocal_up(self.scale))

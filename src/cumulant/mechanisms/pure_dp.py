@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 from cumulant.loss.cgf import Cgf
+from cumulant.loss.finite_pair import binary_pair
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, binary_ratio
+from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import GroupProfiles, binary_groups
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
@@ -33,6 +35,9 @@ class PureDP(AbstractMechanism):
 
     def loss(self) -> Cgf:
         return replace(binary_loss(self.bound), exact=False)
+
+    def family(self) -> FiniteFamily:
+        return FiniteFamily((binary_pair(self.bound),))
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return binary_ratio(self.bound)

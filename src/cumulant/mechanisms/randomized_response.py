@@ -9,7 +9,9 @@ from typing import ClassVar, final
 import numpy as np
 
 from cumulant.loss.cgf import Array, Cgf
+from cumulant.loss.finite_pair import binary_pair
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, binary_ratio
+from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import GroupProfiles, binary_profile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.parameters import real, require, whole_number
@@ -43,6 +45,9 @@ class RandomizedResponse(AbstractMechanism):
 
     def loss(self) -> Cgf:
         return binary_loss(self.log_odds)
+
+    def family(self) -> FiniteFamily:
+        return FiniteFamily((binary_pair(self.log_odds),))
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return binary_ratio(self.log_odds)

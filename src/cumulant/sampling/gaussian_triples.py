@@ -17,13 +17,14 @@ import numpy as np
 
 from cumulant.loss.cgf import Cgf, projected
 from cumulant.loss.likelihood_ratio import mixture_ratio
+from cumulant.loss.pair_family import Pairs
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit
 from cumulant.parameters import positive, probability, require
 from cumulant.sampling.mixture import at_most
-from cumulant.sampling.without_replacement import envelope_loss
+from cumulant.sampling.without_replacement import SampledWithoutReplacement, envelope_loss
 
 KNOTS = tuple(2.0 ** (k / 4) for k in range(-8, 25))  # λ up to 64: beyond, the envelope is as good
 RESOLVED = 0.01  # the supremum is enclosed to this relative width, and the upper end is used
@@ -57,6 +58,23 @@ class SharpenedGaussianBatch(AbstractMechanism):
         rate = probability("rate", self.rate)
         require(0 < rate < 1, "rate must be strictly between 0 and 1", self.rate)
         object.__setattr__(self, "rate", rate)
+
+    def pairs(self) -> Pairs | None:
+        return self._batch().pairs()
+
+    def attained_pairs(self) -> Pairs | None:
+        return self._batch().attained_pairs()
+
+    def _batch(self) -> SampledWithoutReplacement:
+        return SampledWithoutReplacement(mechanism=Gaussian(noise_multiplier=self.noise_multiplier), rate=self.rate)
+
+    @property
+    def pairs_attained(self) -> bool:
+        return False
+
+    @property
+    def sharper_by_rdp(self) -> bool:
+        return True
 
     @property
     def neighbors(self) -> Neighbors:

@@ -9,10 +9,13 @@ from typing import ClassVar, final
 from cumulant.answer import Interval
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf
+from cumulant.loss.pair_family import NO_PAIRS, Pairs
 from cumulant.loss.profile import PrivacyProfile
+from cumulant.loss.sampled_pair import added_gaussian, removed_gaussian, replaced_gaussian
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.numerics.logspace import reciprocal_up
 from cumulant.parameters import probability
 from cumulant.sampling.mixture import NO_LOSS, mixture_loss
 from cumulant.sampling.profile_theorems import poisson_profile
@@ -70,6 +73,48 @@ class PoissonSampled(AbstractMechanism):
         if isinstance(self.mechanism, Gaussian):
             return gaussian_replace_one_loss(self.mechanism.noise_multiplier, self.rate)
         return envelope_loss(self.mechanism.group(size=2), self.rate)
+
+    def pairs(self) -> Pairs | None:
+        """Zhu, Dong and Wang (2022), Theorem 11, in both orders; under replace-one see `_replaced_pairs`."""
+        if self.rate in (0.0, 1.0):
+            return NO_PAIRS if self.rate == 0 else self._everyone().pairs()
+        if self.relation is REPLACE_ONE:
+            return self._replaced_pairs()
+        family = self.mechanism.family()
+        return None if family is None else family.poisson(self.rate)
+
+    def _everyone(self) -> AbstractMechanism:
+        """Return what sampling everyone is."""
+        return self.mechanism.group(size=2) if self.relation is REPLACE_ONE else self.mechanism
+
+    def _replaced_pairs(self) -> Pairs | None:
+        """Return N(+1) against N(-1) inside the mixture; for other noise the envelope of groups of two."""
+        if isinstance(self.mechanism, Gaussian):
+            return (replaced_gaussian(reciprocal_up(self.mechanism.noise_multiplier), self.rate),)
+        family = self.mechanism.group(size=2).family()
+        return None if family is None else family.envelope(self.rate)
+
+    def attained_pairs(self) -> Pairs | None:
+        """Under replace-one a record may be replaced by one that contributes nothing: as if it left."""
+        family = self.mechanism.family()
+        if self.pairs_attained or family is None:
+            return self.pairs()
+        return family.poisson(self.rate)
+
+    @property
+    def pairs_attained(self) -> bool:
+        return self.relation is ADD_REMOVE or isinstance(self.mechanism, Gaussian) or self.rate in (0.0, 1.0)
+
+    def group_pairs(self, size: int) -> Pairs | None:
+        """Return mixtures of N(j), j binomial: math in `sampled_pair.GroupedGaussianMixture`; the group moves as one.
+
+        With all records of the group equal every inner product is largest, so by Kahane's comparison the pair
+        dominates, and one dataset attains it (Ganesh 2024).
+        """
+        if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE or self.rate in (0.0, 1.0):
+            return None
+        mean = reciprocal_up(self.mechanism.noise_multiplier)
+        return removed_gaussian(mean, self.rate, size), added_gaussian(mean, self.rate, size)
 
     def known_profile(self) -> PrivacyProfile | None:
         profile = self.mechanism.known_profile()

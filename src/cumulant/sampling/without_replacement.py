@@ -12,6 +12,7 @@ from cumulant.answer import Interval
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, moment_of_distance, moment_of_envelope
+from cumulant.loss.pair_family import NO_PAIRS, Pairs
 from cumulant.loss.profile import PrivacyProfile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
@@ -67,6 +68,24 @@ class SampledWithoutReplacement(AbstractMechanism):
             return self.mechanism.loss()
         lossy = mixture_loss if self.relation is ADD_REMOVE else envelope_loss
         return lossy(self.mechanism, self.rate)
+
+    def pairs(self) -> Pairs | None:
+        """The envelope (Zhu, Dong and Wang 2022, Proposition 30); under add-or-remove-one the mixture, both orders."""
+        if self.rate in (0.0, 1.0):
+            return NO_PAIRS if self.rate == 0 else self.mechanism.pairs()
+        family = self.mechanism.family()
+        if family is None:
+            return None
+        return family.poisson(self.rate) if self.relation is ADD_REMOVE else family.envelope(self.rate)
+
+    def attained_pairs(self) -> Pairs | None:
+        """All other records equal to one of the two that are exchanged: the mixture, in both orders."""
+        family = self.mechanism.family()
+        return self.pairs() if self.pairs_attained or family is None else family.poisson(self.rate)
+
+    @property
+    def pairs_attained(self) -> bool:
+        return self.relation is ADD_REMOVE or self.rate in (0.0, 1.0)
 
     def sharpened(self) -> AbstractMechanism:
         """For Gaussian noise under replace-one, search the worst triple: about 15 % less ε, in seconds."""

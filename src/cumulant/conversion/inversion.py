@@ -1,0 +1,227 @@
+"""Where to put the line, how fine and how long: the plan of one inversion, and δ(ε) and ε(δ) from it.
+
+The saddle point needs no search: K, K' and K'' are kept at tilts 2^{k/8}, and the tilt whose saddle-point approximation
+
+    log δ ≈ K(θ) - θε - log θ(1+θ) - ½ log 2πF'',   ε = K'(θ) - 1/θ - 1/(1+θ),   F'' = K'' + 1/θ² + 1/(1+θ)²
+
+is nearest to the question is good enough: the answer does not depend on it, only how many nodes it takes.
+
+Where the characteristic function does not fall within a bounded number of nodes (atoms, few releases), the loss is
+smoothed by one more Gaussian release of mean s. With D_s its profile,
+
+    D_s - e^{3s²/8} (D_{2s} - D_s) <= D <= D_s :
+
+a release more never costs less; and for fixed r = e^L the derivative of E(rR_s - t)_+ in s, R_s the ratio of that
+Gaussian, is √(rt/2π) exp(-x²/2s² - s²/8), x = log r/t, so that what (s, 2s] adds is at least e^{-3s²/8} times what
+(0, s] adds. Away from kinks of the profile both errors are of order s².
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from cumulant.loss.pair_sum import PER_OCTAVE, SCALES, LossSum, length, tilt, tilts
+from cumulant.numerics.contour import Contour, lattice_payoff, log_chernoff
+from cumulant.numerics.logspace import Array
+
+ACCURACY = 30.0  # nats below δ to which alias and tail are pushed: 1e-13
+BUDGET = 4e5  # nodes and frequencies together that one inversion may take
+FEWEST, MOST = -70, 60  # octaves in which tilts are looked for
+STEADY = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
+CHUNKS = 12  # of decay bounds, eight octaves of frequency each
+
+Excess = Callable[[Array, Array], Array]  # (log δ, ε) of the saddle-point approximation -> above the question or below
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Inversion:
+    """δ(ε) near the question that a plan was made for, as bounds on its logarithm."""
+
+    contour: Contour
+    coarser: Contour | None = None  # of the loss smoothed twice as much
+    smoothing: float = 0.0
+
+    route: str = "contour"
+
+    def slope(self, epsilon: float) -> float:
+        return self.contour.slope(epsilon)
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Return bounds of log P(L < ∞)^{-1}(δ(ε) - P(L = ∞)), rounding included."""
+        low, high = self.contour.log_bounds(epsilon)
+        if self.coarser is not None:
+            upper = self.coarser.log_bounds(epsilon)[1]
+            gain = math.exp(0.375 * self.smoothing) * math.expm1(max(upper - low, 0.0))
+            low = low + math.log1p(-gain) if gain < 1 else -math.inf
+        return low, min(high, 0.0)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Tilts:
+    """K and its derivatives at neighbouring tilts, and a question with its answer: ε and log δ, approximately."""
+
+    index: int  # of the first tilt
+    theta: Array
+    k: Array
+    curvature: Array
+    epsilon: float
+    log_delta: float
+
+    @property
+    def steepness(self) -> float:
+        """About how much log δ falls for a unit of ε: the middle tilt."""
+        return float(self.theta[len(self.theta) // 2])
+
+    def asking(self, epsilon: float, log_delta: float) -> Tilts:
+        return replace(self, epsilon=epsilon, log_delta=log_delta)
+
+
+def tilts_for_delta(losses: LossSum, log_delta: float) -> Tilts | None:
+    """Return tilts around the saddle of a δ; None if none is large enough: then only the largest loss matters."""
+    return _tilts(losses, lambda log_d, _: log_d - log_delta, lambda front, theta: (front - log_delta) / theta)
+
+
+def tilts_for_epsilon(losses: LossSum, epsilon: float) -> Tilts | None:
+    """Return tilts around the saddle of an ε; None if none is large enough."""
+    return _tilts(losses, lambda _, at: epsilon - at, lambda front, theta: epsilon)
+
+
+def _tilts(losses: LossSum, excess: Excess, answer: Callable[[float, float], float]) -> Tilts | None:
+    """Return the tilts around where `excess`, which falls with the tilt, is 0."""
+    octaves = _walk(losses, excess)
+    if octaves is None:
+        return None
+    order = sorted(octaves)
+    theta = np.concatenate([tilts(octave) for octave in order])
+    k, mean, spread = (np.concatenate([octaves[octave][i] for octave in order]) for i in range(3))
+    place = int(np.argmin(np.abs(excess(*_approximation(theta, k, mean, spread)))))
+    curvature = spread + theta**-2 + (1 + theta) ** -2
+    at = float(theta[place])
+    front = float(k[place]) - math.log(at) - math.log1p(at) - 0.5 * math.log(2 * math.pi * float(curvature[place]))
+    epsilon = answer(front, at)
+    return Tilts(order[0] * PER_OCTAVE, theta, k, curvature, epsilon, min(front - at * epsilon, -1e-9))
+
+
+def _walk(losses: LossSum, excess: Excess) -> dict[int, tuple[Array, Array, Array]] | None:
+    """Return cumulants octave by octave, from where `excess` changes sign, with two octaves below and one above."""
+    octaves: dict[int, tuple[Array, Array, Array]] = {}
+    octave, direction = 0, 0
+    while True:
+        octaves[octave] = losses.cumulants(octave)
+        values = excess(*_approximation(tilts(octave), *octaves[octave]))
+        here = 1 if values[-1] >= 0 else -1 if values[0] < 0 else 0
+        if here in (0, -direction):
+            break
+        direction = here
+        octave += direction
+        if not FEWEST < octave < MOST:
+            return None
+    for near in (octave - 2, octave - 1, octave + 1):
+        if near not in octaves:
+            octaves[near] = losses.cumulants(near)
+    return octaves
+
+
+def _approximation(theta: Array, k: Array, mean: Array, spread: Array) -> tuple[Array, Array]:
+    """Return log δ and ε of the saddle-point approximation at each tilt."""
+    epsilon = mean - 1 / theta - 1 / (1 + theta)
+    curvature = spread + theta**-2 + (1 + theta) ** -2
+    log_delta = k - theta * epsilon - np.log(theta) - np.log1p(theta) - 0.5 * np.log(2 * math.pi * curvature)
+    return log_delta, epsilon
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Which line, how fine, and how far Chernoff's bound is above the answer there: `height`, in nats."""
+
+    index: int
+    step: int
+    height: float
+    curvature: float
+    tilts: Tilts
+
+
+def plan_for(t: Tilts) -> Plan:
+    """Return the line that takes the fewest nodes: about W·√((height + ACCURACY)·2/F'')/π of them."""
+    excess = t.k - t.theta * t.epsilon - t.log_delta
+    chernoff = excess + log_chernoff(t.theta) + ACCURACY
+    gaps = t.theta - t.theta[:, None]  # row: the line, column: the tilt of the bound
+    with np.errstate(divide="ignore", invalid="ignore"):
+        windows = chernoff / np.abs(gaps)
+    above = np.min(np.where(gaps > 0, windows, np.inf), axis=1)
+    below = np.min(np.where(gaps < 0, windows, np.inf), axis=1)
+    window = np.maximum(above, np.minimum(below, (ACCURACY - t.log_delta) / t.theta))
+    with np.errstate(divide="ignore"):
+        effort = np.log(window) + 0.5 * np.log((np.maximum(excess, 0.0) + ACCURACY) / t.curvature) + STEADY * excess
+    best = int(np.argmin(effort))
+    step = math.floor(4 * math.log2(2 * math.pi / max(float(window[best]), 1e-250)))
+    return Plan(t.index + best, step, max(float(excess[best]), 0.0), float(t.curvature[best]), t)
+
+
+def inversion_at(losses: LossSum, plan: Plan, lattice: tuple[float, float] | None = None) -> Inversion:
+    """Return the inversion that a plan leads to: smoothed only if the line would be too long."""
+    if lattice is not None:
+        return Inversion(_lattice_contour(losses, plan, lattice), route="lattice contour")
+    farthest = _affordable(losses, plan)
+    cut = _cut(losses, plan, farthest)
+    if cut is not None:
+        return Inversion(_contour(losses, plan, *cut))
+    smoothing = 2 * (plan.height + ACCURACY) / farthest**2
+    plain = _contour(losses, plan, farthest, math.exp(-plan.height - ACCURACY) / farthest)
+    return Inversion(plain.smoothed(smoothing), plain.smoothed(4 * smoothing), smoothing, "smoothed contour")
+
+
+def _cut(losses: LossSum, plan: Plan, farthest: float) -> tuple[float, float] | None:
+    """Return (ω, tail): where the line may end, and a bound of Σ |φ|/|z(z+1)|·η/π beyond; None if too far."""
+    eta, need = length(plan.step), math.exp(-plan.height - ACCURACY)
+    first = math.floor(2 * math.log2(math.sqrt((plan.height + ACCURACY) / plan.curvature)) / SCALES)
+    lows, bounds = [], []
+    for chunk in range(first, first + CHUNKS):
+        frequencies, chunk_bounds, last = losses.escape(plan.index, chunk)
+        lows.append(frequencies[:-1])
+        bounds.append(chunk_bounds)
+        end = float(frequencies[-1])
+        beyond = math.exp(-last) * (1 / end + eta / end**2) / math.pi
+        if beyond < need / 2 or end > farthest:
+            break
+    low = np.concatenate(lows)
+    pieces = np.exp(-np.concatenate(bounds)) * (1 / low - 1 / np.append(low[1:], end) + eta / low**2) / math.pi
+    places = np.append(low, end)
+    tails = np.append(np.cumsum(pieces[::-1])[::-1], 0.0) + beyond
+    fine = np.flatnonzero((tails <= need) & (places <= farthest))
+    return (float(places[fine[0]]), float(tails[fine[0]])) if len(fine) else None
+
+
+def _affordable(losses: LossSum, plan: Plan) -> float:
+    """Return the frequency up to which a line may be evaluated: a + bω nodes and ω/η frequencies, by fast transform."""
+    a, b = losses.effort(plan.index)
+    return max((BUDGET - a) / (b + 1 / length(plan.step)), 64 * length(plan.step))
+
+
+def _contour(losses: LossSum, plan: Plan, omega: float, tail: float) -> Contour:
+    k, error = losses.line(plan.index, plan.step, _rounded(omega / length(plan.step)))
+    return Contour(tilt(plan.index), length(plan.step), k, error, tail, plan.tilts.theta, plan.tilts.k)
+
+
+def _lattice_contour(losses: LossSum, plan: Plan, lattice: tuple[float, float]) -> Contour:
+    """Return the sum over one period, whose points are 2πj/(N·span), N odd."""
+    offset, span = lattice
+    points = 2 * math.ceil(math.pi / (length(plan.step) * span)) + 1
+    eta = 2 * math.pi / (points * span)
+    k, error = losses.points(plan.index, eta * np.arange((points + 1) // 2))
+    kernel = lattice_payoff(offset, span)
+    return Contour(tilt(plan.index), eta, k, error, 0.0, plan.tilts.theta, plan.tilts.k, kernel)
+
+
+def _rounded(count: float) -> int:
+    """Return at least this count, 2^k or 3·2^k, so that later questions meet the same nodes."""
+    power: int = 2 ** max(math.ceil(math.log2(max(count, 1.0))), 4)
+    return power * 3 // 4 if count <= power * 3 // 4 else power

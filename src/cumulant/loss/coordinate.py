@@ -1,0 +1,228 @@
+"""Losses that are monotone functions of one coordinate: quadrature nodes and cells from a few formulas.
+
+A `Branch` is a stretch of the coordinate t with the density of P, the loss L(t) and its slope. Two rules integrate:
+on the whole line the trapezoidal rule, whose error falls like e^{-2πd/h} for integrands analytic within |Im t| < d;
+on a half-line or an interval Gauss-Legendre by pieces. Both are exact to rounding for |Im z| <= ω.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cumulant.errors import OutOfReach
+from cumulant.loss.loss_nodes import LossNodes
+from cumulant.loss.pair import DominatingPair
+from cumulant.numerics.complex_plane import exp_excess
+from cumulant.numerics.decay import Cells
+from cumulant.numerics.logspace import Array
+from cumulant.numerics.quadrature import POINTS, nodes_on
+
+MOST_NODES = 3e6
+ACCURACY = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-17
+BEYOND = 60.0  # nats below the largest integrand at which pieces are left out
+WAVES = 6.0  # |z+1|·(change of L) on one piece: sixteen Legendre points resolve it to 1e-20
+STRIPS = np.array([0.03, 0.1, 0.2, 0.35, 0.55, 0.8])  # candidates for d, in units of the widest allowed
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bends:
+    """Bounds of second derivatives in t, for laws tilted by θ: of the log-density, and of its quotient by |L'|."""
+
+    least: float
+    most: float
+    quotient: float
+
+
+class Branch(ABC):
+    """A stretch of the coordinate; every function takes real arrays, those of a `Line` complex ones too."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def loss(self, t: Any) -> Any:
+        """Return L(t), monotone."""
+
+    @abstractmethod
+    def log_density(self, t: Any) -> Any:
+        """Return the logarithm of the density of P."""
+
+    @abstractmethod
+    def log_slope(self, t: Array) -> Array:
+        """Return log |L'(t)|."""
+
+    @abstractmethod
+    def bends(self, theta: float) -> Bends: ...
+
+    @abstractmethod
+    def span(self, theta: float) -> tuple[float, float]:
+        """Return the stretch outside which nothing matters for Re z <= θ."""
+
+    @property
+    @abstractmethod
+    def steepest(self) -> float:
+        """A bound of |L'|."""
+
+    @property
+    @abstractmethod
+    def nodes_per_wave(self) -> float:
+        """How many nodes a radian of phase takes."""
+
+    @abstractmethod
+    def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
+        """Return nodes t and the logarithms of their weights."""
+
+    def cells(self, theta: float, k_theta: float) -> Cells:
+        """Return cells so narrow that the log-density is almost straight on each."""
+        low, high = self.span(theta)
+        bends = self.bends(theta)
+        steepest = max(abs(bends.least), abs(bends.most), bends.quotient)
+        count = math.ceil((high - low) / min(0.15, 0.7 / math.sqrt(steepest)))
+        t = np.linspace(low, high, min(count, 4000) + 1)
+        width = t[1] - t[0]
+        log_density = self.log_density(t) + theta * self.loss(t) - k_theta
+        quotient = log_density - self.log_slope(t)
+        largest = np.maximum(quotient[:-1], quotient[1:]) + bends.quotient * width**2 / 8
+        with np.errstate(over="ignore"):
+            turning = np.abs(np.diff(quotient)) + bends.quotient * width**2
+            arrays = [
+                self.loss(t[:-1]),
+                self.loss(t[1:]),
+                width * _mean_of_exponentials(log_density) * math.exp(-max(bends.most, 0.0) * width**2 / 8),
+                np.exp(quotient[:-1]),
+                np.exp(quotient[1:]),
+                np.exp(largest) * turning,
+            ]
+        return Cells(*arrays) if arrays[0][0] <= arrays[1][-1] else _reversed(arrays)
+
+
+class Line(Branch):
+    """The whole line, by the trapezoidal rule."""
+
+    __slots__ = ()
+
+    @property
+    def nodes_per_wave(self) -> float:
+        return 1 / (2 * math.pi)
+
+    @property
+    @abstractmethod
+    def strip(self) -> float:
+        """The largest d with L analytic within |Im t| < d, less a margin."""
+
+    def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
+        low, high = self.span(theta)
+        step = self._step(theta, omega, low, high)
+        if not (high - low) / step < MOST_NODES:
+            raise OutOfReach(f"a loss tilted by {theta:g} takes more than {MOST_NODES:g} nodes at frequency {omega:g}")
+        t = low + step * np.arange(math.ceil((high - low) / step) + 1)
+        return t, np.full(t.shape, math.log(step))
+
+    def _step(self, theta: float, omega: float, low: float, high: float) -> float:
+        """Return h with 2B_d/(e^{2πd/h} - 1) below M(θ) - 1 by far, B_d the integral of |integrand| at Im t = ±d."""
+        coarse = min(0.25, self.strip / 4)
+        t = np.arange(low, high, coarse)
+        d = STRIPS * min(self.strip, 6.0)
+        at = t + 1j * d[:, None]
+        losses, log_density = self.loss(at), self.log_density(at)
+        z = theta + 1j * omega
+        upper = np.maximum(_log_integral(z, losses, log_density), _log_integral(z.conjugate(), losses, log_density))
+        real = _log_integral(theta, self.loss(t)[None] + 0j, self.log_density(t)[None])[0]
+        return float(np.max(2 * math.pi * d / np.maximum(upper - real + ACCURACY + 1.0, 1.0)))
+
+
+class Stretch(Branch):
+    """A half-line or an interval, by Gauss-Legendre rules on pieces."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def widest(self) -> float:
+        """The widest piece on which sixteen points resolve the density and the loss."""
+
+    @property
+    def nodes_per_wave(self) -> float:
+        return POINTS / WAVES
+
+    def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
+        low, high = self.span(theta)
+        width = min(self.widest, WAVES / (abs(theta + 1 + 1j * omega) * self.steepest))
+        if not POINTS * (high - low) / width < MOST_NODES:
+            raise OutOfReach(f"a loss tilted by {theta:g} takes more than {MOST_NODES:g} nodes at frequency {omega:g}")
+        edges = np.linspace(low, high, math.ceil((high - low) / width) + 1)
+        kept = np.flatnonzero(self._relevant(edges, 0.0) | self._relevant(edges, theta))
+        used = edges[kept[0] : kept[-1] + 2]  # and all between, where tilts between 0 and θ peak
+        return nodes_on(used[:-1], used[1:])
+
+    def _relevant(self, edges: Array, theta: float) -> NDArray[np.bool_]:
+        """Return which pieces carry M(θ) - 1, whose integrand is about the density times L² e^{θL} or e^{-L}."""
+        losses = self.loss(edges)
+        small = np.log(np.minimum(losses**2, 1.0) + 1e-300)
+        worth = self.log_density(edges) + np.maximum(theta * losses, np.maximum(-losses, 0.0)) + small
+        ends = np.maximum(worth[:-1], worth[1:])
+        return np.asarray(ends > np.max(ends) - BEYOND)
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatePair(DominatingPair):
+    """A loss made of branches and atoms (L, log-mass under P)."""
+
+    branches: tuple[Branch, ...]
+    atoms: tuple[tuple[float, float], ...] = ()
+    supremum: float = math.inf
+
+    def nodes(self, theta: float, omega: float) -> LossNodes:
+        losses, log_masses = [np.array([a for a, _ in self.atoms])], [np.array([m for _, m in self.atoms])]
+        for branch in self.branches:
+            t, log_weights = branch.rule(theta, omega)
+            losses.append(branch.loss(t))
+            log_masses.append(log_weights + branch.log_density(t))
+        return LossNodes.of(np.concatenate(losses), np.concatenate(log_masses))
+
+    def waves(self, theta: float) -> float:
+        spans = [(branch, branch.span(theta)) for branch in self.branches]
+        return sum(branch.steepest * branch.nodes_per_wave * (high - low) for branch, (low, high) in spans)
+
+    def cells(self, theta: float, k_theta: float) -> Cells:
+        positions, masses = np.array(self.atoms).reshape(-1, 2).T
+        parts = [branch.cells(theta, k_theta) for branch in self.branches]
+        if self.atoms:
+            parts.append(Cells.of_atoms(positions, np.exp(masses + theta * positions - k_theta)))
+        joined = [np.concatenate(column) for column in zip(*(_columns(part) for part in parts), strict=True)]
+        order = np.argsort(joined[0], kind="stable")
+        return Cells(*(column[order] for column in joined))
+
+
+def _columns(cells: Cells) -> tuple[Array, ...]:
+    return cells.low, cells.high, cells.mass, cells.first, cells.last, cells.variation
+
+
+def _reversed(arrays: list[Array]) -> Cells:
+    """Return the cells of a loss that falls with t."""
+    low, high, mass, first, last, variation = (column[::-1] for column in arrays)
+    return Cells(high, low, mass, last, first, variation)
+
+
+def _mean_of_exponentials(logs: Array) -> Array:
+    """Return the mean of e^x along each chord, (e^b - e^a)/(b - a)."""
+    a, b = np.minimum(logs[:-1], logs[1:]), np.maximum(logs[:-1], logs[1:])
+    gap = np.maximum(b - a, 1e-8)
+    with np.errstate(under="ignore"):
+        return np.asarray(np.exp(b) * -np.expm1(-gap) / gap)
+
+
+def _log_integral(z: complex, losses: Any, log_density: Any) -> Array:
+    """Return log Σ |E(zL) + z E(-L)| |density| along each row: the integrand of M(z) - 1."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        values = np.log(np.abs(exp_excess(z * losses) + z * exp_excess(-losses)))
+        far = np.maximum((z * losses).real, (-losses).real) + math.log(2 + abs(z))
+        rows = np.where(np.isfinite(values), values, far) + log_density.real
+    peak = np.max(rows, axis=1, keepdims=True)
+    return np.asarray(np.log(np.sum(np.exp(rows - peak), axis=1)) + peak[:, 0])

@@ -1,0 +1,85 @@
+"""Pairs of distributions on finitely many outputs: randomized response, pure and approximate DP, tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from cumulant.loss.loss_nodes import LossNodes
+from cumulant.loss.pair import DominatingPair
+from cumulant.numerics.decay import Cells
+from cumulant.numerics.logspace import Array
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FinitePair(DominatingPair):
+    """Finite losses with the logarithms of their probabilities under P; `failure` is P(L = ∞)."""
+
+    losses: tuple[float, ...]
+    log_masses: tuple[float, ...]
+    failure: float = 0.0
+
+    @staticmethod
+    def of(losses: Array, masses: Array, failure: float) -> FinitePair:
+        kept = masses > 0
+        return FinitePair(tuple(losses[kept].tolist()), tuple(np.log(masses[kept]).tolist()), failure)
+
+    def columns(self) -> tuple[Array, Array]:
+        """Return losses and masses."""
+        return np.array(self.losses), np.exp(np.array(self.log_masses))
+
+    @property
+    def absent(self) -> float:
+        """Q(P = 0), 0 if it is lost in rounding."""
+        rest = 1 - math.fsum(math.exp(m - x) for m, x in zip(self.log_masses, self.losses, strict=True))
+        return rest if rest > 1e-15 * len(self.losses) else 0.0
+
+    @property
+    def supremum(self) -> float:
+        return max(self.losses)
+
+    def nodes(self, theta: float, omega: float) -> LossNodes:
+        log_finite = math.log1p(-self.failure)
+        lost = 1 - (1 - self.absent) / (1 - self.failure) if self.failure or self.absent else 0.0
+        return LossNodes.of(np.array(self.losses), np.array(self.log_masses) - log_finite, lost)
+
+    def cells(self, theta: float, k_theta: float) -> Cells:
+        losses = np.array(self.losses)
+        log_finite = math.log1p(-self.failure)
+        return Cells.of_atoms(losses, np.exp(np.array(self.log_masses) - log_finite + theta * losses - k_theta))
+
+    def waves(self, theta: float) -> float:
+        return 0.0
+
+    @property
+    def lattice(self) -> tuple[float, float] | None:
+        first, *rest = sorted(set(self.losses))
+        if not rest:
+            return None
+        spans = np.diff([first, *rest])
+        even = np.all(np.abs(spans - spans[0]) <= 4e-16 * max(abs(first), abs(rest[-1])))
+        return (first, float(spans[0])) if even else None
+
+
+def binary_pair(epsilon: float, failure: float = 0.0) -> FinitePair:
+    """Return the pair of (ε, δ)-DP: everything is revealed with probability δ, else randomized response.
+
+    Holds for:  every (ε, δ)-DP mechanism (Kairouz, Oh and Viswanath 2017, Theorem 3.1).
+    Tightness:  attained by that mechanism; composing the pair is optimal composition.
+    """
+    log_rest = math.log1p(-failure) if failure < 1 else -math.inf
+    log_rare = -epsilon - math.log1p(math.exp(-epsilon)) + log_rest
+    return FinitePair((-epsilon, epsilon), (log_rare, log_rare + epsilon), failure)
+
+
+def table_pair(p: Sequence[float], q: Sequence[float]) -> FinitePair:
+    """Return the pair of two finite distributions, output by output."""
+    both = [(a, b) for a, b in zip(p, q, strict=True) if a > 0 and b > 0]
+    failure = math.fsum(a for a, b in zip(p, q, strict=True) if b == 0)
+    losses = tuple(math.log(a) - math.log(b) for a, b in both)
+    return FinitePair(losses, tuple(math.log(a) for a, _ in both), failure)
