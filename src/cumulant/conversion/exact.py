@@ -26,7 +26,7 @@ from cumulant.loss import profile
 from cumulant.loss.pair import GaussianPair
 from cumulant.loss.pair_family import Pair
 from cumulant.loss.pair_sum import LossSum
-from cumulant.numerics.contour import log_chernoff
+from cumulant.numerics.contour import Lattice, log_chernoff
 from cumulant.numerics.search import smallest_true
 
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
@@ -49,9 +49,9 @@ class Inverted:
 
 def epsilon_of_pairs(scenarios: Scenarios, log_delta: float) -> Inverted:
     """Return the smallest ε with δ(ε) <= δ in every scenario, rounded up."""
-    prepared = [_prepared(scenario) for scenario in scenarios]
+    sums = [prepared(scenario) for scenario in scenarios]
     worst = Inverted(0.0, 0.0, "closed form")
-    for losses, lattice in sorted(prepared, key=lambda item: -_guess(item[0], log_delta)):
+    for losses, lattice in sorted(sums, key=lambda item: -_guess(item[0], log_delta)):
         left = log_delta_left(losses.failure, log_delta)
         if math.isnan(left):
             return Inverted(math.inf, 0.0, "closed form")
@@ -64,13 +64,13 @@ def epsilon_of_pairs(scenarios: Scenarios, log_delta: float) -> Inverted:
 def log_delta_of_pairs(scenarios: Scenarios, epsilon: float) -> Inverted:
     """Return log δ(ε), the largest over scenarios, rounded up."""
     answers = []
-    for losses, lattice in map(_prepared, scenarios):
+    for losses, lattice in map(prepared, scenarios):
         inverted = _log_delta(losses, lattice, epsilon)
         answers.append(replace(inverted, value=log_delta_with(losses.failure, inverted.value)))
     return max(answers, key=lambda inverted: inverted.value)
 
 
-def _prepared(scenario: Scenario) -> tuple[LossSum, tuple[float, float] | None]:
+def prepared(scenario: Scenario) -> tuple[LossSum, Lattice | None]:
     """Return the sum of losses, and the lattice they lie on together, if they do."""
     losses = LossSum.of(scenario)
     if losses.variance > 0 or not losses.parts:
@@ -80,7 +80,7 @@ def _prepared(scenario: Scenario) -> tuple[LossSum, tuple[float, float] | None]:
     if None in lattices or len(spans) > 1:
         return losses, None
     offset = math.fsum(n * lattice[0] for lattice, (_, n) in zip(lattices, losses.parts, strict=True) if lattice)
-    return losses, (offset, spans.pop())
+    return losses, Lattice(offset, spans.pop())
 
 
 def _guess(losses: LossSum, log_delta: float) -> float:
@@ -102,7 +102,7 @@ def _settled(losses: LossSum, epsilon: float, log_delta: float) -> bool:
     return float(np.min(bounds)) + 1e-9 <= log_delta
 
 
-def _epsilon(losses: LossSum, lattice: tuple[float, float] | None, log_delta: float) -> Inverted:
+def _epsilon(losses: LossSum, lattice: Lattice | None, log_delta: float) -> Inverted:
     if log_delta >= 0:
         return Inverted(0.0, 0.0, "closed form")
     if not losses.parts:
@@ -121,7 +121,7 @@ def _epsilon(losses: LossSum, lattice: tuple[float, float] | None, log_delta: fl
     return Inverted(min(epsilon, losses.supremum), slack, inversion.route)
 
 
-def _log_delta(losses: LossSum, lattice: tuple[float, float] | None, epsilon: float) -> Inverted:
+def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inverted:
     if epsilon >= losses.supremum:
         return Inverted(-math.inf, 0.0, "largest loss")
     if not losses.parts:

@@ -25,11 +25,13 @@ from typing import final
 
 import numpy as np
 
+from cumulant.errors import OutOfReach
 from cumulant.loss.pair_sum import PER_OCTAVE, SCALES, LossSum, length, tilt, tilts
-from cumulant.numerics.contour import Contour, lattice_payoff, log_chernoff
+from cumulant.numerics.contour import Contour, Lattice, log_chernoff
 from cumulant.numerics.logspace import Array
 
 ACCURACY = 30.0  # nats below δ to which alias and tail are pushed: 1e-13
+MOST_POINTS = 4_000_000
 BUDGET = 4e5  # nodes and frequencies together that one inversion may take
 FEWEST, MOST = -70, 60  # octaves in which tilts are looked for
 STEADY = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
@@ -166,7 +168,7 @@ def plan_for(t: Tilts) -> Plan:
     return Plan(t.index + best, step, max(float(excess[best]), 0.0), float(t.curvature[best]), t)
 
 
-def inversion_at(losses: LossSum, plan: Plan, lattice: tuple[float, float] | None = None) -> Inversion:
+def inversion_at(losses: LossSum, plan: Plan, lattice: Lattice | None = None) -> Inversion:
     """Return the inversion that a plan leads to: smoothed only if the line would be too long."""
     if lattice is not None:
         return Inversion(_lattice_contour(losses, plan, lattice), route="lattice contour")
@@ -211,14 +213,14 @@ def _contour(losses: LossSum, plan: Plan, omega: float, tail: float) -> Contour:
     return Contour(tilt(plan.index), length(plan.step), k, error, tail, plan.tilts.theta, plan.tilts.k)
 
 
-def _lattice_contour(losses: LossSum, plan: Plan, lattice: tuple[float, float]) -> Contour:
+def _lattice_contour(losses: LossSum, plan: Plan, lattice: Lattice) -> Contour:
     """Return the sum over one period, whose points are 2πj/(N·span), N odd."""
-    offset, span = lattice
-    points = 2 * math.ceil(math.pi / (length(plan.step) * span)) + 1
-    eta = 2 * math.pi / (points * span)
+    points = 2 * math.ceil(math.pi / (length(plan.step) * lattice.span)) + 1
+    if points > MOST_POINTS:
+        raise OutOfReach(f"one period of the lattice of losses takes {points} points")
+    eta = 2 * math.pi / (points * lattice.span)
     k, error = losses.points(plan.index, eta * np.arange((points + 1) // 2))
-    kernel = lattice_payoff(offset, span)
-    return Contour(tilt(plan.index), eta, k, error, 0.0, plan.tilts.theta, plan.tilts.k, kernel)
+    return Contour(tilt(plan.index), eta, k, error, 0.0, plan.tilts.theta, plan.tilts.k, lattice)
 
 
 def _rounded(count: float) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from cumulant.numerics.complex_plane import exp_excess
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import POINTS, nodes_on
+
+if TYPE_CHECKING:
+    from flint import arb
 
 MOST_NODES = 3e6
 ACCURACY = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-17
@@ -77,6 +80,22 @@ class Branch(ABC):
     @abstractmethod
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         """Return nodes t and the logarithms of their weights."""
+
+    @abstractmethod
+    def whole_span(self, theta: float) -> tuple[float, float]:
+        """Return a stretch outside which `log_tails` is small, whatever the other parameters."""
+
+    @abstractmethod
+    def log_tails(self, theta: float, low: float, high: float) -> float:
+        """Return the logarithm of a bound of what P e^{θL} has outside [low, high]."""
+
+    @abstractmethod
+    def log_ceiling(self, low: Array, high: Array, y: Array, theta: float, omega: float) -> Array:
+        """Return log of a bound of |P e^{zL}| where low <= Re t <= high and |Im t| <= y, for |Im z| <= ω, Re z = θ."""
+
+    @abstractmethod
+    def ball(self, t: arb) -> tuple[arb, arb]:
+        """Return the loss and the density of P at a ball."""
 
     def cells(self, theta: float, k_theta: float) -> Cells:
         """Return cells so narrow that the log-density is almost straight on each."""
@@ -177,6 +196,10 @@ class CoordinatePair(DominatingPair):
     branches: tuple[Branch, ...]
     atoms: tuple[tuple[float, float], ...] = ()
     supremum: float = math.inf
+
+    @property
+    def log_top_mass(self) -> float:
+        return max((mass for loss, mass in self.atoms if loss == self.supremum), default=-math.inf)
 
     def nodes(self, theta: float, omega: float) -> LossNodes:
         losses, log_masses = [np.array([a for a, _ in self.atoms])], [np.array([m for _, m in self.atoms])]

@@ -43,6 +43,10 @@ class FinitePair(DominatingPair):
     def supremum(self) -> float:
         return max(self.losses)
 
+    @property
+    def log_top_mass(self) -> float:
+        return max(zip(self.losses, self.log_masses, strict=True))[1] - math.log1p(-self.failure)
+
     def nodes(self, theta: float, omega: float) -> LossNodes:
         log_finite = math.log1p(-self.failure)
         lost = 1 - (1 - self.absent) / (1 - self.failure) if self.failure or self.absent else 0.0

@@ -32,6 +32,11 @@ class DominatingPair(ABC):
     def supremum(self) -> float:
         """The largest finite loss, inf if there is none."""
 
+    @property
+    def log_top_mass(self) -> float:
+        """Log P(L = supremum) given that L is finite."""
+        return -math.inf
+
     @abstractmethod
     def nodes(self, theta: float, omega: float) -> LossNodes:
         """Return nodes on which M(z) is exact to rounding for 0 < Re z <= θ and |Im z| <= ω."""

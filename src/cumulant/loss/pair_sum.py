@@ -56,6 +56,11 @@ class LossSum:
         plain = math.fsum(n * pair.supremum for pair, n in self.parts)
         return plain + abs(plain) * 2.0**-51 if len(self.parts) > 1 else plain
 
+    @property
+    def log_top_mass(self) -> float:
+        """Log P(L = sup L); -inf where the largest loss is not attained."""
+        return math.fsum(n * pair.log_top_mass for pair, n in self.parts) if self.variance == 0 else -math.inf
+
     def cumulants(self, octave: int) -> tuple[Array, Array, Array]:
         """Return K, K' and K'' at the tilts of one octave, from 2^octave on."""
         theta = tilts(octave)

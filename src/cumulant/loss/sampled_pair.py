@@ -6,17 +6,23 @@ All losses come from ℓ(t) = log w(t), w = Σ_j b_j e^{jx - …}, the log-ratio
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from cumulant.loss.coordinate import Bends, CoordinatePair, Line, Stretch
+from cumulant.loss.coordinate import Bends, Branch, CoordinatePair, Line, Stretch
+from cumulant.numerics.balls import as_ball, normal_ball
 from cumulant.numerics.logspace import Array
+
+if TYPE_CHECKING:
+    from flint import arb
 
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
 REACH = 10.5  # standard deviations either side: e^-55 is left out
+WHOLE = 13.0  # the same where it is proven: e^-84
 
 
 @final
@@ -33,6 +39,10 @@ class GaussianMixture:
     def log_slope(self, t: Array) -> Array:
         """Return log ℓ' = log μ + log s, s the share of the second component."""
         return math.log(self.mean) - np.logaddexp(0.0, _log_odds(self.rate) - self.mean * t + self.mean**2 / 2)
+
+    def ball(self, t: arb) -> arb:
+        mean, rate = as_ball(self.mean), as_ball(self.rate)
+        return 1 - rate + rate * (mean * t - mean * mean / 2).exp()
 
     @property
     def steepest(self) -> float:
@@ -73,6 +83,11 @@ class GroupedGaussianMixture:
         share = np.exp(exponent - np.max(exponent, axis=-1, keepdims=True))
         return np.asarray(math.log(self.mean) + np.log(share @ j / np.sum(share, axis=-1)))
 
+    def ball(self, t: arb) -> arb:
+        mean, rate = as_ball(self.mean), as_ball(self.rate)
+        shares = [math.comb(self.size, j) * rate**j * (1 - rate) ** (self.size - j) for j in range(self.size + 1)]
+        return sum((b * (j * mean * t - (j * mean) ** 2 / 2).exp() for j, b in enumerate(shares)), as_ball(0.0))
+
     @property
     def steepest(self) -> float:
         return self.mean * self.size
@@ -91,12 +106,57 @@ class GroupedGaussianMixture:
 Mixture = GaussianMixture | GroupedGaussianMixture
 
 
+class GaussianBranch(Branch):
+    """A branch whose density is φ(t) times powers of mixtures: P e^{zL} = φ(t) Π w(±t)^a."""
+
+    __slots__ = ()
+
+    mixture: Any
+
+    @abstractmethod
+    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+        """Return (side, Re a) of each factor w(side·t)^a; each a has imaginary part ±Im z."""
+
+    def whole_span(self, theta: float) -> tuple[float, float]:
+        far = max(abs(power) for _, power in self.powers(theta)) * len(self.powers(theta)) * self.mixture.steepest
+        return -far - WHOLE, far + WHOLE
+
+    def log_tails(self, theta: float, low: float, high: float) -> float:
+        """Bound ∫ φΠw^a beyond the ends: |log w| grows by at most s per unit, and ∫_b^∞ e^{-t²/2+g(t-b)} <= e^{-b²/2}/(b-g)."""
+        growth = sum(abs(power) for _, power in self.powers(theta)) * self.mixture.steepest
+        ends = [(end, self._log_modulus(np.array(end), np.array(end), 0.0, theta)) for end in (low, high)]
+        logs = [float(value) - end**2 / 2 - LOG_ROOT - math.log(abs(end) - growth) for end, value in ends]
+        return float(np.logaddexp(*logs))
+
+    def log_ceiling(self, low: Array, high: Array, y: Array, theta: float, omega: float) -> Array:
+        nearest = np.where((low < 0) & (high > 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
+        angle = self.mixture.steepest * y
+        turning = len(self.powers(theta)) * omega * angle
+        return np.asarray((y**2 - nearest**2) / 2 - LOG_ROOT + turning + self._log_modulus(low, high, angle, theta))
+
+    def _log_modulus(self, low: Any, high: Any, angle: Any, theta: float) -> Any:
+        """Return a bound of Σ Re(a) log|w| on a rectangle."""
+        total = 0.0
+        for side, power in self.powers(theta):
+            a, b = (low, high) if side > 0 else (-high, -low)
+            least = self.mixture.log_ratio(a) + np.log(np.cos(angle / 2))
+            total = total + power * (self.mixture.log_ratio(b) if power >= 0 else least)
+        return total
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class Removed(Line):
+class Removed(GaussianBranch, Line):
     """Mixture against N(0): the record is in the first dataset. P has density φw, the loss is ℓ."""
 
     mixture: Mixture
+
+    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+        return ((1, theta + 1),)
+
+    def ball(self, t: arb) -> tuple[arb, arb]:
+        w = self.mixture.ball(t)
+        return w.log(), normal_ball(t) * w
 
     def loss(self, t: Any) -> Any:
         return self.mixture.log_ratio(t)
@@ -126,10 +186,16 @@ class Removed(Line):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Added(Line):
+class Added(GaussianBranch, Line):
     """N(0) against the mixture: the record is in the second dataset. P has density φ, the loss is -ℓ."""
 
     mixture: Mixture
+
+    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+        return ((1, -theta),)
+
+    def ball(self, t: arb) -> tuple[arb, arb]:
+        return -self.mixture.ball(t).log(), normal_ball(t)
 
     def loss(self, t: Any) -> Any:
         return -self.mixture.log_ratio(t)
@@ -158,10 +224,17 @@ class Added(Line):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Replaced(Line):
+class Replaced(GaussianBranch, Line):
     """The mixture with N(μ) against that with N(-μ): density φ(t)w(t), loss ℓ(t) - ℓ(-t)."""
 
     mixture: GaussianMixture
+
+    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+        return (1, theta + 1), (-1, -theta)
+
+    def ball(self, t: arb) -> tuple[arb, arb]:
+        w = self.mixture.ball(t)
+        return w.log() - self.mixture.ball(-t).log(), normal_ball(t) * w
 
     def loss(self, t: Any) -> Any:
         return self.mixture.log_ratio(t) - self.mixture.log_ratio(-t)
@@ -206,6 +279,10 @@ class LaplaceMixture:
     def log_slope(self, t: Array) -> Array:
         return np.asarray(-np.logaddexp(0.0, _log_odds(self.rate) - t))
 
+    def ball(self, t: arb) -> arb:
+        rate = as_ball(self.rate)
+        return 1 - rate + rate * t.exp()
+
     def log_density(self, t: Array) -> Array:
         return np.asarray(-(t + self.theta) / 2 - math.log(4.0))
 
@@ -217,11 +294,24 @@ class LaplaceMixture:
 
 @final
 @dataclass(frozen=True, slots=True)
-class GaussianHalf(Stretch):
+class GaussianHalf(GaussianBranch, Stretch):
     """Where the ratio is above 1, t > μ/2: the half of a Gaussian mixture that an envelope is made of."""
 
     mixture: GaussianMixture
     sign: int
+
+    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+        return ((1, theta + 1) if self.sign > 0 else (1, -theta),)
+
+    def ball(self, t: arb) -> tuple[arb, arb]:
+        return (Removed(self.mixture) if self.sign > 0 else Added(self.mixture)).ball(t)
+
+    def whole_span(self, theta: float) -> tuple[float, float]:
+        middle = self.mixture.mean / 2  # exact, as is the branch's end
+        return middle, GaussianBranch.whole_span(self, theta)[1] + middle
+
+    def log_tails(self, theta: float, low: float, high: float) -> float:
+        return GaussianBranch.log_tails(self, theta, -high, high)
 
     def loss(self, t: Array) -> Array:
         return np.asarray(self.sign * self.mixture.log_ratio(t))
@@ -257,6 +347,24 @@ class LaplaceStretch(Stretch):
     mixture: LaplaceMixture
     sign: int
     start: float
+
+    def ball(self, t: arb) -> tuple[arb, arb]:
+        w = self.mixture.ball(t)
+        density = (-(t + self.mixture.theta) / 2).exp() / 4
+        return (w.log(), density * w) if self.sign > 0 else (-w.log(), density)
+
+    def whole_span(self, theta: float) -> tuple[float, float]:
+        return self.start, self.mixture.theta
+
+    def log_tails(self, theta: float, low: float, high: float) -> float:
+        return -math.inf
+
+    def log_ceiling(self, low: Array, high: Array, y: Array, theta: float, omega: float) -> Array:
+        if self.sign > 0:
+            modulus = (theta + 1) * self.mixture.log_ratio(high)
+        else:
+            modulus = -theta * (self.mixture.log_ratio(low) + np.log(np.cos(y / 2)))
+        return np.asarray(self.mixture.log_density(low) + omega * y + modulus)
 
     def loss(self, t: Array) -> Array:
         return np.asarray(self.sign * self.mixture.log_ratio(t))

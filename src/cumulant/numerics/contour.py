@@ -15,7 +15,6 @@ Where all losses lie on a lattice the payoff's transform is a geometric series, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -26,24 +25,21 @@ from cumulant.numerics.logspace import Array
 
 ROUNDOFF = 4e-16  # relative error of an elementary function, and of products
 
-Kernel = Callable[[Complex, float], Complex]
 
+@final
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Losses at offset + multiples of span."""
 
-def payoff(z: Complex, epsilon: float) -> Complex:
-    """Return ∫ (1 - e^{-x}) e^{-zx} dx over x > 0."""
-    return 1 / (z * (z + 1))
+    offset: float
+    span: float
 
-
-def lattice_payoff(offset: float, span: float) -> Kernel:
-    """Return z, ε ↦ span·Σ (1 - e^{-x}) e^{-zx} over the points x > 0 of the lattice, seen from ε."""
-
-    def kernel(z: Complex, epsilon: float) -> Complex:
-        gap = span - (epsilon - offset) % span  # from ε to the next point, in (0, span]
-        first = np.exp(-z * gap) / -np.expm1(-z * span)
-        second = np.exp(-(z + 1) * gap) / -np.expm1(-(z + 1) * span)
-        return np.asarray(span * (first - second))
-
-    return kernel
+    def payoff(self, z: Complex, epsilon: float) -> Complex:
+        """Return span·Σ (1 - e^{-x}) e^{-zx} over the points x > 0 of the lattice, seen from ε: geometric series."""
+        gap = self.span - (epsilon - self.offset) % self.span  # from ε to the next point, in (0, span]
+        first = np.exp(-z * gap) / -np.expm1(-z * self.span)
+        second = np.exp(-(z + 1) * gap) / -np.expm1(-(z + 1) * self.span)
+        return np.asarray(self.span * (first - second))
 
 
 @final
@@ -62,7 +58,7 @@ class Contour:
     tail: float
     tilts: Array
     k_tilts: Array
-    kernel: Kernel = payoff
+    lattice: Lattice | None = None
 
     def smoothed(self, variance: float) -> Contour:
         """Return the same for L with N(s²/2, s²) added, s² = variance: the loss of one more Gaussian release."""
@@ -74,7 +70,7 @@ class Contour:
         """Return lower and upper bound of log δ(ε); the lower is -inf where the error eats the value."""
         scale, total, spread = self._sums(epsilon)
         high = total + spread + self.tail
-        low = total - spread - self.tail - self._alias(epsilon, scale)
+        low = total - spread - self.tail - self.alias(epsilon, scale)
         return scale + math.log(low) if low > 0 else -math.inf, scale + math.log(high) if high > 0 else -math.inf
 
     def slope(self, epsilon: float) -> float:
@@ -90,9 +86,12 @@ class Contour:
         """Return the terms of the sum, the first halved, and the logarithm of what they were divided by."""
         scale = float(self.k[0].real) - self.theta * epsilon
         with np.errstate(under="ignore"):
-            terms = np.exp(self.k - z * epsilon - scale) * self.kernel(z, epsilon) * (self.step / math.pi)
+            terms = np.exp(self.k - z * epsilon - scale) * self._kernel(z, epsilon) * (self.step / math.pi)
         terms[0] /= 2
         return terms, scale
+
+    def _kernel(self, z: Complex, epsilon: float) -> Complex:
+        return 1 / (z * (z + 1)) if self.lattice is None else self.lattice.payoff(z, epsilon)
 
     def _sums(self, epsilon: float) -> tuple[float, float, float]:
         z = self._z()
@@ -100,7 +99,7 @@ class Contour:
         relative = np.minimum(self.error, 1.0) * 1.8 + ROUNDOFF * (8 + np.abs(self.k) + np.abs(z) * abs(epsilon))
         return scale, float(np.sum(terms.real)), float(np.abs(terms) @ relative)
 
-    def _alias(self, epsilon: float, scale: float) -> float:
+    def alias(self, epsilon: float, scale: float) -> float:
         """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^scale."""
         window = 2 * math.pi / self.step
         gap = np.abs(self.tilts - self.theta) * window
