@@ -36,7 +36,7 @@ class Bounds(Protocol):
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]: ...
 
-    def slope(self, epsilon: float) -> float: ...
+    def log_upper(self, epsilon: float) -> tuple[float, float]: ...
 
 
 @final
@@ -50,13 +50,12 @@ class BallContour:
     k_theta: Any
     bits: int
 
-    def slope(self, epsilon: float) -> float:
-        return self.contour.slope(epsilon)
+    def log_upper(self, epsilon: float) -> tuple[float, float]:
+        return self.log_bounds(epsilon)[1], self.contour.log_upper(epsilon)[1]
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        scale = float(self.contour.k[0].real) - self.contour.theta * epsilon
         left_out = as_ball(self.contour.tail * SLACK)
-        alias = as_ball(self.contour.alias(epsilon, scale) * SLACK)
+        alias = as_ball(self.contour.alias(epsilon) * SLACK)
         with precision(self.bits):
             total = self._sum(epsilon)
             ends = (total - left_out - alias).lower(), (total + left_out).upper()
@@ -94,9 +93,9 @@ class GaussianClosedForm:
 
     variance: float
 
-    def slope(self, epsilon: float) -> float:
-        low, high = (self.log_bounds(epsilon * (1 + side * 1e-6) + side * 1e-9)[1] for side in (-1, 1))
-        return (high - low) / (2e-6 * epsilon + 2e-9)
+    def log_upper(self, epsilon: float) -> tuple[float, float]:
+        here, there = self.log_bounds(epsilon)[1], self.log_bounds(epsilon * (1 + 1e-6) + 1e-9)[1]
+        return here, (there - here) / (1e-6 * epsilon + 1e-9)
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         with precision(128 + int(3 * (1 + epsilon / math.sqrt(self.variance)) ** 2)):
@@ -137,10 +136,10 @@ def _epsilon_above(scenario: Scenario, log_delta: float) -> float:
         return 0.0
     epsilon = max(start, 1e-300)
     for _ in range(TURNS):
-        excess = bounds.log_bounds(epsilon)[1] - left
-        if excess <= 0:
+        high, slope = bounds.log_upper(epsilon)
+        if high <= left:
             return min(epsilon * (1 + INPUTS), losses.supremum)
-        epsilon += max(1.01 * excess / -bounds.slope(epsilon), 1e-15 * epsilon)
+        epsilon += max(1.01 * (high - left) / -slope, 1e-15 * epsilon)
     return math.inf if math.isinf(losses.supremum) else losses.supremum
 
 
@@ -160,7 +159,7 @@ def _epsilon_below(scenario: Scenario, log_delta: float) -> float:
             return max(0.0, epsilon * (1 - INPUTS))
         if not missing < 1e300:
             break
-        epsilon -= max(1.01 * missing / -bounds.slope(epsilon), 1e-15 * epsilon)
+        epsilon -= max(1.01 * missing / -bounds.log_upper(epsilon)[1], 1e-15 * epsilon)
         if epsilon <= 0:
             break
     return 0.0
@@ -186,7 +185,7 @@ def _delta_ends(scenario: Scenario, epsilon: float) -> tuple[float, float]:
     bounds = _bounds(losses, lattice, plan_for(tilts))
     low, high = bounds.log_bounds(epsilon)
     # the parameters' own rounding moves ε by INPUTS, and log δ by so much times its slope
-    moved = INPUTS * (1 + abs(epsilon * bounds.slope(epsilon)))
+    moved = INPUTS * (1 + abs(epsilon * bounds.log_upper(epsilon)[1]))
     low, high = math.exp(min(low - moved, 0.0)), math.exp(min(high + moved, 0.0))
     return max(0.0, (p * SMALLER + (1 - p) * low) * (1 - 1e-15)), min(1.0, (p + (1 - p) * high) * (1 + 1e-15))
 
@@ -220,7 +219,7 @@ def _ball_contour(losses: LossSum, plan: Plan, contour: Contour) -> BallContour:
         for pair, n in losses.parts:
             k = k_at(pair, plan.index)
             k_theta += arb(n) * as_ball(k)
-            moments = tilted_moments(pair, contour.theta, k, step, count, bits)
+            moments = tilted_moments(pair, contour.theta, k, step=step, count=count, bits=bits)
             logs = [log + arb(n) * moment.log() for log, moment in zip(logs, moments, strict=True)]
         return BallContour(contour, step, [log.exp() for log in logs], k_theta, bits)
 

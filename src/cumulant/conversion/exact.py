@@ -7,7 +7,7 @@ worst over scenarios, and every answer is an upper bound whatever the route; `sl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -49,15 +49,11 @@ class Inverted:
 
 def epsilon_of_pairs(scenarios: Scenarios, log_delta: float) -> Inverted:
     """Return the smallest ε with δ(ε) <= δ in every scenario, rounded up."""
-    sums = [prepared(scenario) for scenario in scenarios]
+    questions = [_Question.of(scenario, log_delta) for scenario in scenarios]
     worst = Inverted(0.0, 0.0, "closed form")
-    for losses, lattice in sorted(sums, key=lambda item: -_guess(item[0], log_delta)):
-        left = log_delta_left(losses.failure, log_delta)
-        if math.isnan(left):
-            return Inverted(math.inf, 0.0, "closed form")
-        if not _settled(losses, worst.value, left):
-            answer = _epsilon(losses, lattice, left)
-            worst = max(worst, answer, key=lambda inverted: inverted.value)
+    for question in sorted(questions, key=lambda question: -question.guess):  # the worst first: it may settle the rest
+        if not question.settled(worst.value):
+            worst = max(worst, question.answer(), key=lambda inverted: inverted.value)
     return worst
 
 
@@ -83,42 +79,54 @@ def prepared(scenario: Scenario) -> tuple[LossSum, Lattice | None]:
     return losses, Lattice(offset, spans.pop())
 
 
-def _guess(losses: LossSum, log_delta: float) -> float:
-    """Return about what ε will be, to look at the worst scenario first."""
-    if not losses.parts:
-        return gaussian_epsilon(GaussianPair(math.sqrt(losses.variance)), log_delta)
-    tilts = tilts_for_delta(losses, max(min(log_delta, -1e-6), -1e18))
-    return losses.supremum if tilts is None else tilts.epsilon
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    """ε at δ in one scenario; `log_delta` is what the failure probability leaves, NaN if nothing."""
 
+    losses: LossSum
+    lattice: Lattice | None
+    log_delta: float
+    tilts: Tilts | None
 
-def _settled(losses: LossSum, epsilon: float, log_delta: float) -> bool:
-    """Whether Chernoff's bound alone shows δ(ε) <= δ."""
-    if epsilon <= 0 or not losses.parts:
-        return False
-    tilts = tilts_for_epsilon(losses, epsilon)
-    if tilts is None:
-        return False
-    bounds = log_chernoff(tilts.theta) + tilts.k - tilts.theta * epsilon
-    return float(np.min(bounds)) + 1e-9 <= log_delta
+    @staticmethod
+    def of(scenario: Scenario, log_delta: float) -> _Question:
+        losses, lattice = prepared(scenario)
+        left = log_delta_left(losses.failure, log_delta)
+        needed = losses.parts and -math.inf < left < 0
+        return _Question(losses, lattice, left, tilts_for_delta(losses, left) if needed else None)
 
+    @property
+    def guess(self) -> float:
+        """About what the answer will be."""
+        return math.inf if self.tilts is None else self.tilts.epsilon
 
-def _epsilon(losses: LossSum, lattice: Lattice | None, log_delta: float) -> Inverted:
-    if log_delta >= 0:
-        return Inverted(0.0, 0.0, "closed form")
-    if not losses.parts:
-        mean = math.sqrt(losses.variance)
-        return Inverted(gaussian_epsilon(GaussianPair(mean), log_delta), 0.0, "closed form")
-    tilts = tilts_for_delta(losses, log_delta) if log_delta > -math.inf else None
-    if tilts is None:  # only the largest loss matters; ε = sup L holds at every δ
-        return Inverted(losses.supremum, 0.0, "largest loss")
-    for turn in range(ROUNDS):
-        inversion = inversion_at(losses, plan_for(tilts), lattice)
-        epsilon = _solved(inversion, tilts.epsilon, log_delta, losses.supremum)
-        slack = _slack(inversion, epsilon)
-        if slack <= CLOSE or abs(epsilon - tilts.epsilon) * tilts.steepness <= 0.5 or turn == ROUNDS - 1:
-            break
-        tilts = tilts.asking(epsilon, log_delta)
-    return Inverted(min(epsilon, losses.supremum), slack, inversion.route)
+    def settled(self, epsilon: float) -> bool:
+        """Whether Chernoff's bound alone shows δ(ε) <= δ."""
+        if self.tilts is None or epsilon <= 0:
+            return False
+        bounds = log_chernoff(self.tilts.theta) + self.tilts.k - self.tilts.theta * epsilon
+        return float(np.min(bounds)) + 1e-9 <= self.log_delta
+
+    def answer(self) -> Inverted:
+        if math.isnan(self.log_delta) or self.log_delta >= 0:
+            return Inverted(math.inf if math.isnan(self.log_delta) else 0.0, 0.0, "closed form")
+        if not self.losses.parts:
+            mean = math.sqrt(self.losses.variance)
+            return Inverted(gaussian_epsilon(GaussianPair(mean), self.log_delta), 0.0, "closed form")
+        if self.tilts is None:  # only the largest loss matters; ε = sup L holds at every δ
+            return Inverted(self.losses.supremum, 0.0, "largest loss")
+        return self._inverted(self.tilts)
+
+    def _inverted(self, tilts: Tilts) -> Inverted:
+        for turn in range(ROUNDS):
+            inversion = inversion_at(self.losses, plan_for(tilts), self.lattice)
+            epsilon = _solved(inversion, tilts.epsilon, self.log_delta, self.losses.supremum)
+            low, high = inversion.log_bounds(epsilon)
+            if high - low <= CLOSE or abs(epsilon - tilts.epsilon) * tilts.steepness <= 0.5 or turn == ROUNDS - 1:
+                break
+            tilts = tilts.asking(epsilon, self.log_delta)
+        return Inverted(min(epsilon, self.losses.supremum), high - low, inversion.route)
 
 
 def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inverted:
@@ -138,39 +146,34 @@ def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inve
     return Inverted(high, high - low, inversion.route)
 
 
-def _slack(inversion: Inversion, epsilon: float) -> float:
-    low, high = inversion.log_bounds(epsilon)
-    return high - low
-
-
 def _solved(inversion: Inversion, start: float, log_delta: float, supremum: float) -> float:
     """Return ε with log δ(ε) <= log δ by the upper bound, as small as doubles allow: Newton's method in a bracket."""
-
-    def excess(epsilon: float) -> float:
-        return inversion.log_bounds(epsilon)[1] - log_delta
-
-    if excess(0.0) <= 0:
-        return 0.0
     low, high, epsilon = 0.0, min(supremum, 1e300), min(max(start, 0.0), supremum)
     for _ in range(80):
-        above = excess(epsilon)
+        value, slope = inversion.log_upper(epsilon)
+        above = value - log_delta
         if above <= 0:
             high = min(high, epsilon)
         else:
             low = max(low, epsilon)
-        step = above / max(-inversion.slope(epsilon), 1e-300)
+        step = above / max(-slope, 1e-300)
+        if above <= 0 and epsilon == 0:
+            return 0.0
         if abs(step) <= 2e-15 * abs(epsilon) or high - low <= 2e-15 * high:
             break
         trial = epsilon + step
-        epsilon = trial if low < trial < high else (2 * epsilon + 1 if high > 1e299 else (low + high) / 2)
-    return _nudged(excess, epsilon, high)
+        if trial <= 0:
+            epsilon = 0.0 if low == 0 else (low + high) / 2
+        else:
+            epsilon = trial if low < trial < high else (2 * epsilon + 1 if high > 1e299 else (low + high) / 2)
+    return _nudged(inversion, epsilon, high, log_delta)
 
 
-def _nudged(excess: Callable[[float], float], epsilon: float, high: float) -> float:
-    """Return the first of a few points above ε at which the bound itself meets δ."""
+def _nudged(inversion: Inversion, epsilon: float, high: float, log_delta: float) -> float:
+    """Return the first of a few points from ε up at which the bound itself meets δ."""
     for nudge in (0.0, 1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 1e-10, 1e-8, 1e-5):
         point = epsilon * (1 + nudge)
-        if excess(point) <= 0:
+        if point < high and inversion.log_upper(point)[0] <= log_delta:
             return point
     return high
 

@@ -35,6 +35,7 @@ MOST_POINTS = 4_000_000
 BUDGET = 4e5  # nodes and frequencies together that one inversion may take
 FEWEST, MOST = -70, 60  # octaves in which tilts are looked for
 STEADY = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
+UNNOTICED = 1e-10  # smoothing, in units of 1/θ(θ+1), that is not worth reducing
 CHUNKS = 12  # of decay bounds, eight octaves of frequency each
 
 Excess = Callable[[Array, Array], Array]  # (log δ, ε) of the saddle-point approximation -> above the question or below
@@ -51,8 +52,10 @@ class Inversion:
 
     route: str = "contour"
 
-    def slope(self, epsilon: float) -> float:
-        return self.contour.slope(epsilon)
+    def log_upper(self, epsilon: float) -> tuple[float, float]:
+        """Return the upper bound and its slope, approximately."""
+        high, slope = self.contour.log_upper(epsilon)
+        return min(high, 0.0), slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return bounds of log P(L < ∞)^{-1}(δ(ε) - P(L = ∞)), rounding included."""
@@ -176,8 +179,11 @@ def inversion_at(losses: LossSum, plan: Plan, lattice: Lattice | None = None) ->
     cut = _cut(losses, plan, farthest)
     if cut is not None:
         return Inversion(_contour(losses, plan, *cut))
-    smoothing = 2 * (plan.height + ACCURACY) / farthest**2
-    plain = _contour(losses, plan, farthest, math.exp(-plan.height - ACCURACY) / farthest)
+    theta = tilt(plan.index)
+    enough = math.sqrt(2 * (plan.height + ACCURACY) * theta * (theta + 1) / UNNOTICED)
+    omega = min(farthest, enough)
+    smoothing = 2 * (plan.height + ACCURACY) / omega**2
+    plain = _contour(losses, plan, omega, math.exp(-plan.height - ACCURACY) / omega)
     return Inversion(plain.smoothed(smoothing), plain.smoothed(4 * smoothing), smoothing, "smoothed contour")
 
 
@@ -209,8 +215,8 @@ def _affordable(losses: LossSum, plan: Plan) -> float:
 
 
 def _contour(losses: LossSum, plan: Plan, omega: float, tail: float) -> Contour:
-    k, error = losses.line(plan.index, plan.step, _rounded(omega / length(plan.step)))
-    return Contour(tilt(plan.index), length(plan.step), k, error, tail, plan.tilts.theta, plan.tilts.k)
+    line = losses.line(plan.index, plan.step, _rounded(omega / length(plan.step)))
+    return Contour.of(tilt(plan.index), length(plan.step), line, tail, (plan.tilts.theta, plan.tilts.k))
 
 
 def _lattice_contour(losses: LossSum, plan: Plan, lattice: Lattice) -> Contour:
@@ -219,8 +225,8 @@ def _lattice_contour(losses: LossSum, plan: Plan, lattice: Lattice) -> Contour:
     if points > MOST_POINTS:
         raise OutOfReach(f"one period of the lattice of losses takes {points} points")
     eta = 2 * math.pi / (points * lattice.span)
-    k, error = losses.points(plan.index, eta * np.arange((points + 1) // 2))
-    return Contour(tilt(plan.index), eta, k, error, 0.0, plan.tilts.theta, plan.tilts.k, lattice)
+    line = losses.points(plan.index, eta * np.arange((points + 1) // 2))
+    return Contour.of(tilt(plan.index), eta, line, 0.0, (plan.tilts.theta, plan.tilts.k), lattice)
 
 
 def _rounded(count: float) -> int:

@@ -20,7 +20,9 @@ SPECK = 2.0**-50  # absolute radius of a stored probability
 MOST_TERMS = 600_000  # of sums over nodes and frequencies, about a second
 
 
-def tilted_moments(pair: DominatingPair, theta: float, k_theta: float, step: arb, count: int, bits: int) -> list[Any]:
+def tilted_moments(
+    pair: DominatingPair, theta: float, k_theta: float, *, step: arb, count: int, bits: int
+) -> list[Any]:
     """Return e^{-K} M(θ + ijη) for j < count, K and θ taken as the doubles they are."""
     positions, weights, error = _nodes(pair, theta, upper_float(step) * (count - 1), k_theta, bits)
     if len(positions) * count > MOST_TERMS:

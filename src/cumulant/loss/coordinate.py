@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from cumulant.errors import OutOfReach
 from cumulant.loss.loss_nodes import LossNodes
 from cumulant.loss.pair import DominatingPair
-from cumulant.numerics.complex_plane import exp_excess
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import POINTS, nodes_on
@@ -30,7 +29,7 @@ MOST_NODES = 3e6
 ACCURACY = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-17
 BEYOND = 60.0  # nats below the largest integrand at which pieces are left out
 WAVES = 6.0  # |z+1|·(change of L) on one piece: sixteen Legendre points resolve it to 1e-20
-STRIPS = np.array([0.03, 0.1, 0.2, 0.35, 0.55, 0.8])  # candidates for d, in units of the widest allowed
+STRIPS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)  # candidates for d, in units of the widest allowed
 
 
 @final
@@ -135,31 +134,41 @@ class Line(Branch):
     def strip(self) -> float:
         """The largest d with L analytic within |Im t| < d, less a margin."""
 
+    @abstractmethod
+    def log_swell(self, theta: float, omega: float, d: float) -> float:
+        """Return the logarithm of a bound of B_d/M(θ), for |Im z| <= ω at Re z = θ."""
+
+    @abstractmethod
+    def log_excess(self, theta: float) -> float:
+        """Return about log(M(θ) - 1), at most 0: what the error is to be small against."""
+
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         low, high = self.span(theta)
-        step = self._step(theta, omega, low, high)
+        step = self._step(theta, omega)
         if not (high - low) / step < MOST_NODES:
             raise OutOfReach(f"a loss tilted by {theta:g} takes more than {MOST_NODES:g} nodes at frequency {omega:g}")
         t = low + step * np.arange(math.ceil((high - low) / step) + 1)
         return t, np.full(t.shape, math.log(step))
 
-    def _step(self, theta: float, omega: float, low: float, high: float) -> float:
-        """Return h with 2B_d/(e^{2πd/h} - 1) below M(θ) - 1 by far, B_d the integral of |integrand| at Im t = ±d."""
-        coarse = min(0.25, self.strip / 4)
-        t = np.arange(low, high, coarse)
-        d = STRIPS * min(self.strip, 6.0)
-        at = t + 1j * d[:, None]
-        losses, log_density = self.loss(at), self.log_density(at)
-        z = theta + 1j * omega
-        upper = np.maximum(_log_integral(z, losses, log_density), _log_integral(z.conjugate(), losses, log_density))
-        real = _log_integral(theta, self.loss(t)[None] + 0j, self.log_density(t)[None])[0]
-        return float(np.max(2 * math.pi * d / np.maximum(upper - real + ACCURACY + 1.0, 1.0)))
+    def _step(self, theta: float, omega: float) -> float:
+        """Return h whose error, 2B_d/(e^{2πd/h} - 1) with B_d >= ∫ |P e^{zL}| at Im t = ±d, is far below M(θ) - 1."""
+        depth = ACCURACY - self.log_excess(theta)
+        steps = [
+            2 * math.pi * d / (depth + self.log_swell(theta, omega, d))
+            for d in (share * min(self.strip, 6.0) for share in STRIPS)
+        ]
+        return max(steps)
 
 
 class Stretch(Branch):
     """A half-line or an interval, by Gauss-Legendre rules on pieces."""
 
     __slots__ = ()
+
+    @property
+    def peaks_at_end(self) -> bool:
+        """Whether the largest loss ends the stretch, so that large tilts see only what is near."""
+        return False
 
     @property
     @abstractmethod
@@ -171,14 +180,33 @@ class Stretch(Branch):
         return POINTS / WAVES
 
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
-        low, high = self.span(theta)
-        width = min(self.widest, WAVES / (abs(theta + 1 + 1j * omega) * self.steepest))
-        if not POINTS * (high - low) / width < MOST_NODES:
-            raise OutOfReach(f"a loss tilted by {theta:g} takes more than {MOST_NODES:g} nodes at frequency {omega:g}")
-        edges = np.linspace(low, high, math.ceil((high - low) / width) + 1)
+        edges = self._edges(theta, omega)
         kept = np.flatnonzero(self._relevant(edges, 0.0) | self._relevant(edges, theta))
         used = edges[kept[0] : kept[-1] + 2]  # and all between, where tilts between 0 and θ peak
         return nodes_on(used[:-1], used[1:])
+
+    def _edges(self, theta: float, omega: float) -> Array:
+        """Return the ends of pieces: each resolves waves of frequency ω, and growth by tilts that reach so far.
+
+        A distance x from where the loss is largest nothing is left of tilts above BEYOND/x.
+        """
+        low, high = self.span(theta)
+        finest = WAVES / ((theta + 1) * self.steepest)
+        widest = min(self.widest, WAVES / max(omega * self.steepest, 1e-300))
+        if not POINTS * (high - low) / widest < MOST_NODES:
+            raise OutOfReach(f"a loss tilted by {theta:g} takes more than {MOST_NODES:g} nodes at frequency {omega:g}")
+        reached, distances = 0.0, [0.0]
+        while reached < high - low:
+            graded = max(finest, reached * WAVES / BEYOND) if self.peaks_at_end else finest
+            if graded >= widest:
+                break
+            reached += graded
+            distances.append(min(reached, high - low))
+        rest = max(high - low - reached, 0.0)
+        distances += np.linspace(reached, high - low, math.ceil(rest / widest) + 1)[1:].tolist() if rest else []
+        inwards = np.array(distances)
+        rising = self.loss(np.array(high)) > self.loss(np.array(low))
+        return np.asarray((high - inwards)[::-1] if rising else low + inwards)
 
     def _relevant(self, edges: Array, theta: float) -> NDArray[np.bool_]:
         """Return which pieces carry M(θ) - 1, whose integrand is about the density times L² e^{θL} or e^{-L}."""
@@ -208,6 +236,10 @@ class CoordinatePair(DominatingPair):
             losses.append(branch.loss(t))
             log_masses.append(log_weights + branch.log_density(t))
         return LossNodes.of(np.concatenate(losses), np.concatenate(log_masses))
+
+    @property
+    def octaves(self) -> int:
+        return 4 if max(branch.steepest for branch in self.branches) <= 2.0 else 2
 
     def waves(self, theta: float) -> float:
         spans = [(branch, branch.span(theta)) for branch in self.branches]
@@ -239,13 +271,3 @@ def _mean_of_exponentials(logs: Array) -> Array:
     gap = np.maximum(b - a, 1e-8)
     with np.errstate(under="ignore"):
         return np.asarray(np.exp(b) * -np.expm1(-gap) / gap)
-
-
-def _log_integral(z: complex, losses: Any, log_density: Any) -> Array:
-    """Return log Σ |E(zL) + z E(-L)| |density| along each row: the integrand of M(z) - 1."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        values = np.log(np.abs(exp_excess(z * losses) + z * exp_excess(-losses)))
-        far = np.maximum((z * losses).real, (-losses).real) + math.log(2 + abs(z))
-        rows = np.where(np.isfinite(values), values, far) + log_density.real
-    peak = np.max(rows, axis=1, keepdims=True)
-    return np.asarray(np.log(np.sum(np.exp(rows - peak), axis=1)) + peak[:, 0])

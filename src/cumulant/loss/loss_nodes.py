@@ -4,7 +4,7 @@ With masses p_i of P and E(x) = e^x - 1 - x,
 
     M(z) - 1 = Σ p_i E(zL_i) + z·κ,     κ = E_P[L] = Σ p_i E(-L_i) + 1 - Q(L > -∞),
 
-so a small loss keeps its relative accuracy: n releases multiply K by n, and nothing of size 1 was subtracted.
+and along a line E(zL) is taken apart into terms of second order as well, so a small loss keeps its relative accuracy: n releases multiply K by n, and nothing of size 1 was subtracted.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import final
 
 import numpy as np
 
-from cumulant.numerics.complex_plane import Complex, exp_excess
+from cumulant.numerics.complex_plane import Complex, sine_excess
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.logspace import exp_excess as real_exp_excess
 from cumulant.numerics.nonuniform import characteristic_function
 
 LARGE = 0.5  # K(θ) from which the sum is taken as it stands, tilted: 1 is no longer the larger part
 CHUNK = 200_000  # complex numbers at a time: they stay in the cache
-FEW = 300  # what a node or a frequency costs by fast transform, in complex exponentials
+CHEAP = 400_000  # sines and cosines that are no trouble: the plain sum rounds less than the transform
+PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pairs of sine and cosine
 ROUNDOFF = 4e-15  # relative error of a sum of up to 1e5 products of elementary functions, summed in pairs
 
 
@@ -76,7 +77,7 @@ class LossNodes:
     def log_moment_on_grid(self, theta: float, step: float, count: int, k_theta: float) -> tuple[Complex, Array]:
         """Return the same at ω = 0, η, 2η, …: by a fast Fourier transform where that is cheaper."""
         omega = step * np.arange(count)
-        if count * len(self.losses) < FEW * (len(self.losses) + count):
+        if count * len(self.losses) < CHEAP + PER_NODE * len(self.losses) + PER_FREQUENCY * count:
             return self.log_moment(theta, omega, k_theta)
         tilted = np.exp(self.log_masses + theta * self.losses - k_theta)
         values, error = characteristic_function(self.losses, tilted, step, count)
@@ -85,16 +86,21 @@ class LossNodes:
         return logs, self._relative(error, theta, omega, logs, k_theta)
 
     def _relative(self, error: Array, theta: float, omega: Array, values: Complex, k_theta: float) -> Array:
-        """Return errors of K from errors relative to M(θ), those of the phases ωL added."""
+        """Return log(1 + |ΔM/M|) from errors relative to M(θ), those of the phases ωL added."""
         size = float(np.exp(self.log_masses + theta * self.losses - k_theta) @ np.abs(self.losses))
         with np.errstate(over="ignore"):
-            return np.asarray((error + 2.0**-51 * size * omega) * np.exp(k_theta - values.real))  # M(θ)/|M(z)|
+            return np.log1p((error + 2.0**-51 * size * omega) * np.exp(k_theta - values.real))  # M(θ)/|M(z)|
 
     def _on_line(self, theta: float, omega: Array, k_theta: float) -> Complex:
-        with np.errstate(divide="ignore"):  # where M(z) = 0 its logarithm is -inf
-            if k_theta >= LARGE:
-                tilted = np.exp(self.log_masses + theta * self.losses - k_theta)
-                return np.asarray(np.log(np.exp(1j * (omega[:, None] * self.losses)) @ tilted) + k_theta)
-            z = theta + 1j * omega
-            excess = exp_excess(z[:, None] * self.losses) @ np.exp(self.log_masses)
-            return np.asarray(np.log1p(excess + z * self.divergence))
+        """Return K: M(z) = M(θ) + Σ P_i (e^{iωL_i} - 1), P_i = p_i e^{θL_i}, in units of M(θ) where that is large."""
+        phase = omega[:, None] * self.losses
+        if k_theta >= LARGE:
+            tilted = np.exp(self.log_masses + theta * self.losses - k_theta)
+            with np.errstate(divide="ignore"):  # where M(z) = 0 its logarithm is -inf
+                return np.asarray(np.log(np.cos(phase) @ tilted + 1j * (np.sin(phase) @ tilted)) + k_theta)
+        masses = np.exp(self.log_masses)
+        growth = np.expm1(theta * self.losses)
+        tilted = masses * (1 + growth)
+        mean = self.divergence + float((masses * growth) @ self.losses)  # E_P[L e^{θL}], its first order apart
+        real = np.expm1(k_theta) - 2 * (np.sin(phase / 2) ** 2 @ tilted)
+        return np.asarray(np.log1p(real + 1j * (omega * mean + sine_excess(phase) @ tilted)))

@@ -45,6 +45,11 @@ class DominatingPair(ABC):
     def cells(self, theta: float, k_theta: float) -> Cells:
         """Return the law of the loss tilted by e^{θL - K(θ)}, in cells."""
 
+    @property
+    def octaves(self) -> int:
+        """How many octaves of tilts share their nodes."""
+        return 4
+
     @abstractmethod
     def waves(self, theta: float) -> float:
         """Return how many nodes more a unit of frequency takes, about."""

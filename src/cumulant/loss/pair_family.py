@@ -16,13 +16,13 @@ from typing import final
 import numpy as np
 
 from cumulant.loss.finite_pair import FinitePair
+from cumulant.loss.mixture_ratio import log_mixture
 from cumulant.loss.pair import DominatingPair, GaussianPair
 from cumulant.loss.sampled_pair import (
     added_gaussian,
     added_laplace,
     envelope_gaussian,
     envelope_laplace,
-    log_mixture,
     removed_gaussian,
     removed_laplace,
 )

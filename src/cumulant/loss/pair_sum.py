@@ -127,7 +127,8 @@ def _nodes(pair: DominatingPair, theta: float, omega: float) -> LossNodes:
 
 @lru_cache(maxsize=32768)
 def _cumulants(pair: DominatingPair, octave: int) -> tuple[Array, Array, Array]:
-    return _nodes(pair, 2.0 ** (octave + 1 + octave % 2), 0.0).cumulants(tilts(octave))  # two octaves share their nodes
+    shared = pair.octaves
+    return _nodes(pair, 2.0 ** (octave - octave % shared + shared), 0.0).cumulants(tilts(octave))
 
 
 @lru_cache(maxsize=32768)

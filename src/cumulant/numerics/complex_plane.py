@@ -1,39 +1,32 @@
-"""Functions of complex numbers that keep their relative accuracy where the plain formula cancels."""
+"""Complex arrays, and sines that keep their relative accuracy."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Complex = NDArray[np.complex128]
+from cumulant.numerics.logspace import Array
 
-NEAR = 0.25  # |x| up to which the series is used: 14 terms leave 1e-20
-SERIES = tuple(1.0 / math.factorial(k) for k in range(2, 16))
+Complex = NDArray[np.complexfloating[Any, Any]]
+
+NEAR = 0.5  # |x| up to which the series is used: seven terms leave 1e-18
+SERIES = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(1, 9))
 
 
-def exp_excess(x: Complex) -> Complex:
-    """Return e^x - 1 - x for complex x, to full accuracy relative to |x|².
+def sine_excess(x: Array) -> Array:
+    """Return sin x - x, to full relative accuracy.
 
-    >>> complex(exp_excess(np.array(1e-9j)))
-    (-5e-19-1.6666666666666667e-28j)
+    >>> float(sine_excess(np.array(1e-9)))
+    -1.6666666666666668e-28
     """
     near = np.abs(x) < NEAR
-    if not np.any(near):
-        return np.asarray(np.expm1(x) - x)
-    if np.all(near):
-        return _series(x)
-    values: Complex = np.empty(x.shape, dtype=complex)
-    values[near] = _series(x[near])
-    far = x[~near]
-    values[~near] = np.expm1(far) - far
-    return values
-
-
-def _series(x: Complex) -> Complex:
-    total: Complex = np.full(x.shape, SERIES[-1], dtype=complex)
+    small = np.where(near, x, 0.0)
+    square = small * small
+    total: Array = np.full(x.shape, SERIES[-1])
     for coefficient in SERIES[-2::-1]:
-        total *= x
+        total *= square
         total += coefficient
-    return total * x * x
+    return np.where(near, total * square * small, np.sin(x) - x)

@@ -15,7 +15,7 @@ Where all losses lie on a lattice the payoff's transform is a geometric series, 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -24,6 +24,7 @@ from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 
 ROUNDOFF = 4e-16  # relative error of an elementary function, and of products
+NEXT = 1.01  # tilts this close are taken as the same
 
 
 @final
@@ -47,8 +48,8 @@ class Lattice:
 class Contour:
     """K at the nodes θ + ijη, j >= 0, and what bounds the error for every ε.
 
-    `error` bounds the error of K at each node; `tail` is the sum of |e^{K-K(θ)} kernel|·η/π over nodes that were left
-    out; `tilts` and `k_tilts` are real τ with K(τ), for Chernoff's bound.
+    `error` bounds log(1 + |ΔM/M|) at each node, summed over releases; `tail` is the sum of |e^{K-K(θ)} kernel|·η/π over
+    nodes that were left out; `tilts` and `k_tilts` are real τ with K(τ), for Chernoff's bound.
     """
 
     theta: float
@@ -58,56 +59,76 @@ class Contour:
     tail: float
     tilts: Array
     k_tilts: Array
-    lattice: Lattice | None = None
+    lattice: Lattice | None
+    z: Complex
+    weights: Complex  # e^{K-K(θ)} η/π, the first halved, times the kernel where it does not depend on ε
+    doubts: tuple[Array, Array]  # bounds of the error of each weight, and of |z| times its rounding
+
+    @staticmethod
+    def of(
+        theta: float,
+        step: float,
+        line: tuple[Complex, Array],
+        tail: float,
+        tilts: tuple[Array, Array],
+        lattice: Lattice | None = None,
+    ) -> Contour:
+        """Return the contour of K with its error on a line, and of (τ, K(τ))."""
+        k, error = line
+        z = theta + 1j * step * np.arange(len(k))
+        fixed = 1 / (z * (z + 1)) if lattice is None else np.ones(len(k))
+        share = np.full(len(k), step / math.pi)
+        share[0] /= 2
+        with np.errstate(under="ignore", over="ignore"):
+            size = np.exp(k.real - k[0].real) * share
+            weights = np.exp(k - k[0].real) * share * fixed
+            # |(M + Δ)^n - M^n| <= (|M| + |Δ|)^n - |M|^n, expanded by the binomial theorem
+            astray = np.exp(k.real - k[0].real + error) * share - size + ROUNDOFF * size * (8 + np.abs(k))
+        doubts = np.abs(fixed) * astray, ROUNDOFF * np.abs(weights) * np.abs(z)
+        return Contour(theta, step, k, error, tail, *tilts, lattice, z, weights, doubts)
 
     def smoothed(self, variance: float) -> Contour:
         """Return the same for L with N(s²/2, s²) added, s² = variance: the loss of one more Gaussian release."""
-        z = self._z()
-        k = self.k + variance * (z * (z + 1) / 2)
-        return replace(self, k=k, k_tilts=self.k_tilts + variance * self.tilts * (self.tilts + 1) / 2)
+        k = self.k + variance * (self.z * (self.z + 1) / 2)
+        k_tilts = self.k_tilts + variance * self.tilts * (self.tilts + 1) / 2
+        return Contour.of(self.theta, self.step, (k, self.error), self.tail, (self.tilts, k_tilts), self.lattice)
+
+    def log_upper(self, epsilon: float) -> tuple[float, float]:
+        """Return the upper bound of log δ(ε), and its slope, approximately."""
+        terms, doubt = self._terms(epsilon)
+        total = float(np.sum(terms.real))
+        high = total + doubt + self.tail
+        slope = -float(self.z.real @ terms.real - self.z.imag @ terms.imag) / max(total, 1e-300)
+        return self._scale(epsilon) + math.log(high) if high > 0 else -math.inf, slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return lower and upper bound of log δ(ε); the lower is -inf where the error eats the value."""
-        scale, total, spread = self._sums(epsilon)
-        high = total + spread + self.tail
-        low = total - spread - self.tail - self.alias(epsilon, scale)
+        terms, doubt = self._terms(epsilon)
+        total, scale = float(np.sum(terms.real)), self._scale(epsilon)
+        high = total + doubt + self.tail
+        low = total - doubt - self.tail - self.alias(epsilon)
         return scale + math.log(low) if low > 0 else -math.inf, scale + math.log(high) if high > 0 else -math.inf
 
-    def slope(self, epsilon: float) -> float:
-        """Return d log δ/dε, approximately."""
-        z = self._z()
-        terms = self._terms(z, epsilon)[0]
-        return -float(np.sum((z * terms).real) / max(float(np.sum(terms.real)), 1e-300))
+    def _scale(self, epsilon: float) -> float:
+        """Return K(θ) - θε, the logarithm of what the terms were divided by."""
+        return float(self.k[0].real) - self.theta * epsilon
 
-    def _z(self) -> Complex:
-        return self.theta + 1j * self.step * np.arange(len(self.k))
+    def _terms(self, epsilon: float) -> tuple[Complex, float]:
+        """Return the terms of the sum, and a bound of their error."""
+        turned = self.weights * np.exp(-1j * epsilon * self.z.imag)
+        if self.lattice is None:
+            return turned, float(np.sum(self.doubts[0]) + epsilon * np.sum(self.doubts[1]))
+        kernel = self.lattice.payoff(self.z, epsilon)
+        return turned * kernel, float(np.abs(kernel) @ (self.doubts[0] + epsilon * self.doubts[1]))
 
-    def _terms(self, z: Complex, epsilon: float) -> tuple[Complex, float]:
-        """Return the terms of the sum, the first halved, and the logarithm of what they were divided by."""
-        scale = float(self.k[0].real) - self.theta * epsilon
-        with np.errstate(under="ignore"):
-            terms = np.exp(self.k - z * epsilon - scale) * self._kernel(z, epsilon) * (self.step / math.pi)
-        terms[0] /= 2
-        return terms, scale
-
-    def _kernel(self, z: Complex, epsilon: float) -> Complex:
-        return 1 / (z * (z + 1)) if self.lattice is None else self.lattice.payoff(z, epsilon)
-
-    def _sums(self, epsilon: float) -> tuple[float, float, float]:
-        z = self._z()
-        terms, scale = self._terms(z, epsilon)
-        relative = np.minimum(self.error, 1.0) * 1.8 + ROUNDOFF * (8 + np.abs(self.k) + np.abs(z) * abs(epsilon))
-        return scale, float(np.sum(terms.real)), float(np.abs(terms) @ relative)
-
-    def alias(self, epsilon: float, scale: float) -> float:
-        """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^scale."""
-        window = 2 * math.pi / self.step
+    def alias(self, epsilon: float) -> float:
+        """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^{K(θ)-θε}."""
+        scale, window = self._scale(epsilon), 2 * math.pi / self.step
         gap = np.abs(self.tilts - self.theta) * window
-        usable = gap > 1e-9
         logs = log_chernoff(self.tilts) + self.k_tilts - self.tilts * epsilon - scale
-        with np.errstate(divide="ignore", over="ignore"):
-            bounds = np.where(usable, np.exp(np.minimum(logs - gap, 700.0)) / -np.expm1(-gap), np.inf)
-        above, below = bounds[self.tilts > self.theta], bounds[self.tilts < self.theta]
+        with np.errstate(divide="ignore"):
+            bounds = np.exp(np.minimum(logs - gap, 700.0)) / -np.expm1(-gap)
+        above, below = bounds[self.tilts > self.theta * NEXT], bounds[self.tilts < self.theta / NEXT]
         whole = math.exp(min(-scale - self.theta * window, 700.0)) / -math.expm1(-self.theta * window)  # δ <= 1
         return float(np.min(above, initial=np.inf)) + min(float(np.min(below, initial=np.inf)), whole)
 

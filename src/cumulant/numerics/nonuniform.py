@@ -16,6 +16,7 @@ from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 
 REACH = 18
+CHUNK = 50_000  # atoms at a time
 ROUNDING = 1e-14  # of the smeared sum and its transform, before the division
 
 
@@ -28,10 +29,12 @@ def characteristic_function(positions: Array, weights: Array, step: float, count
     nearest = np.rint(place)
     offset = place - nearest  # in [-½, ½]
     grid = np.zeros(size)
-    cell = nearest.astype(np.int64) % size
-    for m in range(-REACH, REACH + 1):
-        smeared = weights * np.exp(-((m - offset) ** 2) / 8)
-        grid += np.bincount((cell + m) % size, weights=smeared, minlength=size)
+    cell = nearest.astype(np.int64)
+    around = np.arange(-REACH, REACH + 1)
+    for first in range(0, len(cell), CHUNK):
+        some = slice(first, first + CHUNK)
+        smeared = weights[some, None] * np.exp(-((around - offset[some, None]) ** 2) / 8)
+        grid += np.bincount(((cell[some, None] + around) % size).ravel(), weights=smeared.ravel(), minlength=size)
     j = np.arange(count)
     spread = 2 * (2 * math.pi * j / size) ** 2  # κ²ω²/2
     values = np.conj(np.fft.rfft(grid)[:count]) * np.exp(spread) / (2 * math.sqrt(2 * math.pi))

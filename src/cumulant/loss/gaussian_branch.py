@@ -1,0 +1,256 @@
+"""Branches of Gaussian mixtures: the record leaves, joins, is replaced, or one half of either."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from cumulant.loss.coordinate import Bends, Branch, Line, Stretch
+from cumulant.loss.mixture_ratio import GaussianMixture, GroupedGaussianMixture
+from cumulant.numerics.balls import normal_ball
+from cumulant.numerics.logspace import Array
+
+if TYPE_CHECKING:
+    from flint import arb
+
+LOG_ROOT = 0.5 * math.log(2 * math.pi)
+REACH = 10.5  # standard deviations either side: e^-55 is left out
+WHOLE = 13.0  # the same where it is proven: e^-84
+
+
+Mixture = GaussianMixture | GroupedGaussianMixture
+
+
+class GaussianBranch(Branch):
+    """A branch whose density is φ(t) times powers of mixtures: P e^{zL} = φ(t) Π w(±t)^a."""
+
+    __slots__ = ()
+
+    mixture: Any
+
+    @abstractmethod
+    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+        """Return (side, Re a) of each factor w(side·t)^a; each a has imaginary part ±Im z."""
+
+    def log_swell(self, theta: float, omega: float, d: float) -> float:
+        """|w| is at most w(Re t), at least that times cos(sd/2), and its argument at most sd, for slopes s of log w."""
+        angle = self.mixture.steepest * d
+        shrunk = sum(-power for _, power in self.powers(theta) if power < 0)
+        return d * d / 2 + len(self.powers(theta)) * omega * angle - shrunk * math.log(math.cos(angle / 2))
+
+    def log_excess(self, theta: float) -> float:
+        """The second moment of w - 1, times θ(θ+1)/2: its largest term where losses are small."""
+        mean = self.mixture.steepest
+        spread = 2 * math.log(self.mixture.rate) + min(mean * mean, 1.0) + 2 * math.log(min(mean, 1.0))
+        return min(0.0, spread + math.log(theta) + math.log1p(theta) - math.log(2.0))
+
+    def whole_span(self, theta: float) -> tuple[float, float]:
+        far = max(abs(power) for _, power in self.powers(theta)) * len(self.powers(theta)) * self.mixture.steepest
+        return -far - WHOLE, far + WHOLE
+
+    def log_tails(self, theta: float, low: float, high: float) -> float:
+        """Bound ∫ φΠw^a beyond both ends b: log Πw^a grows by at most g a unit, and ∫ e^{-t²/2+g(t-b)} <= e^{-b²/2}/(b-g)."""
+        growth = sum(abs(power) for _, power in self.powers(theta)) * self.mixture.steepest
+        ends = [(end, self._log_modulus(np.array(end), np.array(end), 0.0, theta)) for end in (low, high)]
+        logs = [float(value) - end**2 / 2 - LOG_ROOT - math.log(abs(end) - growth) for end, value in ends]
+        return float(np.logaddexp(logs[0], logs[1]))
+
+    def log_ceiling(self, low: Array, high: Array, y: Array, theta: float, omega: float) -> Array:
+        nearest = np.where((low < 0) & (high > 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
+        angle = self.mixture.steepest * y
+        turning = len(self.powers(theta)) * omega * angle
+        return np.asarray((y**2 - nearest**2) / 2 - LOG_ROOT + turning + self._log_modulus(low, high, angle, theta))
+
+    def _log_modulus(self, low: Any, high: Any, angle: Any, theta: float) -> Any:
+        """Return a bound of Σ Re(a) log|w| on a rectangle."""
+        total = 0.0
+        for side, power in self.powers(theta):
+            a, b = (low, high) if side > 0 else (-high, -low)
+            least = self.mixture.log_ratio(a) + np.log(np.cos(angle / 2))
+            total = total + power * (self.mixture.log_ratio(b) if power >= 0 else least)
+        return total
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Removed(GaussianBranch, Line):
+    """Mixture against N(0): the record is in the first dataset. P has density φw, the loss is ℓ."""
+
+    mixture: Mixture
+
+    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+        return ((1, theta + 1),)
+
+    def ball(self, t: arb) -> tuple[arb, arb]:
+        w = self.mixture.ball(t)
+        return w.log(), normal_ball(t) * w
+
+    def loss(self, t: Any) -> Any:
+        return self.mixture.log_ratio(t)
+
+    def log_density(self, t: Any) -> Any:
+        return -t * t / 2 - LOG_ROOT + self.mixture.log_ratio(t)
+
+    def log_slope(self, t: Array) -> Array:
+        return self.mixture.log_slope(t)
+
+    def bends(self, theta: float) -> Bends:
+        most = (theta + 1) * self.mixture.bend
+        return Bends(least=-1.0, most=most - 1, quotient=1 + most + self.mixture.bend)
+
+    def span(self, theta: float) -> tuple[float, float]:
+        peak = _fixed_point(self.mixture, theta + 1)
+        return -REACH, max(peak, 2 * self.mixture.steepest) + REACH
+
+    @property
+    def steepest(self) -> float:
+        return self.mixture.steepest
+
+    @property
+    def strip(self) -> float:
+        return self.mixture.strip
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Added(GaussianBranch, Line):
+    """N(0) against the mixture: the record is in the second dataset. P has density φ, the loss is -ℓ."""
+
+    mixture: Mixture
+
+    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+        return ((1, -theta),)
+
+    def ball(self, t: arb) -> tuple[arb, arb]:
+        return -self.mixture.ball(t).log(), normal_ball(t)
+
+    def loss(self, t: Any) -> Any:
+        return -self.mixture.log_ratio(t)
+
+    def log_density(self, t: Any) -> Any:
+        return -t * t / 2 - LOG_ROOT
+
+    def log_slope(self, t: Array) -> Array:
+        return self.mixture.log_slope(t)
+
+    def bends(self, theta: float) -> Bends:
+        least = -1 - theta * self.mixture.bend
+        return Bends(least=least, most=-1.0, quotient=self.mixture.bend - least)
+
+    def span(self, theta: float) -> tuple[float, float]:
+        return _fixed_point(self.mixture, -theta) - REACH, 2 * self.mixture.steepest + REACH
+
+    @property
+    def steepest(self) -> float:
+        return self.mixture.steepest
+
+    @property
+    def strip(self) -> float:
+        return self.mixture.strip
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Replaced(GaussianBranch, Line):
+    """The mixture with N(μ) against that with N(-μ): density φ(t)w(t), loss ℓ(t) - ℓ(-t)."""
+
+    mixture: GaussianMixture
+
+    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+        return (1, theta + 1), (-1, -theta)
+
+    def ball(self, t: arb) -> tuple[arb, arb]:
+        w = self.mixture.ball(t)
+        return w.log() - self.mixture.ball(-t).log(), normal_ball(t) * w
+
+    def loss(self, t: Any) -> Any:
+        return self.mixture.log_ratio(t) - self.mixture.log_ratio(-t)
+
+    def log_density(self, t: Any) -> Any:
+        return -t * t / 2 - LOG_ROOT + self.mixture.log_ratio(t)
+
+    def log_slope(self, t: Array) -> Array:
+        return np.logaddexp(self.mixture.log_slope(t), self.mixture.log_slope(-t))
+
+    def bends(self, theta: float) -> Bends:
+        most = (theta + 1) * self.mixture.bend
+        return Bends(least=-1 - theta * self.mixture.bend, most=most - 1, quotient=1 + most + 8 * self.mixture.bend)
+
+    def span(self, theta: float) -> tuple[float, float]:
+        far = (2 * max(theta, 1.0) + 1) * self.mixture.steepest + REACH
+        return -REACH - 2 * self.mixture.steepest, far
+
+    @property
+    def steepest(self) -> float:
+        return 2 * self.mixture.steepest
+
+    @property
+    def strip(self) -> float:
+        return self.mixture.strip
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class GaussianHalf(GaussianBranch, Stretch):
+    """Where the ratio is above 1, t > μ/2: the half of a Gaussian mixture that an envelope is made of."""
+
+    mixture: GaussianMixture
+    sign: int
+
+    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+        return ((1, theta + 1) if self.sign > 0 else (1, -theta),)
+
+    def ball(self, t: arb) -> tuple[arb, arb]:
+        return (Removed(self.mixture) if self.sign > 0 else Added(self.mixture)).ball(t)
+
+    def whole_span(self, theta: float) -> tuple[float, float]:
+        middle = self.mixture.mean / 2  # exact, as is the branch's end
+        return middle, GaussianBranch.whole_span(self, theta)[1] + middle
+
+    def log_tails(self, theta: float, low: float, high: float) -> float:
+        return GaussianBranch.log_tails(self, theta, -high, high)
+
+    def loss(self, t: Array) -> Array:
+        return np.asarray(self.sign * self.mixture.log_ratio(t))
+
+    def log_density(self, t: Array) -> Array:
+        base = -t * t / 2 - LOG_ROOT
+        return np.asarray(base + self.mixture.log_ratio(t) if self.sign > 0 else base)
+
+    def log_slope(self, t: Array) -> Array:
+        return self.mixture.log_slope(t)
+
+    def bends(self, theta: float) -> Bends:
+        return (Removed(self.mixture) if self.sign > 0 else Added(self.mixture)).bends(theta)
+
+    def span(self, theta: float) -> tuple[float, float]:
+        middle = self.mixture.mean / 2
+        return middle, max(middle, max(theta + 1, 2.0) * self.mixture.mean) + REACH
+
+    @property
+    def widest(self) -> float:
+        return min(1.0, 2.0 / self.mixture.mean)
+
+    @property
+    def steepest(self) -> float:
+        return self.mixture.mean
+
+
+def _fixed_point(mixture: Mixture, exponent: float) -> float:
+    """Return where φw^a is largest, or its largest peak in t: t = aℓ'(t), from the far side inwards.
+
+    For a < 0 the logarithm is concave and any point beyond the peak will do; iterations from aℓ'(±∞) stay beyond it.
+    """
+    t = exponent * mixture.steepest
+    for _ in range(60):
+        inner = exponent * math.exp(float(mixture.log_slope(np.array(t))))
+        if exponent < 0:  # ℓ' grows with t: the map falls, and its square rises; go half way
+            inner = min(t / 2, 0.0) if inner > t / 2 else t
+        if not abs(inner - t) > 0.05 * abs(t) + 0.01:
+            break
+        t = inner
+    return t

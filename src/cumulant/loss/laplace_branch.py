@@ -1,0 +1,73 @@
+"""The branch of a Laplace mixture: the density between its atoms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from cumulant.loss.coordinate import Bends, Stretch
+from cumulant.loss.mixture_ratio import LaplaceMixture
+from cumulant.numerics.logspace import Array
+
+if TYPE_CHECKING:
+    from flint import arb
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LaplaceStretch(Stretch):
+    """The density between the atoms of a Laplace mixture, from `start` to θ."""
+
+    mixture: LaplaceMixture
+    sign: int
+    start: float
+
+    def ball(self, t: arb) -> tuple[arb, arb]:
+        w = self.mixture.ball(t)
+        density = (-(t + self.mixture.theta) / 2).exp() / 4
+        return (w.log(), density * w) if self.sign > 0 else (-w.log(), density)
+
+    def whole_span(self, theta: float) -> tuple[float, float]:
+        return self.start, self.mixture.theta
+
+    def log_tails(self, theta: float, low: float, high: float) -> float:
+        return -math.inf
+
+    def log_ceiling(self, low: Array, high: Array, y: Array, theta: float, omega: float) -> Array:
+        if self.sign > 0:
+            modulus = (theta + 1) * self.mixture.log_ratio(high)
+        else:
+            modulus = -theta * (self.mixture.log_ratio(low) + np.log(np.cos(y / 2)))
+        return np.asarray(self.mixture.log_density(low) + omega * y + modulus)
+
+    def loss(self, t: Array) -> Array:
+        return np.asarray(self.sign * self.mixture.log_ratio(t))
+
+    def log_density(self, t: Array) -> Array:
+        base = self.mixture.log_density(t)
+        return np.asarray(base + self.mixture.log_ratio(t) if self.sign > 0 else base)
+
+    def log_slope(self, t: Array) -> Array:
+        return self.mixture.log_slope(t)
+
+    def bends(self, theta: float) -> Bends:
+        least, most = (0.0, (theta + 1) / 4) if self.sign > 0 else (-theta / 4, 0.0)
+        return Bends(least=least, most=most, quotient=max(most, -least) + 0.25)
+
+    def span(self, theta: float) -> tuple[float, float]:
+        return self.start, self.mixture.theta
+
+    @property
+    def peaks_at_end(self) -> bool:
+        return True
+
+    @property
+    def widest(self) -> float:
+        return 2.0
+
+    @property
+    def steepest(self) -> float:
+        return 1.0

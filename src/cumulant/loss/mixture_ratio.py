@@ -1,0 +1,153 @@
+"""ℓ(t) = log w(t): the log-ratio of a mixture to its first component, real, complex and as a ball."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from cumulant.numerics.balls import as_ball
+from cumulant.numerics.logspace import Array
+
+if TYPE_CHECKING:
+    from flint import arb
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class GaussianMixture:
+    """ℓ(t) = log(1 - γ + γe^{μt - μ²/2}): N(μ) sampled at rate γ against N(0), in t standard normal."""
+
+    mean: float
+    rate: float
+
+    def log_ratio(self, t: Any) -> Any:
+        return log_mixture(self.mean * t - self.mean**2 / 2, self.rate)
+
+    def log_slope(self, t: Array) -> Array:
+        """Return log ℓ' = log μ + log s, s the share of the second component."""
+        return math.log(self.mean) - np.logaddexp(0.0, log_odds(self.rate) - self.mean * t + self.mean**2 / 2)
+
+    def ball(self, t: arb) -> arb:
+        mean, rate = as_ball(self.mean), as_ball(self.rate)
+        return 1 - rate + rate * (mean * t - mean * mean / 2).exp()
+
+    @property
+    def steepest(self) -> float:
+        return self.mean
+
+    @property
+    def bend(self) -> float:
+        """A bound of ℓ'' = μ²s(1-s), and of -(log ℓ')''."""
+        return self.mean**2 / 4
+
+    @property
+    def strip(self) -> float:
+        """W vanishes first at Im t = π/μ."""
+        return 0.95 * math.pi / self.mean
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class GroupedGaussianMixture:
+    """ℓ(t) = log Σ_j Bin(k,γ)(j) e^{jμt - j²μ²/2}: k records of one group, each sampled at rate γ."""
+
+    mean: float
+    rate: float
+    size: int
+
+    def log_ratio(self, t: Any) -> Any:
+        j, log_b = _binomial(self.size, self.rate)
+        exponent = self.mean * t[..., None] * j - (j * self.mean) ** 2 / 2
+        peak = np.maximum(np.max(exponent.real, axis=-1, keepdims=True), 0.0)
+        near = np.sum(np.exp(log_b) * np.expm1(np.where(peak < 1, exponent, 0.0)), axis=-1)
+        far = np.log(np.sum(np.exp(log_b + exponent - peak), axis=-1)) + peak[..., 0]
+        close = (np.abs(near) < 0.5) & (peak[..., 0] < 1)
+        return np.where(close, np.log1p(np.where(close, near, 0.0)), far)
+
+    def log_slope(self, t: Array) -> Array:
+        j, log_b = _binomial(self.size, self.rate)
+        exponent = log_b + self.mean * t[..., None] * j - (j * self.mean) ** 2 / 2
+        share = np.exp(exponent - np.max(exponent, axis=-1, keepdims=True))
+        return np.asarray(math.log(self.mean) + np.log(share @ j / np.sum(share, axis=-1)))
+
+    def ball(self, t: arb) -> arb:
+        mean, rate = as_ball(self.mean), as_ball(self.rate)
+        shares = [math.comb(self.size, j) * rate**j * (1 - rate) ** (self.size - j) for j in range(self.size + 1)]
+        return sum((b * (j * mean * t - (j * mean) ** 2 / 2).exp() for j, b in enumerate(shares)), as_ball(0.0))
+
+    @property
+    def steepest(self) -> float:
+        return self.mean * self.size
+
+    @property
+    def bend(self) -> float:
+        """ℓ'' = μ² Var j <= (kμ)²/4 and |(log ℓ')''| <= 2(kμ)², as |κ₃| and Var are at most k times the last."""
+        return 2 * (self.size * self.mean) ** 2
+
+    @property
+    def strip(self) -> float:
+        """Within kμ|Im t| < π/2 all terms have positive real part."""
+        return 0.475 * math.pi / (self.mean * self.size)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LaplaceMixture:
+    """ℓ(t) = log(1 - γ + γe^t) for t in [-θ, θ], the log-ratio of Laplace(1, b) to Laplace(0, b), θ = 1/b.
+
+    Under the second distribution t has density e^{-(t+θ)/2}/4, and atoms at both ends.
+    """
+
+    theta: float
+    rate: float
+
+    def log_ratio(self, t: Any) -> Any:
+        return log_mixture(t, self.rate)
+
+    def log_slope(self, t: Array) -> Array:
+        return np.asarray(-np.logaddexp(0.0, log_odds(self.rate) - t))
+
+    def ball(self, t: arb) -> arb:
+        rate = as_ball(self.rate)
+        return 1 - rate + rate * t.exp()
+
+    def log_density(self, t: Array) -> Array:
+        return np.asarray(-(t + self.theta) / 2 - math.log(4.0))
+
+    @property
+    def ends(self) -> tuple[tuple[float, float], ...]:
+        """The atoms: (t, log-mass) under the second distribution."""
+        return (-self.theta, -math.log(2.0)), (self.theta, -self.theta - math.log(2.0))
+
+
+def log_odds(rate: float) -> float:
+    """Return log (1-γ)/γ."""
+    return math.log1p(-rate) - math.log(rate) if rate < 1 else -math.inf
+
+
+def log_mixture(u: Any, rate: float) -> Any:
+    """Return log(1 - γ + γe^u), to full relative accuracy near 0, for real or complex u."""
+    near = rate * np.expm1(np.where(u.real < 1, u, 0.0))
+    with np.errstate(divide="ignore"):
+        rest = math.log1p(-rate) if rate < 1 else -math.inf
+        shift = np.maximum(u.real + math.log(rate), rest)
+        far = np.log(np.exp(rest - shift) + np.exp(u + math.log(rate) - shift)) + shift
+    close = (np.abs(near) < 0.5) & (u.real < 1)
+    return np.where(close, np.log1p(np.where(close, near, 0.0)), far)
+
+
+@cache
+def _binomial(size: int, rate: float) -> tuple[Array, Array]:
+    """Return j = 0..k and log Bin(k,γ)(j)."""
+    from scipy.special import gammaln
+
+    j = np.arange(size + 1.0)
+    ways = gammaln(size + 1.0) - gammaln(j + 1) - gammaln(size - j + 1)
+    log_rest = math.log1p(-rate) if rate < 1 else -math.inf
+    with np.errstate(invalid="ignore"):
+        misses = np.where(j < size, (size - j) * log_rest, 0.0)
+    return j, ways + j * math.log(rate) + misses
