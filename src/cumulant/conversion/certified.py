@@ -18,7 +18,7 @@ from typing import Any, Protocol, final
 from cumulant.answer import Interval
 from cumulant.conversion.exact import Scenario, Scenarios, epsilon_of_pairs, log_delta_of_pairs, prepared
 from cumulant.conversion.failure import log_delta_left
-from cumulant.conversion.inversion import Plan, inversion_at, plan_for, tilts_for_delta, tilts_for_epsilon
+from cumulant.conversion.inversion import Plan, inversions_at, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.errors import OutOfReach
 from cumulant.loss.ball_moment import ULPS, tilted_moments
 from cumulant.loss.pair_sum import LossSum, k_at
@@ -194,7 +194,7 @@ def _bounds(losses: LossSum, lattice: Lattice | None, plan: Plan) -> Bounds:
     """Return balls if they are affordable, else the float path with its own estimates."""
     if not losses.parts:
         return GaussianClosedForm(losses.variance)
-    inversion = inversion_at(losses, plan, lattice)
+    *_, inversion = inversions_at(losses, plan, lattice)
     if inversion.coarser is not None:
         return inversion
     try:

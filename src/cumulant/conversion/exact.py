@@ -16,7 +16,8 @@ import numpy as np
 from cumulant.conversion.failure import log_delta_left, log_delta_with
 from cumulant.conversion.inversion import (
     Inversion,
-    inversion_at,
+    Tilts,
+    inversions_at,
     plan_for,
     tilts_for_delta,
     tilts_for_epsilon,
@@ -120,9 +121,11 @@ class _Question:
 
     def _inverted(self, tilts: Tilts) -> Inverted:
         for turn in range(ROUNDS):
-            inversion = inversion_at(self.losses, plan_for(tilts), self.lattice)
-            epsilon = _solved(inversion, tilts.epsilon, self.log_delta, self.losses.supremum)
-            low, high = inversion.log_bounds(epsilon)
+            for inversion in inversions_at(self.losses, plan_for(tilts), self.lattice):
+                epsilon = _solved(inversion, tilts.epsilon, self.log_delta, self.losses.supremum)
+                low, high = inversion.log_bounds(epsilon)
+                if high - low <= CLOSE:
+                    break
             if high - low <= CLOSE or abs(epsilon - tilts.epsilon) * tilts.steepness <= 0.5 or turn == ROUNDS - 1:
                 break
             tilts = tilts.asking(epsilon, self.log_delta)
@@ -138,8 +141,10 @@ def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inve
     if tilts is None:
         raise OutOfReach(f"no tilt up to 2^60 reaches epsilon={epsilon!r}")
     for _ in range(ROUNDS):
-        inversion = inversion_at(losses, plan_for(tilts), lattice)
-        low, high = inversion.log_bounds(epsilon)
+        for inversion in inversions_at(losses, plan_for(tilts), lattice):
+            low, high = inversion.log_bounds(epsilon)
+            if high - low <= CLOSE:
+                break
         if high - low <= CLOSE or abs(high - tilts.log_delta) <= 0.5:
             break
         tilts = tilts.asking(epsilon, high)

@@ -19,7 +19,7 @@ Gaussian, is √(rt/2π) exp(-x²/2s² - s²/8), x = log r/t, so that what (s, 2
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -35,7 +35,6 @@ MOST_POINTS = 4_000_000
 BUDGET = 4e5  # nodes and frequencies together that one inversion may take
 FEWEST, MOST = -70, 60  # octaves in which tilts are looked for
 STEADY = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
-UNNOTICED = 1e-10  # smoothing, in units of 1/θ(θ+1), that is not worth reducing
 CHUNKS = 12  # of decay bounds, eight octaves of frequency each
 
 Excess = Callable[[Array, Array], Array]  # (log δ, ε) of the saddle-point approximation -> above the question or below
@@ -171,17 +170,22 @@ def plan_for(t: Tilts) -> Plan:
     return Plan(t.index + best, step, max(float(excess[best]), 0.0), float(t.curvature[best]), t)
 
 
-def inversion_at(losses: LossSum, plan: Plan, lattice: Lattice | None = None) -> Inversion:
-    """Return the inversion that a plan leads to: smoothed only if the line would be too long."""
+def inversions_at(losses: LossSum, plan: Plan, lattice: Lattice | None = None) -> Iterator[Inversion]:
+    """Yield inversions that a plan leads to, the cheapest first: one, or smoothed ones if the line would be too long."""
     if lattice is not None:
-        return Inversion(_lattice_contour(losses, plan, lattice), route="lattice contour")
-    farthest = _affordable(losses, plan)
+        yield Inversion(_lattice_contour(losses, plan, lattice), route="lattice contour")
+        return
+    farthest = _affordable(losses, plan, BUDGET)
     cut = _cut(losses, plan, farthest)
     if cut is not None:
-        return Inversion(_contour(losses, plan, *cut))
-    theta = tilt(plan.index)
-    enough = math.sqrt(2 * (plan.height + ACCURACY) * theta * (theta + 1) / UNNOTICED)
-    omega = min(farthest, enough)
+        yield Inversion(_contour(losses, plan, *cut))
+        return
+    yield _smoothed(losses, plan, _affordable(losses, plan, BUDGET / 16))
+    yield _smoothed(losses, plan, farthest)
+
+
+def _smoothed(losses: LossSum, plan: Plan, omega: float) -> Inversion:
+    """Return the inversion of the loss smoothed so much that the line may end at ω."""
     smoothing = 2 * (plan.height + ACCURACY) / omega**2
     plain = _contour(losses, plan, omega, math.exp(-plan.height - ACCURACY) / omega)
     return Inversion(plain.smoothed(smoothing), plain.smoothed(4 * smoothing), smoothing, "smoothed contour")
@@ -208,15 +212,15 @@ def _cut(losses: LossSum, plan: Plan, farthest: float) -> tuple[float, float] | 
     return (float(places[fine[0]]), float(tails[fine[0]])) if len(fine) else None
 
 
-def _affordable(losses: LossSum, plan: Plan) -> float:
+def _affordable(losses: LossSum, plan: Plan, budget: float) -> float:
     """Return the frequency up to which a line may be evaluated: a + bω nodes and ω/η frequencies, by fast transform."""
     a, b = losses.effort(plan.index)
-    return max((BUDGET - a) / (b + 1 / length(plan.step)), 64 * length(plan.step))
+    return max((budget - a) / (b + 1 / length(plan.step)), 64 * length(plan.step))
 
 
 def _contour(losses: LossSum, plan: Plan, omega: float, tail: float) -> Contour:
     line = losses.line(plan.index, plan.step, _rounded(omega / length(plan.step)))
-    return Contour.of(tilt(plan.index), length(plan.step), line, tail, (plan.tilts.theta, plan.tilts.k))
+    return Contour.of((tilt(plan.index), length(plan.step)), line, tail, (plan.tilts.theta, plan.tilts.k))
 
 
 def _lattice_contour(losses: LossSum, plan: Plan, lattice: Lattice) -> Contour:
@@ -225,8 +229,9 @@ def _lattice_contour(losses: LossSum, plan: Plan, lattice: Lattice) -> Contour:
     if points > MOST_POINTS:
         raise OutOfReach(f"one period of the lattice of losses takes {points} points")
     eta = 2 * math.pi / (points * lattice.span)
-    line = losses.points(plan.index, eta * np.arange((points + 1) // 2))
-    return Contour.of(tilt(plan.index), eta, line, 0.0, (plan.tilts.theta, plan.tilts.k), lattice)
+    frequencies = eta * np.arange((points + 1) // 2, dtype=float)
+    line = losses.points(plan.index, frequencies)
+    return Contour.of((tilt(plan.index), eta), line, 0.0, (plan.tilts.theta, plan.tilts.k), lattice)
 
 
 def _rounded(count: float) -> int:

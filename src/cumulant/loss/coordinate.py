@@ -147,8 +147,8 @@ class Line(Branch):
         step = self._step(theta, omega)
         if not (high - low) / step < MOST_NODES:
             raise OutOfReach(f"a loss tilted by {theta:g} takes more than {MOST_NODES:g} nodes at frequency {omega:g}")
-        t = low + step * np.arange(math.ceil((high - low) / step) + 1)
-        return t, np.full(t.shape, math.log(step))
+        t = low + step * np.arange(math.ceil((high - low) / step) + 1, dtype=float)
+        return t, np.full(len(t), math.log(step))
 
     def _step(self, theta: float, omega: float) -> float:
         """Return h whose error, 2B_d/(e^{2πd/h} - 1) with B_d >= ∫ |P e^{zL}| at Im t = ±d, is far below M(θ) - 1."""

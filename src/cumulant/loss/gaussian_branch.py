@@ -30,7 +30,7 @@ class GaussianBranch(Branch):
 
     __slots__ = ()
 
-    mixture: Any
+    mixture: Mixture
 
     @abstractmethod
     def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
@@ -53,7 +53,7 @@ class GaussianBranch(Branch):
         return -far - WHOLE, far + WHOLE
 
     def log_tails(self, theta: float, low: float, high: float) -> float:
-        """Bound ∫ φΠw^a beyond both ends b: log Πw^a grows by at most g a unit, and ∫ e^{-t²/2+g(t-b)} <= e^{-b²/2}/(b-g)."""
+        """Bound ∫ φΠw^a beyond each end b: if log Πw^a grows by g per unit, by e^{-b²/2}/(b-g) times its value there."""
         growth = sum(abs(power) for _, power in self.powers(theta)) * self.mixture.steepest
         ends = [(end, self._log_modulus(np.array(end), np.array(end), 0.0, theta)) for end in (low, high)]
         logs = [float(value) - end**2 / 2 - LOG_ROOT - math.log(abs(end) - growth) for end, value in ends]

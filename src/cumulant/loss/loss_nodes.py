@@ -4,7 +4,8 @@ With masses p_i of P and E(x) = e^x - 1 - x,
 
     M(z) - 1 = Σ p_i E(zL_i) + z·κ,     κ = E_P[L] = Σ p_i E(-L_i) + 1 - Q(L > -∞),
 
-and along a line E(zL) is taken apart into terms of second order as well, so a small loss keeps its relative accuracy: n releases multiply K by n, and nothing of size 1 was subtracted.
+and along a line E(zL) is taken apart into terms of second order as well, so a small loss keeps its relative accuracy:
+n releases multiply K by n, and nothing of size 1 was subtracted.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ LARGE = 0.5  # K(θ) from which the sum is taken as it stands, tilted: 1 is no l
 CHUNK = 200_000  # complex numbers at a time: they stay in the cache
 CHEAP = 400_000  # sines and cosines that are no trouble: the plain sum rounds less than the transform
 PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pairs of sine and cosine
+PHASE = 2.0**-51  # relative error of a phase ωL
 ROUNDOFF = 4e-15  # relative error of a sum of up to 1e5 products of elementary functions, summed in pairs
 
 
@@ -63,33 +65,36 @@ class LossNodes:
         return k, mean, np.maximum(variance, 0.0)
 
     def log_moment(self, theta: float, omega: Array, k_theta: float) -> tuple[Complex, Array]:
-        """Return K(θ + iω) and a bound of its error by rounding, from K(θ)."""
+        """Return K(θ + iω), and a bound of log(1 + |ΔM/M|) by rounding, from K(θ)."""
         rows = max(1, CHUNK // len(self.losses))
         pieces = [self._on_line(theta, omega[i : i + rows], k_theta) for i in range(0, len(omega), rows)]
         values = np.concatenate(pieces)
-        error: Array = np.full(len(omega), ROUNDOFF)
+        rounding, first, second = self._sizes(theta, k_theta)
+        error: Array = np.full(len(omega), rounding)
         if k_theta < LARGE:
             # |E(zL)| <= |z/θ|² E(θL): the remainder of Taylor's formula as an integral
-            times = np.abs(theta + 1j * omega) / theta
-            error *= np.minimum(np.expm1(k_theta) * times * times, 2.0)
-        return values, self._relative(error, theta, omega, values, k_theta)
+            error *= np.minimum(np.expm1(k_theta) * (1 + (omega / theta) ** 2), 2.0)
+        turned = np.minimum(omega * first, omega * omega * second)  # a phase counts by its square while it is small
+        return values, _relative(error + PHASE * turned, values, k_theta)
 
     def log_moment_on_grid(self, theta: float, step: float, count: int, k_theta: float) -> tuple[Complex, Array]:
         """Return the same at ω = 0, η, 2η, …: by a fast Fourier transform where that is cheaper."""
-        omega = step * np.arange(count)
+        omega = step * np.arange(count, dtype=float)
         if count * len(self.losses) < CHEAP + PER_NODE * len(self.losses) + PER_FREQUENCY * count:
             return self.log_moment(theta, omega, k_theta)
         tilted = np.exp(self.log_masses + theta * self.losses - k_theta)
-        values, error = characteristic_function(self.losses, tilted, step, count)
+        sums, error = characteristic_function(self.losses, tilted, step, count)
         with np.errstate(divide="ignore"):
-            logs = np.log(values) + k_theta
-        return logs, self._relative(error, theta, omega, logs, k_theta)
+            values = np.asarray(np.log(sums) + k_theta, dtype=complex)
+        rounding, first, _ = self._sizes(theta, k_theta)
+        return values, _relative(error + rounding + PHASE * first * omega, values, k_theta)
 
-    def _relative(self, error: Array, theta: float, omega: Array, values: Complex, k_theta: float) -> Array:
-        """Return log(1 + |ΔM/M|) from errors relative to M(θ), those of the phases ωL added."""
-        size = float(np.exp(self.log_masses + theta * self.losses - k_theta) @ np.abs(self.losses))
-        with np.errstate(over="ignore"):
-            return np.log1p((error + 2.0**-51 * size * omega) * np.exp(k_theta - values.real))  # M(θ)/|M(z)|
+    def _sizes(self, theta: float, k_theta: float) -> tuple[float, float, float]:
+        """Return the relative rounding of tilted masses, which grows with exponents, and E|L| and E L² under them."""
+        tilted = np.exp(self.log_masses + theta * self.losses - k_theta)
+        exponents = np.abs(self.log_masses) + theta * np.abs(self.losses)
+        rounding = ROUNDOFF + 2.0**-52 * float(tilted @ exponents)
+        return rounding, float(tilted @ np.abs(self.losses)), float(tilted @ self.losses**2)
 
     def _on_line(self, theta: float, omega: Array, k_theta: float) -> Complex:
         """Return K: M(z) = M(θ) + Σ P_i (e^{iωL_i} - 1), P_i = p_i e^{θL_i}, in units of M(θ) where that is large."""
@@ -104,3 +109,9 @@ class LossNodes:
         mean = self.divergence + float((masses * growth) @ self.losses)  # E_P[L e^{θL}], its first order apart
         real = np.expm1(k_theta) - 2 * (np.sin(phase / 2) ** 2 @ tilted)
         return np.asarray(np.log1p(real + 1j * (omega * mean + sine_excess(phase) @ tilted)))
+
+
+def _relative(error: Array, values: Complex, k_theta: float) -> Array:
+    """Return log(1 + |ΔM/M|) from an error relative to M(θ)."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.log1p(error * np.exp(k_theta - values.real)))  # M(θ)/|M(z)|

@@ -81,7 +81,8 @@ class LossSum:
     def line(self, index: int, step: int, count: int) -> tuple[Complex, Array]:
         """Return K(θ + ijη) for j < count, and a bound of its error."""
         z = tilt(index) + 1j * length(step) * np.arange(count)
-        total, error = self.variance * (z * (z + 1) / 2), np.zeros(count)
+        total = np.asarray(self.variance * (z * (z + 1) / 2), dtype=complex)
+        error: Array = np.zeros(count)
         for pair, n in self.parts:
             values, errors = (_kept_line if count <= KEPT else _line)(pair, index, step, count)
             total, error = total + n * values, error + n * errors
@@ -90,7 +91,8 @@ class LossSum:
     def points(self, index: int, omega: Array) -> tuple[Complex, Array]:
         """Return K(θ + iω) at any frequencies, and a bound of its error."""
         z = tilt(index) + 1j * omega
-        total, error = self.variance * (z * (z + 1) / 2), np.zeros(len(omega))
+        total = np.asarray(self.variance * (z * (z + 1) / 2), dtype=complex)
+        error = np.zeros(len(omega))
         for pair, n in self.parts:
             values, errors = _points(pair, index, omega)
             total, error = total + n * values, error + n * errors

@@ -66,15 +66,14 @@ class Contour:
 
     @staticmethod
     def of(
-        theta: float,
-        step: float,
+        at: tuple[float, float],
         line: tuple[Complex, Array],
         tail: float,
         tilts: tuple[Array, Array],
         lattice: Lattice | None = None,
     ) -> Contour:
-        """Return the contour of K with its error on a line, and of (τ, K(τ))."""
-        k, error = line
+        """Return the contour at (θ, η) of K with its error on that line, and of (τ, K(τ))."""
+        (theta, step), (k, error) = at, line
         z = theta + 1j * step * np.arange(len(k))
         fixed = 1 / (z * (z + 1)) if lattice is None else np.ones(len(k))
         share = np.full(len(k), step / math.pi)
@@ -91,7 +90,7 @@ class Contour:
         """Return the same for L with N(s²/2, s²) added, s² = variance: the loss of one more Gaussian release."""
         k = self.k + variance * (self.z * (self.z + 1) / 2)
         k_tilts = self.k_tilts + variance * self.tilts * (self.tilts + 1) / 2
-        return Contour.of(self.theta, self.step, (k, self.error), self.tail, (self.tilts, k_tilts), self.lattice)
+        return Contour.of((self.theta, self.step), (k, self.error), self.tail, (self.tilts, k_tilts), self.lattice)
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         """Return the upper bound of log δ(ε), and its slope, approximately."""

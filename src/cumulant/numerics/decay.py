@@ -61,7 +61,7 @@ def escape(cells: Cells, frequencies: Array) -> Array:
     `frequencies` increases. Bounds are >= 0; 0 says nothing.
     """
     by_pairs = _by_pairs(cells.joined(_group_starts(cells)), frequencies)
-    return np.maximum(_by_variation(cells, frequencies), np.append(by_pairs, 0.0)) * SLACK
+    return np.asarray(np.maximum(_by_variation(cells, frequencies), np.append(by_pairs, 0.0)) * SLACK)
 
 
 def _group_starts(cells: Cells) -> NDArray[np.intp]:
