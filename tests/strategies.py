@@ -68,6 +68,26 @@ def _exponential_families() -> SearchStrategy[cm.ExponentialFamily]:
     return st.one_of(constant, moduli)
 
 
+def _stated_pairs() -> SearchStrategy[cm.StatedPair]:
+    weights = st.lists(st.tuples(log_uniform(1e-4, 1.0), log_uniform(1e-4, 1.0)), min_size=2, max_size=5)
+
+    def normed(values: list[float]) -> tuple[float, ...]:
+        return tuple(value / math.fsum(values) for value in values)
+
+    return weights.map(
+        lambda rows: cm.StatedPair(
+            probabilities=normed([a for a, _ in rows]), neighbor_probabilities=normed([b for _, b in rows])
+        )
+    )
+
+
+def _blurred(pair: cm.StatedPair, factor: float) -> cm.StatedPair:
+    """Return the pair with the second distribution moved towards the first."""
+    both = zip(pair.probabilities, pair.neighbor_probabilities, strict=True)
+    mixed = tuple(b / factor + a * (1 - 1 / factor) for a, b in both)
+    return cm.StatedPair(probabilities=pair.probabilities, neighbor_probabilities=mixed)
+
+
 def _composed() -> SearchStrategy[cm.Composed]:
     """Compositions of up to three of the mechanisms above them in the table."""
     parts = st.lists(st.tuples(simple_mechanisms(), st.integers(0, 100)), min_size=0, max_size=3)
@@ -119,6 +139,7 @@ TABLE: dict[type[AbstractMechanism], Entry] = {
         _curves(),
         lambda m, f: cm.RenyiCurve([(order, value / f) for order, value in m.curve]),
     ),
+    cm.StatedPair: Entry(_stated_pairs(), _blurred),
     cm.ExponentialFamily: Entry(
         _exponential_families(),
         lambda m, f: replace(m, distance=m.distance / f),

@@ -15,6 +15,7 @@ from cumulant.errors import (
     CumulantError,
     InvalidParameter,
     MixedNeighbors,
+    OutOfReach,
     UnprovenCombination,
 )
 from cumulant.mechanisms import (
@@ -27,6 +28,7 @@ from cumulant.mechanisms import (
     PureDP,
     RandomizedResponse,
     RenyiCurve,
+    StatedPair,
     TruncatedCDP,
 )
 from cumulant.mechanisms.base import from_dict
@@ -55,9 +57,11 @@ __all__ = [
     "Laplace",
     "MixedNeighbors",
     "MultivariateGaussian",
+    "OutOfReach",
     "PureDP",
     "RandomizedResponse",
     "RenyiCurve",
+    "StatedPair",
     "TruncatedCDP",
     "UnprovenCombination",
     "calibrate",

@@ -171,7 +171,7 @@ def plan_for(t: Tilts) -> Plan:
 
 
 def inversions_at(losses: LossSum, plan: Plan, lattice: Lattice | None = None) -> Iterator[Inversion]:
-    """Yield inversions that a plan leads to, the cheapest first: one, or smoothed ones if the line would be too long."""
+    """Yield inversions that a plan leads to, the cheapest first: smoothed only if the line would be too long."""
     if lattice is not None:
         yield Inversion(_lattice_contour(losses, plan, lattice), route="lattice contour")
         return

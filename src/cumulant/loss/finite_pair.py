@@ -41,7 +41,7 @@ class FinitePair(DominatingPair):
 
     @property
     def supremum(self) -> float:
-        return max(self.losses)
+        return max(self.losses, default=-math.inf)
 
     @property
     def log_top_mass(self) -> float:
@@ -62,9 +62,9 @@ class FinitePair(DominatingPair):
 
     @property
     def lattice(self) -> tuple[float, float] | None:
-        first, *rest = sorted(set(self.losses))
-        if not rest:
+        if len(set(self.losses)) < 2:
             return None
+        first, *rest = sorted(set(self.losses))
         spans = np.diff([first, *rest])
         even = np.all(np.abs(spans - spans[0]) <= 4e-16 * max(abs(first), abs(rest[-1])))
         return (first, float(spans[0])) if even else None

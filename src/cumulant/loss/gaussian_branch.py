@@ -53,7 +53,7 @@ class GaussianBranch(Branch):
         return -far - WHOLE, far + WHOLE
 
     def log_tails(self, theta: float, low: float, high: float) -> float:
-        """Bound ∫ φΠw^a beyond each end b: if log Πw^a grows by g per unit, by e^{-b²/2}/(b-g) times its value there."""
+        """Bound ∫ φΠw^a beyond each end b, where log Πw^a grows by g per unit: e^{-b²/2}/(b-g) times its value."""
         growth = sum(abs(power) for _, power in self.powers(theta)) * self.mixture.steepest
         ends = [(end, self._log_modulus(np.array(end), np.array(end), 0.0, theta)) for end in (low, high)]
         logs = [float(value) - end**2 / 2 - LOG_ROOT - math.log(abs(end) - growth) for end, value in ends]

@@ -8,6 +8,7 @@ from cumulant.mechanisms.multivariate_gaussian import MultivariateGaussian
 from cumulant.mechanisms.pure_dp import PureDP
 from cumulant.mechanisms.randomized_response import RandomizedResponse
 from cumulant.mechanisms.renyi_curve import RenyiCurve
+from cumulant.mechanisms.stated_pair import StatedPair
 from cumulant.mechanisms.truncated_cdp import TruncatedCDP
 from cumulant.mechanisms.zcdp import ZCDP
 
@@ -20,6 +21,7 @@ __all__ = [
     "PureDP",
     "RandomizedResponse",
     "RenyiCurve",
+    "StatedPair",
     "TruncatedCDP",
     "ZCDP",
 ]

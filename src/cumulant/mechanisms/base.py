@@ -61,9 +61,14 @@ class AbstractMechanism(Questions):
         family = self.family()
         return None if family is None else family.unsampled()
 
+    def attained_family(self) -> PairFamily | None:
+        """Return the pairs that some neighbours attain, by which answers can be bounded from below."""
+        return self.family()
+
     def attained_pairs(self) -> Pairs | None:
-        """Return pairs that some neighbours attain, by which an answer can be bounded from below."""
-        return self.pairs()
+        """Return pairs that some neighbours attain."""
+        family = self.attained_family()
+        return self.pairs() if family is None else family.unsampled()
 
     @property
     def pairs_attained(self) -> bool:

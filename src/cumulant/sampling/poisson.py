@@ -96,14 +96,15 @@ class PoissonSampled(AbstractMechanism):
 
     def attained_pairs(self) -> Pairs | None:
         """Under replace-one a record may be replaced by one that contributes nothing: as if it left."""
-        family = self.mechanism.family()
+        family = self.mechanism.attained_family()
         if self.pairs_attained or family is None:
             return self.pairs()
-        return family.poisson(self.rate)
+        return self._everyone().attained_pairs() if self.rate == 1 else family.poisson(self.rate)
 
     @property
     def pairs_attained(self) -> bool:
-        return self.relation is ADD_REMOVE or isinstance(self.mechanism, Gaussian) or self.rate in (0.0, 1.0)
+        proven = self.relation is ADD_REMOVE or isinstance(self.mechanism, Gaussian) or self.rate in (0.0, 1.0)
+        return proven and self.mechanism.pairs_attained
 
     def group_pairs(self, size: int) -> Pairs | None:
         """Return mixtures of N(j), j binomial: math in `sampled_pair.GroupedGaussianMixture`; the group moves as one.

@@ -80,12 +80,14 @@ class SampledWithoutReplacement(AbstractMechanism):
 
     def attained_pairs(self) -> Pairs | None:
         """All other records equal to one of the two that are exchanged: the mixture, in both orders."""
-        family = self.mechanism.family()
-        return self.pairs() if self.pairs_attained or family is None else family.poisson(self.rate)
+        family = self.mechanism.attained_family()
+        if self.pairs_attained or family is None:
+            return self.pairs()
+        return self.mechanism.attained_pairs() if self.rate == 1 else family.poisson(self.rate)
 
     @property
     def pairs_attained(self) -> bool:
-        return self.relation is ADD_REMOVE or self.rate in (0.0, 1.0)
+        return (self.relation is ADD_REMOVE or self.rate in (0.0, 1.0)) and self.mechanism.pairs_attained
 
     def sharpened(self) -> AbstractMechanism:
         """For Gaussian noise under replace-one, search the worst triple: about 15 % less ε, in seconds."""
