@@ -17,6 +17,7 @@ DEEPEST = -1e15  # below this log δ, a power of ten would show no digit of δ
 ROUTES = {
     "closed form": "the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)",
     "largest loss": "the largest privacy loss: pure DP",
+    "total variation": "the total variation of the dominating pair (Pinsker's inequality)",
     "contour": "the dominating pair, its CGF inverted along the saddle-point line",
     "lattice contour": "the dominating pair, its CGF inverted over one period of the lattice of losses",
     "smoothed contour": "the dominating pair with one more tiny Gaussian release, inverted along the saddle-point line",

@@ -51,7 +51,7 @@ class Inverted:
 def epsilon_of_pairs(scenarios: Scenarios, log_delta: float) -> Inverted:
     """Return the smallest ε with δ(ε) <= δ in every scenario, rounded up."""
     questions = [_Question.of(scenario, log_delta) for scenario in scenarios]
-    worst = Inverted(0.0, 0.0, "closed form")
+    worst = Inverted(0.0, 0.0, "total variation")
     for question in sorted(questions, key=lambda question: -question.guess):  # the worst first: it may settle the rest
         if not question.settled(worst.value):
             worst = max(worst, question.answer(), key=lambda inverted: inverted.value)
@@ -111,13 +111,19 @@ class _Question:
 
     def answer(self) -> Inverted:
         if math.isnan(self.log_delta) or self.log_delta >= 0:
-            return Inverted(math.inf if math.isnan(self.log_delta) else 0.0, 0.0, "closed form")
+            return Inverted(math.inf if math.isnan(self.log_delta) else 0.0, 0.0, "total variation")
         if not self.losses.parts:
             mean = math.sqrt(self.losses.variance)
             return Inverted(gaussian_epsilon(GaussianPair(mean), self.log_delta), 0.0, "closed form")
+        if self._hardly_anything():
+            return Inverted(0.0, 0.0, "total variation")
         if self.tilts is None:  # only the largest loss matters; ε = sup L holds at every δ
             return Inverted(self.losses.supremum, 0.0, "largest loss")
         return self._inverted(self.tilts)
+
+    def _hardly_anything(self) -> bool:
+        """Whether δ(0), the total variation, is at most δ by Pinsker's inequality, TV <= √(KL/2)."""
+        return self.losses.failure == 0 and 0.5 * self.losses.divergence * (1 + 1e-9) <= math.exp(2 * self.log_delta)
 
     def _inverted(self, tilts: Tilts) -> Inverted:
         for turn in range(ROUNDS):

@@ -31,8 +31,8 @@ from cumulant.numerics.contour import Contour, Lattice, log_chernoff
 from cumulant.numerics.logspace import Array
 
 ACCURACY = 30.0  # nats below δ to which alias and tail are pushed: 1e-13
-MOST_POINTS = 4_000_000
-BUDGET = 4e5  # nodes and frequencies together that one inversion may take
+MANY_POINTS = 4096  # of a lattice, beyond which the sum is cut
+BUDGET = 3e5  # nodes and frequencies together that one inversion may take
 FEWEST, MOST = -70, 60  # octaves in which tilts are looked for
 STEADY = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
 CHUNKS = 12  # of decay bounds, eight octaves of frequency each
@@ -61,7 +61,7 @@ class Inversion:
         low, high = self.contour.log_bounds(epsilon)
         if self.coarser is not None:
             upper = self.coarser.log_bounds(epsilon)[1]
-            gain = math.exp(0.375 * self.smoothing) * math.expm1(max(upper - low, 0.0))
+            gain = math.exp(min(0.375 * self.smoothing, 700.0)) * math.expm1(min(max(upper - low, 0.0), 700.0))
             low = low + math.log1p(-gain) if gain < 1 else -math.inf
         return low, min(high, 0.0)
 
@@ -162,7 +162,7 @@ def plan_for(t: Tilts) -> Plan:
         windows = chernoff / np.abs(gaps)
     above = np.min(np.where(gaps > 0, windows, np.inf), axis=1)
     below = np.min(np.where(gaps < 0, windows, np.inf), axis=1)
-    window = np.maximum(above, np.minimum(below, (ACCURACY - t.log_delta) / t.theta))
+    window = np.maximum(np.maximum(above, np.minimum(below, (ACCURACY - t.log_delta) / t.theta)), 1 / t.theta)
     with np.errstate(divide="ignore"):
         effort = np.log(window) + 0.5 * np.log((np.maximum(excess, 0.0) + ACCURACY) / t.curvature) + STEADY * excess
     best = int(np.argmin(effort))
@@ -224,14 +224,44 @@ def _contour(losses: LossSum, plan: Plan, omega: float, tail: float) -> Contour:
 
 
 def _lattice_contour(losses: LossSum, plan: Plan, lattice: Lattice) -> Contour:
-    """Return the sum over one period, whose points are 2πj/(N·span), N odd."""
+    """Return the sum over one period, whose points are 2πj/(N·span), N odd, up to where it is proven to have fallen."""
     points = 2 * math.ceil(math.pi / (length(plan.step) * lattice.span)) + 1
-    if points > MOST_POINTS:
-        raise OutOfReach(f"one period of the lattice of losses takes {points} points")
     eta = 2 * math.pi / (points * lattice.span)
-    frequencies = eta * np.arange((points + 1) // 2, dtype=float)
+    count, tail = (points + 1) // 2, 0.0
+    if count > MANY_POINTS:
+        cut = _lattice_cut(losses, plan, lattice, eta)
+        if cut is None or cut[0] / eta > BUDGET:
+            raise OutOfReach(f"one period of the lattice of losses takes {points} points")
+        count, tail = min(count, math.ceil(cut[0] / eta) + 1), cut[1]
+    frequencies = eta * np.arange(count, dtype=float)
     line = losses.points(plan.index, frequencies)
-    return Contour.of((tilt(plan.index), eta), line, 0.0, (plan.tilts.theta, plan.tilts.k), lattice)
+    return Contour.of((tilt(plan.index), eta), line, tail, (plan.tilts.theta, plan.tilts.k), lattice)
+
+
+def _lattice_cut(losses: LossSum, plan: Plan, lattice: Lattice, eta: float) -> tuple[float, float] | None:
+    """Return (ω, tail) as `_cut` does, for the part of a period beyond ω: |kernel| is largest at ω = 0."""
+    need, theta = math.exp(-plan.height - ACCURACY), tilt(plan.index)
+    largest = lattice.span * sum(1 / -math.expm1(-x * lattice.span) for x in (theta, theta + 1))
+    low, bounds = _escapes(losses, plan, math.pi / lattice.span)
+    high = np.append(low[1:], low[-1] * math.sqrt(2.0))
+    pieces = np.exp(-bounds) * (high - low + eta) * largest / math.pi
+    tails = np.cumsum(pieces[::-1])[::-1]
+    fine = np.flatnonzero(tails <= need)
+    return (float(low[fine[0]]), float(tails[fine[0]])) if len(fine) else None
+
+
+def _escapes(losses: LossSum, plan: Plan, end: float) -> tuple[Array, Array]:
+    """Return frequencies from where the characteristic function falls to `end`, and bounds of -log|φ| from each."""
+    chunk = math.floor(2 * math.log2(math.sqrt((plan.height + ACCURACY) / plan.curvature)) / SCALES)
+    lows, bounds = [], []
+    for step in range(CHUNKS):
+        frequencies, some, _ = losses.escape(plan.index, chunk + step)
+        lows.append(frequencies[:-1])
+        bounds.append(some)
+        if frequencies[-1] >= end:
+            break
+    low, bound = np.concatenate(lows), np.concatenate(bounds)
+    return low[low < end], bound[low < end]
 
 
 def _rounded(count: float) -> int:

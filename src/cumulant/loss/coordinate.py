@@ -71,6 +71,10 @@ class Branch(ABC):
     def steepest(self) -> float:
         """A bound of |L'|."""
 
+    def steepest_on(self, theta: float) -> float:
+        """Return a bound of |L'| on the span of a tilt."""
+        return self.steepest
+
     @property
     @abstractmethod
     def nodes_per_wave(self) -> float:
@@ -191,22 +195,20 @@ class Stretch(Branch):
         A distance x from where the loss is largest nothing is left of tilts above BEYOND/x.
         """
         low, high = self.span(theta)
-        finest = WAVES / ((theta + 1) * self.steepest)
-        widest = min(self.widest, WAVES / max(omega * self.steepest, 1e-300))
+        slope = self.steepest_on(theta)
+        finest = WAVES / ((theta + 1) * slope)
+        widest = min(self.widest, WAVES / max(omega * slope, 1e-300))
+        if not self.peaks_at_end:
+            widest = min(widest, finest)
         if not POINTS * (high - low) / widest < MOST_NODES:
             raise OutOfReach(f"a loss tilted by {theta:g} takes more than {MOST_NODES:g} nodes at frequency {omega:g}")
-        reached, distances = 0.0, [0.0]
-        while reached < high - low:
-            graded = max(finest, reached * WAVES / BEYOND) if self.peaks_at_end else finest
-            if graded >= widest:
-                break
-            reached += graded
-            distances.append(min(reached, high - low))
-        rest = max(high - low - reached, 0.0)
-        distances += np.linspace(reached, high - low, math.ceil(rest / widest) + 1)[1:].tolist() if rest else []
-        inwards = np.array(distances)
+        distances = [0.0]
+        while (width := max(finest, distances[-1] * WAVES / BEYOND)) < widest and distances[-1] < high - low:
+            distances.append(min(distances[-1] + width, high - low))
+        rest = high - low - distances[-1]
+        inwards = np.append(distances[:-1], np.linspace(distances[-1], high - low, math.ceil(rest / widest) + 1))
         rising = self.loss(np.array(high)) > self.loss(np.array(low))
-        return np.asarray((high - inwards)[::-1] if rising else low + inwards)
+        return np.unique(high - inwards if rising else low + inwards)
 
     def _relevant(self, edges: Array, theta: float) -> NDArray[np.bool_]:
         """Return which pieces carry M(θ) - 1, whose integrand is about the density times L² e^{θL} or e^{-L}."""
@@ -243,7 +245,7 @@ class CoordinatePair(DominatingPair):
 
     def waves(self, theta: float) -> float:
         spans = [(branch, branch.span(theta)) for branch in self.branches]
-        return sum(branch.steepest * branch.nodes_per_wave * (high - low) for branch, (low, high) in spans)
+        return sum(branch.steepest_on(theta) * branch.nodes_per_wave * (high - low) for branch, (low, high) in spans)
 
     def cells(self, theta: float, k_theta: float) -> Cells:
         positions, masses = np.array(self.atoms).reshape(-1, 2).T

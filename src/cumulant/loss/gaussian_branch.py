@@ -181,8 +181,9 @@ class Replaced(GaussianBranch, Line):
         return Bends(least=-1 - theta * self.mixture.bend, most=most - 1, quotient=1 + most + 8 * self.mixture.bend)
 
     def span(self, theta: float) -> tuple[float, float]:
-        far = (2 * max(theta, 1.0) + 1) * self.mixture.steepest + REACH
-        return -REACH - 2 * self.mixture.steepest, far
+        middle = theta * math.exp(float(self.mixture.log_slope(np.array(0.0))))  # ℓ'(-t) <= ℓ'(0) for t >= 0
+        peak = _fixed_point(self.mixture, theta + 1, middle)
+        return -REACH - 2 * self.mixture.steepest, max(peak, 4 * self.mixture.steepest) + REACH
 
     @property
     def steepest(self) -> float:
@@ -229,7 +230,11 @@ class GaussianHalf(GaussianBranch, Stretch):
 
     def span(self, theta: float) -> tuple[float, float]:
         middle = self.mixture.mean / 2
-        return middle, max(middle, max(theta + 1, 2.0) * self.mixture.mean) + REACH
+        peak = _fixed_point(self.mixture, theta + 1) if self.sign > 0 else 0.0
+        return middle, max(middle, peak, 2 * self.mixture.mean) + REACH
+
+    def steepest_on(self, theta: float) -> float:
+        return math.exp(float(self.mixture.log_slope(np.array(self.span(theta)[1]))))  # ℓ' grows with t
 
     @property
     def widest(self) -> float:
@@ -240,16 +245,18 @@ class GaussianHalf(GaussianBranch, Stretch):
         return self.mixture.mean
 
 
-def _fixed_point(mixture: Mixture, exponent: float) -> float:
-    """Return where φw^a is largest, or its largest peak in t: t = aℓ'(t), from the far side inwards.
+def _fixed_point(mixture: Mixture, exponent: float, more: float = 0.0) -> float:
+    """Return where φw^a is largest, or its largest peak in t: t = aℓ'(t) + more, from the far side inwards.
 
-    For a < 0 the logarithm is concave and any point beyond the peak will do; iterations from aℓ'(±∞) stay beyond it.
+    For a > 0 the map rises, so iterates from aℓ'(∞) + more fall to the largest fixed point. For a < 0 the logarithm is
+    concave and any point beyond the peak will do.
     """
-    t = exponent * mixture.steepest
+    t = exponent * mixture.steepest + more
     for _ in range(60):
-        inner = exponent * math.exp(float(mixture.log_slope(np.array(t))))
-        if exponent < 0:  # ℓ' grows with t: the map falls, and its square rises; go half way
-            inner = min(t / 2, 0.0) if inner > t / 2 else t
+        inner = exponent * math.exp(float(mixture.log_slope(np.array(t)))) + more
+        if exponent < 0:  # the map falls: go half way as long as that stays beyond the peak
+            half = t / 2
+            inner = half if exponent * math.exp(float(mixture.log_slope(np.array(half)))) > half else t
         if not abs(inner - t) > 0.05 * abs(t) + 0.01:
             break
         t = inner

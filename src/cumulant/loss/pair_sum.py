@@ -23,6 +23,7 @@ from cumulant.numerics.logspace import Array
 PER_OCTAVE = 8  # tilts per doubling: the best one is missed by 4 %, which costs nothing
 SCALES = 16  # frequencies of one chunk of decay bounds, two per octave
 KEPT = 512
+FEW_NODES = 5  # octave up to which the nodes of one tilt are few enough to serve smaller ones
 
 
 @final
@@ -55,6 +56,11 @@ class LossSum:
             return math.inf
         plain = math.fsum(n * pair.supremum for pair, n in self.parts)
         return plain + abs(plain) * 2.0**-51 if len(self.parts) > 1 else plain
+
+    @property
+    def divergence(self) -> float:
+        """The Kullback-Leibler divergence of P from Q where the loss is finite, E_P[L]."""
+        return self.variance / 2 + math.fsum(n * _nodes(pair, 1.0, 0.0).divergence for pair, n in self.parts)
 
     @property
     def log_top_mass(self) -> float:
@@ -129,7 +135,7 @@ def _nodes(pair: DominatingPair, theta: float, omega: float) -> LossNodes:
 
 @lru_cache(maxsize=32768)
 def _cumulants(pair: DominatingPair, octave: int) -> tuple[Array, Array, Array]:
-    shared = pair.octaves
+    shared = pair.octaves if octave < FEW_NODES else 1
     return _nodes(pair, 2.0 ** (octave - octave % shared + shared), 0.0).cumulants(tilts(octave))
 
 

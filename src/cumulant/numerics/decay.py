@@ -60,6 +60,8 @@ def escape(cells: Cells, frequencies: Array) -> Array:
 
     `frequencies` increases. Bounds are >= 0; 0 says nothing.
     """
+    if not np.sum(cells.mass) > 0:
+        return np.zeros(len(frequencies))
     by_pairs = _by_pairs(cells.joined(_group_starts(cells)), frequencies)
     return np.asarray(np.maximum(_by_variation(cells, frequencies), np.append(by_pairs, 0.0)) * SLACK)
 
