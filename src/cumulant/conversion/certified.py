@@ -91,19 +91,19 @@ class BallContour:
 class GaussianClosedForm:
     """δ = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle and Wang 2018, Theorem 5), in balls; μ within a few roundings."""
 
-    variance: float
+    mean: float
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         here, there = self.log_bounds(epsilon)[1], self.log_bounds(epsilon * (1 + 1e-6) + 1e-9)[1]
         return here, (there - here) / (1e-6 * epsilon + 1e-9)
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        with precision(128 + int(3 * (1 + epsilon / math.sqrt(self.variance)) ** 2)):
+        with precision(128 + int(3 * min(1 + epsilon / self.mean, 300.0) ** 2)):
             low, high = (self._delta(epsilon, side) for side in (-1, 1))
             return lower_float(low.log()), upper_float(high.log())
 
     def _delta(self, epsilon: float, side: int) -> Any:
-        mean = as_ball(self.variance).sqrt() * (1 + as_ball(side * 2.0**-48))
+        mean = as_ball(self.mean) * (1 + as_ball(side * 2.0**-48))
         at, root = as_ball(epsilon), as_ball(2.0).sqrt()
         first, second = (at / mean - mean / 2) / root, (at / mean + mean / 2) / root
         return (first.erfc() - at.exp() * second.erfc()) / 2
@@ -125,6 +125,8 @@ def certified_delta(upper: Scenarios, lower: Scenarios, epsilon: float) -> Inter
 
 def _epsilon_above(scenario: Scenario, log_delta: float) -> float:
     losses, lattice = prepared(scenario)
+    if losses.released_nothing:
+        return 0.0
     left = log_delta_left(losses.failure, log_delta - 4e-16 * (1 + abs(log_delta)) if log_delta < 0 else log_delta)
     if math.isnan(left):
         return math.inf
@@ -145,6 +147,8 @@ def _epsilon_above(scenario: Scenario, log_delta: float) -> float:
 
 def _epsilon_below(scenario: Scenario, log_delta: float) -> float:
     losses, lattice = prepared(scenario)
+    if losses.released_nothing:
+        return 0.0
     left = log_delta_left(losses.failure * SMALLER, log_delta + 4e-16 * (1 + abs(log_delta)))
     if math.isnan(left):
         return math.inf
@@ -176,7 +180,7 @@ def _near_the_largest_loss(losses: LossSum, log_delta: float) -> float:
 def _delta_ends(scenario: Scenario, epsilon: float) -> tuple[float, float]:
     losses, lattice = prepared(scenario)
     p = losses.failure
-    if epsilon >= losses.supremum or (not losses.parts and losses.variance == 0):
+    if epsilon >= losses.supremum or losses.released_nothing or p == 1:
         return p * SMALLER, p
     tilts = tilts_for_epsilon(losses, epsilon)
     if tilts is None:
@@ -193,7 +197,7 @@ def _delta_ends(scenario: Scenario, epsilon: float) -> tuple[float, float]:
 def _bounds(losses: LossSum, lattice: Lattice | None, plan: Plan) -> Bounds:
     """Return balls if they are affordable, else the float path with its own estimates."""
     if not losses.parts:
-        return GaussianClosedForm(losses.variance)
+        return GaussianClosedForm(losses.mean)
     *_, inversion = inversions_at(losses, plan, lattice)
     if inversion.coarser is not None:
         return inversion

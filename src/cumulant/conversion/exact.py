@@ -22,6 +22,7 @@ from cumulant.conversion.inversion import (
     tilts_for_delta,
     tilts_for_epsilon,
 )
+from cumulant.conversion.moments_accountant import less_rounding
 from cumulant.errors import OutOfReach
 from cumulant.loss import profile
 from cumulant.loss.pair import GaussianPair
@@ -62,7 +63,7 @@ def log_delta_of_pairs(scenarios: Scenarios, epsilon: float) -> Inverted:
     """Return log δ(ε), the largest over scenarios, rounded up."""
     answers = []
     for losses, lattice in map(prepared, scenarios):
-        inverted = _log_delta(losses, lattice, epsilon)
+        inverted = _log_delta(losses, lattice, epsilon) if losses.failure < 1 else Inverted(0.0, 0.0, "largest loss")
         answers.append(replace(inverted, value=log_delta_with(losses.failure, inverted.value)))
     return max(answers, key=lambda inverted: inverted.value)
 
@@ -93,7 +94,7 @@ class _Question:
     @staticmethod
     def of(scenario: Scenario, log_delta: float) -> _Question:
         losses, lattice = prepared(scenario)
-        left = log_delta_left(losses.failure, log_delta)
+        left = less_rounding(log_delta_left(losses.failure, log_delta))
         needed = losses.parts and -math.inf < left < 0
         return _Question(losses, lattice, left, tilts_for_delta(losses, left) if needed else None)
 
@@ -113,8 +114,7 @@ class _Question:
         if math.isnan(self.log_delta) or self.log_delta >= 0:
             return Inverted(math.inf if math.isnan(self.log_delta) else 0.0, 0.0, "total variation")
         if not self.losses.parts:
-            mean = math.sqrt(self.losses.variance)
-            return Inverted(gaussian_epsilon(GaussianPair(mean), self.log_delta), 0.0, "closed form")
+            return Inverted(gaussian_epsilon(GaussianPair(self.losses.mean), self.log_delta), 0.0, "closed form")
         if self._hardly_anything():
             return Inverted(0.0, 0.0, "total variation")
         if self.tilts is None:  # only the largest loss matters; ε = sup L holds at every δ
@@ -142,7 +142,7 @@ def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inve
     if epsilon >= losses.supremum:
         return Inverted(-math.inf, 0.0, "largest loss")
     if not losses.parts:
-        return Inverted(profile.gaussian_log_delta(math.sqrt(losses.variance), epsilon), 0.0, "closed form")
+        return Inverted(profile.gaussian_log_delta(losses.mean, epsilon), 0.0, "closed form")
     tilts = tilts_for_epsilon(losses, epsilon)
     if tilts is None:
         raise OutOfReach(f"no tilt up to 2^60 reaches epsilon={epsilon!r}")

@@ -35,6 +35,7 @@ MANY_POINTS = 4096  # of a lattice, beyond which the sum is cut
 BUDGET = 3e5  # nodes and frequencies together that one inversion may take
 FEWEST, MOST = -70, 60  # octaves in which tilts are looked for
 STEADY = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
+SPACING, MOST_SAMPLES = 1.2, 24  # frequencies at which the characteristic function itself is looked at
 CHUNKS = 12  # of decay bounds, eight octaves of frequency each
 
 Excess = Callable[[Array, Array], Array]  # (log δ, ε) of the saddle-point approximation -> above the question or below
@@ -178,7 +179,7 @@ def inversions_at(losses: LossSum, plan: Plan, lattice: Lattice | None = None) -
     farthest = _affordable(losses, plan, BUDGET)
     cut = _cut(losses, plan, farthest)
     if cut is not None:
-        yield Inversion(_contour(losses, plan, *cut))
+        yield Inversion(_contour(losses, plan, *_sooner(losses, plan, *cut)))
         return
     yield _smoothed(losses, plan, _affordable(losses, plan, BUDGET / 16))
     yield _smoothed(losses, plan, farthest)
@@ -212,9 +213,35 @@ def _cut(losses: LossSum, plan: Plan, farthest: float) -> tuple[float, float] | 
     return (float(places[fine[0]]), float(tails[fine[0]])) if len(fine) else None
 
 
+def _sooner(losses: LossSum, plan: Plan, omega: float, tail: float) -> tuple[float, float]:
+    """Return an earlier (ω, tail), from values of the characteristic function itself between there and a proven end.
+
+    D(ω) = Σ n_i (1 - |φ_i|²) <= -2 log|φ|, and √D changes by at most √(Σ n_i Var_i) per unit of ω: with E(1 - cos ωΔ)
+    for D, Δ the difference of two copies, |D'| <= E|Δ sin ωΔ| <= √(E Δ²)·√(2D) by Cauchy and Schwarz.
+    """
+    eta, need = length(plan.step), math.exp(-plan.height - ACCURACY)
+    start = 1.15 * math.sqrt(2 * (plan.height + ACCURACY) / plan.curvature)
+    count = math.ceil(math.log(max(omega / start, 1.0)) / math.log(SPACING))
+    if not 1 < count <= MOST_SAMPLES:
+        return omega, tail
+    at = np.append(start * SPACING ** np.arange(count), omega)
+    turning, spread = losses.turning(plan.index, at[:-1])
+    slope = math.sqrt(spread) * (1 + 1e-9)
+    gaps = np.diff(at)
+    left = np.maximum(np.sqrt(turning) - slope * gaps / 2, 0.0)  # each value speaks for half the way to either side
+    right = np.maximum(np.append(np.sqrt(turning[1:]), 0.0) - slope * gaps / 2, 0.0)
+    right[-1] = max(math.sqrt(turning[-1]) - slope * gaps[-1], 0.0)
+    worst = np.minimum(left, right) ** 2 / 2 * (1 - 1e-9) + losses.variance * at[:-1] ** 2 / 2
+    pieces = np.exp(-worst) * (1 / at[:-1] - 1 / at[1:] + eta / at[:-1] ** 2) / math.pi
+    tails = np.cumsum(pieces[::-1])[::-1] + tail
+    fine = np.flatnonzero(tails <= 2 * need)
+    return (float(at[fine[0]]), float(tails[fine[0]])) if len(fine) else (omega, tail)
+
+
 def _affordable(losses: LossSum, plan: Plan, budget: float) -> float:
     """Return the frequency up to which a line may be evaluated: a + bω nodes and ω/η frequencies, by fast transform."""
     a, b = losses.effort(plan.index)
+    budget *= 1 + len(losses.parts) / 4  # a part may take a while
     return max((budget - a) / (b + 1 / length(plan.step)), 64 * length(plan.step))
 
 

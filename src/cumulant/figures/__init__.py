@@ -1,11 +1,11 @@
-"""The papers' figures, redrawn from this library: `CATALOGUE` maps a name to a function that computes a `Sheet`."""
+"""The papers' figures and those of our pages: `CATALOGUE` maps a name to a function that computes a `Sheet`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from cumulant.figures import asoodeh_et_al, balle_et_al, wang_et_al, zhu_wang
+from cumulant.figures import asoodeh_et_al, balle_et_al, exact, wang_et_al, zhu_wang
 from cumulant.figures.sheet import Sheet
 
 CATALOGUE: Mapping[str, Callable[[], Sheet]] = {
@@ -22,4 +22,6 @@ CATALOGUE: Mapping[str, Callable[[], Sheet]] = {
     "asoodeh-1": asoodeh_et_al.figure1,
     "asoodeh-2": asoodeh_et_al.figure2,
     "asoodeh-3": asoodeh_et_al.figure3,
+    "exact-line": exact.line,
+    "exact-nodes": exact.nodes,
 }

@@ -29,16 +29,25 @@ FEW_NODES = 5  # octave up to which the nodes of one tilt are few enough to serv
 @final
 @dataclass(frozen=True, slots=True)
 class LossSum:
-    """Pairs with counts; composed Gaussians are one more pair, of which only the variance μ² is needed."""
+    """Pairs with counts; composed Gaussians are one more pair, N(μ, 1) against N(0, 1)."""
 
     parts: tuple[tuple[DominatingPair, int], ...]
-    variance: float
+    mean: float
 
     @staticmethod
     def of(releases: Sequence[tuple[DominatingPair | GaussianPair, int]]) -> LossSum:
         gaussians = [(pair, count) for pair, count in releases if isinstance(pair, GaussianPair)]
         others = tuple((pair, count) for pair, count in releases if isinstance(pair, DominatingPair))
-        return LossSum(others, GaussianPair.product(gaussians).mean ** 2)
+        return LossSum(others, GaussianPair.product(gaussians).mean)
+
+    @property
+    def variance(self) -> float:
+        """μ², of the loss of the Gaussians; not rounded to 0."""
+        return max(self.mean * self.mean, 5e-324) if self.mean > 0 else 0.0
+
+    @property
+    def released_nothing(self) -> bool:
+        return not self.parts and self.mean == 0
 
     @property
     def failure(self) -> float:
@@ -46,6 +55,8 @@ class LossSum:
         failing = [(pair.failure, n) for pair, n in self.parts if pair.failure > 0]
         if not failing:
             return 0.0
+        if len(failing) == 1 and failing[0][1] == 1:
+            return failing[0][0]
         log_finite = math.fsum(n * math.log1p(-p) if p < 1 else -math.inf for p, n in failing)
         return min(1.0, -math.expm1(log_finite) * (1 + 4e-16 * (1 + len(failing))))
 
@@ -103,6 +114,17 @@ class LossSum:
             values, errors = _points(pair, index, omega)
             total, error = total + n * values, error + n * errors
         return total, error
+
+    def turning(self, index: int, omega: Array) -> tuple[Array, float]:
+        """Return Σ n_i (1 - |φ_i(ω)|²), less its rounding, and Σ n_i Var_i, of the tilted losses but for Gaussians."""
+        total, spread = np.zeros(len(omega)), 0.0
+        octave, place = divmod(index, PER_OCTAVE)
+        for pair, n in self.parts:
+            values, errors = _points(pair, index, omega)
+            log_square = 2 * (values.real - k_at(pair, index) + errors)
+            total = total - n * np.expm1(np.minimum(log_square, 0.0))
+            spread += n * float(_cumulants(pair, octave)[2][place])
+        return total, spread * (1 + 1e-6)
 
     def effort(self, index: int) -> tuple[float, float]:
         """Return (a, b): about a + bω nodes are needed up to frequency ω, over all parts."""

@@ -210,11 +210,10 @@ class Questions(ABC):
         return upper, lower
 
     def _guarantee_at_delta(self, log_delta: float, method: str) -> Guarantee:
-        target = less_rounding(log_delta)
         profile = self._profile_for(method)
-        if profile is not None:
-            return Guarantee.by_profile(profile.epsilon(target), log_delta, exact=self.pairs_attained)
-        inverted = self._by_pairs(lambda scenarios: epsilon_of_pairs(scenarios, target), method)
+        if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < math.inf:
+            return Guarantee.by_profile(by_profile, log_delta, exact=self.pairs_attained)
+        inverted = self._by_pairs(lambda scenarios: epsilon_of_pairs(scenarios, log_delta), method)
         if inverted is not None and (method == "exact" or not self._doubtful(inverted)):
             return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, exact=self._is_exact(inverted))
         epsilon, order = epsilon_from_cgf(self.loss(), log_delta)
@@ -225,16 +224,24 @@ class Questions(ABC):
     def _guarantee_at_epsilon(self, epsilon: float, method: str) -> Guarantee:
         profile = self._profile_for(method)
         if profile is not None:
-            return Guarantee.by_profile(epsilon, profile.log_delta(epsilon), exact=self.pairs_attained)
+            log_delta = profile.log_delta(epsilon)
+            by_profile = Guarantee.by_profile(epsilon, log_delta, exact=self.pairs_attained)
+            return replace(by_profile, stated_delta=self._stated_failure(log_delta))
         inverted = self._by_pairs(lambda scenarios: log_delta_of_pairs(scenarios, epsilon), method)
         if inverted is not None and (method == "exact" or not self._doubtful(inverted)):
-            return Guarantee.by_pairs(epsilon, inverted.value, inverted.route, exact=self._is_exact(inverted))
+            by_pairs = Guarantee.by_pairs(epsilon, inverted.value, inverted.route, exact=self._is_exact(inverted))
+            return replace(by_pairs, stated_delta=self._stated_failure(inverted.value))
         loss = self.loss()
         log_delta, order = log_delta_from_cgf(loss, epsilon)
         if inverted is not None and inverted.value <= log_delta:
             return Guarantee.by_pairs(epsilon, inverted.value, inverted.route, exact=self._is_exact(inverted))
-        stated = loss.failure if loss.failure and log_delta == math.log(loss.failure) else None
-        return replace(Guarantee.by_rdp(epsilon, log_delta, order), stated_delta=stated)
+        return replace(Guarantee.by_rdp(epsilon, log_delta, order), stated_delta=self._stated_failure(log_delta))
+
+    def _stated_failure(self, log_delta: float) -> float | None:
+        """Return the failure probability as it was stated, if that is all of δ: its logarithm rounds."""
+        releases = self.releases()
+        failure = releases[0][0].loss().failure if len(releases) == 1 and releases[0][1] == 1 else 0.0
+        return failure if failure > 0 and log_delta <= math.log(failure) * (1 - 1e-15) + 1e-15 else None
 
     def _profile_for(self, method: str) -> PrivacyProfile | None:
         """Return the profile of a single release, which needs no inversion."""

@@ -36,7 +36,7 @@ class StatedPair(AbstractMechanism):
 
     >>> coin = StatedPair(probabilities=[0.75, 0.25], neighbor_probabilities=[0.25, 0.75])
     >>> round((coin * 10).epsilon(delta=1e-5), 6)
-    10.98583...
+    10.985945
     """
 
     theorem: ClassVar[str] = "a dominating pair stated by the user"
@@ -58,7 +58,7 @@ class StatedPair(AbstractMechanism):
     def from_losses(*, losses: Sequence[float], probabilities: Sequence[float]) -> StatedPair:
         """Return the pair of a privacy loss that takes finitely many values under P; an infinite loss is revelation.
 
-        >>> StatedPair.from_losses(losses=[1.0, -1.0], probabilities=[0.73105858, 0.26894142]).epsilon(delta=0.0)
+        >>> StatedPair.from_losses(losses=[1.0, -1.0], probabilities=[0.731058578, 0.268941422]).epsilon(delta=0.0)
         1.0
         """
         p = _checked_table("probabilities", probabilities)

@@ -22,6 +22,7 @@ from cumulant.numerics.logspace import Array
 GROUPS = 24  # cells that pairs are formed of
 SLACK = 1 - 1e-9  # taken off every bound: more than the rounding of sums of positive terms
 TURN = 2 * np.pi
+LARGEST = 1e290  # a density beyond which nothing is said
 LEVELS = np.append(np.linspace(0.02, 0.98, 49), 1 - 2.0 ** -np.arange(6.0, 40.0, 2.0))  # shares of mass below a level
 
 
@@ -78,20 +79,21 @@ def _group_starts(cells: Cells) -> NDArray[np.intp]:
 
 def _by_variation(cells: Cells, frequencies: Array) -> Array:
     """Return -log(1 - P + V/ω), the best over sets of cells on which the density stays below a level."""
-    highest = np.maximum(cells.first, cells.last) + cells.variation
+    with np.errstate(over="ignore"):
+        highest = np.maximum(cells.first, cells.last) + cells.variation
+    first, last = (np.where(highest < LARGEST, ends, 0.0) for ends in (cells.first, cells.last))
     order = np.argsort(highest)
-    order = order[np.isfinite(highest[order])]
+    order = order[highest[order] < LARGEST]
     if not len(order):
         return np.zeros(len(frequencies))
     shares = np.cumsum(cells.mass[order])
     marks = np.searchsorted(shares, shares[-1] * LEVELS)
     chosen = highest <= highest[order[np.minimum(marks, len(order) - 1)]][:, None]
-    together = chosen[:, :-1] & chosen[:, 1:]
-    inside = np.where(np.isfinite(cells.variation), cells.variation, 0.0)
-    ends = cells.first + cells.last
+    together = chosen[:, :-1] & chosen[:, 1:] & (cells.high[:-1] == cells.low[1:])
+    inside = np.where(highest < LARGEST, cells.variation, 0.0)
     # runs of cells: the ends of neighbours cancel but for their difference
-    shared = cells.last[:-1] + cells.first[1:] - np.abs(cells.first[1:] - cells.last[:-1])
-    variation = chosen @ (inside + ends) - together @ shared
+    shared = last[:-1] + first[1:] - np.abs(first[1:] - last[:-1])
+    variation = chosen @ (inside + first + last) - together @ shared
     gain = np.max(chosen @ cells.mass - variation / frequencies[:, None], axis=1)
     return np.asarray(-np.log1p(-np.clip(gain * SLACK, 0.0, SLACK)))
 

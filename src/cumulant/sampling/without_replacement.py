@@ -40,7 +40,7 @@ class SampledWithoutReplacement(AbstractMechanism):
     >>> from cumulant import Gaussian
     >>> step = Gaussian(noise_multiplier=5.0).without_replacement(batch=256, population=25600)
     >>> round((step * 1000).epsilon(delta=1e-5), 4)
-    0.2504
+    0.2264
     """
 
     theorem: ClassVar[str] = "sampling without replacement (Wang et al. 2019; envelope of Zhu, Dong and Wang 2022)"
