@@ -75,7 +75,7 @@ class LossNodes:
             # |E(zL)| <= |z/θ|² E(θL): the remainder of Taylor's formula as an integral
             error *= np.minimum(np.expm1(k_theta) * (1 + (omega / theta) ** 2), 2.0)
         turned = np.minimum(omega * first, omega * omega * second)  # a phase counts by its square while it is small
-        return values, _relative(error + PHASE * turned, values, k_theta)
+        return _with_error(error + PHASE * turned, values, k_theta)
 
     def log_moment_on_grid(self, theta: float, step: float, count: int, k_theta: float) -> tuple[Complex, Array]:
         """Return the same at ω = 0, η, 2η, …: by a fast Fourier transform where that is cheaper."""
@@ -87,7 +87,7 @@ class LossNodes:
         with np.errstate(divide="ignore"):
             values = np.asarray(np.log(sums) + k_theta, dtype=complex)
         rounding, first, _ = self._sizes(theta, k_theta)
-        return values, _relative(error + rounding + PHASE * first * omega, values, k_theta)
+        return _with_error(error + rounding + PHASE * first * omega, values, k_theta)
 
     def _sizes(self, theta: float, k_theta: float) -> tuple[float, float, float]:
         """Return the relative rounding of tilted masses, which grows with exponents, and E|L| and E L² under them."""
@@ -111,7 +111,9 @@ class LossNodes:
         return np.asarray(np.log1p(real + 1j * (omega * mean + sine_excess(phase) @ tilted)))
 
 
-def _relative(error: Array, values: Complex, k_theta: float) -> Array:
-    """Return log(1 + |ΔM/M|) from an error relative to M(θ)."""
+def _with_error(error: Array, values: Complex, k_theta: float) -> tuple[Complex, Array]:
+    """Return K and log(1 + |ΔM/M|) from an error relative to M(θ); where M drowns in it, |M| is taken as the error."""
+    floor = k_theta + np.log(np.maximum(error, 1e-300))
+    raised = np.maximum(values.real, floor) + 1j * np.where(np.isfinite(values.imag), values.imag, 0.0)
     with np.errstate(over="ignore"):
-        return np.asarray(np.log1p(error * np.exp(k_theta - values.real)))  # M(θ)/|M(z)|
+        return raised, np.log1p(2 * error * np.exp(k_theta - raised.real))

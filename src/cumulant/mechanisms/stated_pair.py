@@ -17,6 +17,7 @@ from cumulant.numerics.quadrature import POINTS, nodes_on
 from cumulant.parameters import probability, real, require
 
 CELLS = 2000  # of a density
+ROUNDED = 1e-12  # what may be missing of 1 by rounding
 NEARLY_ONE = 1e-9  # how far a table may sum from 1
 
 Table = tuple[float, ...]
@@ -58,7 +59,10 @@ class StatedPair(AbstractMechanism):
     def from_losses(*, losses: Sequence[float], probabilities: Sequence[float]) -> StatedPair:
         """Return the pair of a privacy loss that takes finitely many values under P; an infinite loss is revelation.
 
-        >>> StatedPair.from_losses(losses=[1.0, -1.0], probabilities=[0.731058578, 0.268941422]).epsilon(delta=0.0)
+        What is missing of E[e^-L] = 1 is what Q has and P lacks: in the other order it is revealed.
+
+        >>> p = 1 / (1 + math.exp(-1.0))
+        >>> round(StatedPair.from_losses(losses=[1.0, -1.0], probabilities=[p, 1 - p]).epsilon(delta=0.0), 12)
         1.0
         """
         p = _checked_table("probabilities", probabilities)
@@ -67,7 +71,8 @@ class StatedPair(AbstractMechanism):
         q = [mass * math.exp(-loss) for loss, mass in zip(values, p, strict=True)]
         rest = 1 - math.fsum(q)
         require(rest > -NEARLY_ONE, "losses must have E[e^-L] <= 1 under these probabilities", losses)
-        return StatedPair(probabilities=(*p, 0.0), neighbor_probabilities=_scaled((*q, max(rest, 0.0))))
+        missing = rest if rest > ROUNDED else 0.0
+        return StatedPair(probabilities=(*p, 0.0), neighbor_probabilities=_scaled((*q, missing)))
 
     @staticmethod
     def from_densities(

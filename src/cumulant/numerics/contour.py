@@ -24,6 +24,7 @@ from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 
 ROUNDOFF = 4e-16  # relative error of an elementary function, and of products
+LARGEST_ERROR = 600.0
 NEXT = 1.01  # tilts this close are taken as the same
 
 
@@ -74,6 +75,8 @@ class Contour:
     ) -> Contour:
         """Return the contour at (θ, η) of K with its error on that line, and of (τ, K(τ))."""
         (theta, step), (k, error) = at, line
+        k = np.minimum(k.real, k[0].real) + 1j * k.imag  # |M(z)| <= M(θ), whatever rounding says
+        error = np.minimum(error, LARGEST_ERROR)  # enough to make the bounds useless
         z = theta + 1j * step * np.arange(len(k))
         fixed = 1 / (z * (z + 1)) if lattice is None else np.ones(len(k))
         share = np.full(len(k), step / math.pi)
@@ -125,7 +128,7 @@ class Contour:
         scale, window = self._scale(epsilon), 2 * math.pi / self.step
         gap = np.abs(self.tilts - self.theta) * window
         logs = log_chernoff(self.tilts) + self.k_tilts - self.tilts * epsilon - scale
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # a tilt equal to θ is left out below
             bounds = np.exp(np.minimum(logs - gap, 700.0)) / -np.expm1(-gap)
         above, below = bounds[self.tilts > self.theta * NEXT], bounds[self.tilts < self.theta / NEXT]
         whole = math.exp(min(-scale - self.theta * window, 700.0)) / -math.expm1(-self.theta * window)  # δ <= 1
