@@ -35,7 +35,10 @@ MANY_POINTS = 4096  # of a lattice, beyond which the sum is cut
 BUDGET = 3e5  # nodes and frequencies together that one inversion may take
 FEWEST, MOST = -70, 60  # octaves in which tilts are looked for
 STEADY = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
-SPACING, MOST_SAMPLES = 1.2, 24  # frequencies at which the characteristic function itself is looked at
+SPACING, MOST_SAMPLES = 1.15, 90  # frequencies at which the characteristic function itself is looked at
+WIDTHS = (2.0, 7.0)  # of χ, in radians: losses that turn faster are left out
+NO_TROUBLE = 3e4  # sines and cosines that are not worth saving
+QUADRATURE = 0.02  # taken off what they show: far more than nodes leave of smooth integrals
 CHUNKS = 12  # of decay bounds, eight octaves of frequency each
 
 Excess = Callable[[Array, Array], Array]  # (log δ, ε) of the saddle-point approximation -> above the question or below
@@ -216,26 +219,31 @@ def _cut(losses: LossSum, plan: Plan, farthest: float) -> tuple[float, float] | 
 def _sooner(losses: LossSum, plan: Plan, omega: float, tail: float) -> tuple[float, float]:
     """Return an earlier (ω, tail), from values of the characteristic function itself between there and a proven end.
 
-    D(ω) = Σ n_i (1 - |φ_i|²) <= -2 log|φ|, and √D changes by at most √(Σ n_i Var_i) per unit of ω: with E(1 - cos ωΔ)
-    for D, Δ the difference of two copies, |D'| <= E|Δ sin ωΔ| <= √(E Δ²)·√(2D) by Cauchy and Schwarz.
+    For weights 0 <= χ(L) <= 1, D = Σ n_i E[χχ'(1 - cos ωΔ_i)] <= -2 log|φ|, Δ the difference of two copies; and √D
+    changes by at most √(Σ n_i E[χχ'Δ_i²]/2) per unit of ω, as |D'| <= E[χχ'|Δ sin ωΔ|] <= √E[χχ'Δ²]·√(2D) by Cauchy
+    and Schwarz. Every frequency has its own χ, which leaves out losses that turn too fast to be followed.
     """
     eta, need = length(plan.step), math.exp(-plan.height - ACCURACY)
     start = 1.15 * math.sqrt(2 * (plan.height + ACCURACY) / plan.curvature)
     count = math.ceil(math.log(max(omega / start, 1.0)) / math.log(SPACING))
-    if not 1 < count <= MOST_SAMPLES:
+    a, b = losses.effort(plan.index)
+    if not 1 < count <= MOST_SAMPLES or omega / eta * (a + b * omega) < NO_TROUBLE:
         return omega, tail
     at = np.append(start * SPACING ** np.arange(count), omega)
-    turning, spread = losses.turning(plan.index, at[:-1])
-    slope = math.sqrt(spread) * (1 + 1e-9)
-    gaps = np.diff(at)
-    left = np.maximum(np.sqrt(turning) - slope * gaps / 2, 0.0)  # each value speaks for half the way to either side
-    right = np.maximum(np.append(np.sqrt(turning[1:]), 0.0) - slope * gaps / 2, 0.0)
-    right[-1] = max(math.sqrt(turning[-1]) - slope * gaps[-1], 0.0)
-    worst = np.minimum(left, right) ** 2 / 2 * (1 - 1e-9) + losses.variance * at[:-1] ** 2 / 2
+    worst = np.max([_followed(*losses.turning(plan.index, at[:-1], width), np.diff(at)) for width in WIDTHS], axis=0)
+    worst += losses.variance * at[:-1] ** 2 / 2
     pieces = np.exp(-worst) * (1 / at[:-1] - 1 / at[1:] + eta / at[:-1] ** 2) / math.pi
     tails = np.cumsum(pieces[::-1])[::-1] + tail
     fine = np.flatnonzero(tails <= 2 * need)
     return (float(at[fine[0]]), float(tails[fine[0]])) if len(fine) else (omega, tail)
+
+
+def _followed(turning: Array, slope: Array, gaps: Array) -> Array:
+    """Return a bound of D/2 from each frequency to the next, which speak for half the way; the last for all of it."""
+    ways = np.append(gaps[:-1] / 2, gaps[-1])
+    upwards = np.maximum(np.sqrt(turning) - slope * ways, 0.0)
+    downwards = np.maximum(np.sqrt(turning[1:]) - slope[1:] * gaps[:-1] / 2, 0.0)
+    return np.asarray(np.minimum(upwards, np.append(downwards, np.inf)) ** 2 / 2 * (1 - QUADRATURE))
 
 
 def _affordable(losses: LossSum, plan: Plan, budget: float) -> float:
