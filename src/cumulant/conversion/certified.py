@@ -12,18 +12,20 @@ every rounding (`Contour`); they are wider.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 from cumulant.answer import Interval
-from cumulant.conversion.exact import Scenario, Scenarios, epsilon_of_pairs, log_delta_of_pairs, prepared
+from cumulant.conversion.exact import Scenario, Scenarios, epsilon_of_pairs, prepared
 from cumulant.conversion.failure import log_delta_left
-from cumulant.conversion.inversion import Plan, inversions_at, plan_for, tilts_for_delta, tilts_for_epsilon
+from cumulant.conversion.inversion import Plan, Tilts, inversions_at, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.errors import OutOfReach
 from cumulant.loss.ball_moment import ULPS, tilted_moments
 from cumulant.loss.pair_sum import LossSum, k_at
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.numerics.contour import Contour, Lattice
+from cumulant.numerics.rounding import exp_above
 
 SLACK = 1.001  # on bounds of what was left out, which floats compute
 INPUTS = 1e-14  # relative change of ε that covers the rounding of parameters and of δ
@@ -61,7 +63,8 @@ class BallContour:
             ends = (total - left_out - alias).lower(), (total + left_out).upper()
             exact_scale = self.k_theta - as_ball(self.contour.theta) * as_ball(epsilon)
             low, high = ((end.log() + exact_scale) if end > 0 else None for end in ends)
-            return -math.inf if low is None else lower_float(low), -math.inf if high is None else upper_float(high)
+            # what is not certainly positive says nothing: δ lies between 0 and 1
+            return -math.inf if low is None else lower_float(low), 0.0 if high is None else min(upper_float(high), 0.0)
 
     def _sum(self, epsilon: float) -> Any:
         """Return (η/π) Σ' Re e^{K(z) - K(θ) - iωε}·kernel."""
@@ -98,7 +101,7 @@ class GaussianClosedForm:
         return here, (there - here) / (1e-6 * epsilon + 1e-9)
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        with precision(128 + int(3 * min(1 + epsilon / self.mean, 300.0) ** 2)):
+        with precision(192 + math.ceil(2 * math.log2(1 + epsilon / self.mean) + 2 * math.log2(1 + 1 / self.mean))):
             low, high = (self._delta(epsilon, side) for side in (-1, 1))
             return lower_float(low.log()), upper_float(high.log())
 
@@ -130,10 +133,13 @@ def _epsilon_above(scenario: Scenario, log_delta: float) -> float:
     left = log_delta_left(losses.failure, log_delta - 4e-16 * (1 + abs(log_delta)) if log_delta < 0 else log_delta)
     if math.isnan(left):
         return math.inf
-    tilts = tilts_for_delta(losses, left) if -math.inf < left < 0 else None
-    if tilts is None:
+    if left >= 0 or left == -math.inf:
         return 0.0 if left >= 0 else losses.supremum
-    bounds, start = _bounds(losses, lattice, plan_for(tilts)), epsilon_of_pairs([scenario], log_delta).value
+    try:
+        bounds = _bounds(losses, lattice, lambda: tilts_for_delta(losses, left))
+        start = epsilon_of_pairs([scenario], log_delta).value
+    except OutOfReach:
+        return losses.supremum
     if bounds.log_bounds(0.0)[1] <= left:
         return 0.0
     epsilon = max(start, 1e-300)
@@ -149,14 +155,17 @@ def _epsilon_below(scenario: Scenario, log_delta: float) -> float:
     losses, lattice = prepared(scenario)
     if losses.released_nothing:
         return 0.0
-    left = log_delta_left(losses.failure * SMALLER, log_delta + 4e-16 * (1 + abs(log_delta)))
+    rounding = 4e-16 * (1 + abs(log_delta)) if log_delta > -math.inf else 0.0
+    left = log_delta_left(losses.failure * SMALLER, log_delta + rounding)
     if math.isnan(left):
         return math.inf
-    tilts = tilts_for_delta(losses, left) if -math.inf < left < 0 else None
-    if tilts is None:
-        return 0.0 if left >= 0 else _near_the_largest_loss(losses, left)
-    bounds, start = _bounds(losses, lattice, plan_for(tilts)), epsilon_of_pairs([scenario], log_delta).value
-    epsilon = start
+    if left >= 0:
+        return 0.0
+    try:
+        bounds = _bounds(losses, lattice, lambda: tilts_for_delta(losses, left) if left > -math.inf else None)
+        epsilon = epsilon_of_pairs([scenario], log_delta).value
+    except OutOfReach:
+        return _near_the_largest_loss(losses, left)
     for _ in range(TURNS):
         missing = left - bounds.log_bounds(epsilon)[0]
         if missing <= 0:
@@ -182,22 +191,26 @@ def _delta_ends(scenario: Scenario, epsilon: float) -> tuple[float, float]:
     p = losses.failure
     if epsilon >= losses.supremum or losses.released_nothing or p == 1:
         return p * SMALLER, p
-    tilts = tilts_for_epsilon(losses, epsilon)
-    if tilts is None:
-        high = min(0.0, log_delta_of_pairs([scenario], epsilon).value)
-        return p * SMALLER, min(1.0, p + math.exp(high) * (1 + 1e-12))
-    bounds = _bounds(losses, lattice, plan_for(tilts))
+    try:
+        bounds = _bounds(losses, lattice, lambda: tilts_for_epsilon(losses, epsilon))
+    except OutOfReach:
+        high = min(1.0, -math.expm1(epsilon - losses.supremum) * (1 + 1e-12))  # δ <= 1 - e^{ε - sup L}
+        return p * SMALLER, min(1.0, (p + (1 - p) * high) * (1 + 1e-15))
     low, high = bounds.log_bounds(epsilon)
     # the parameters' own rounding moves ε by INPUTS, and log δ by so much times its slope
     moved = INPUTS * (1 + abs(epsilon * bounds.log_upper(epsilon)[1]))
-    low, high = math.exp(min(low - moved, 0.0)), math.exp(min(high + moved, 0.0))
+    low, high = math.exp(min(low - moved, 0.0)), exp_above(min(high + moved, 0.0))
     return max(0.0, (p * SMALLER + (1 - p) * low) * (1 - 1e-15)), min(1.0, (p + (1 - p) * high) * (1 + 1e-15))
 
 
-def _bounds(losses: LossSum, lattice: Lattice | None, plan: Plan) -> Bounds:
+def _bounds(losses: LossSum, lattice: Lattice | None, tilts: Callable[[], Tilts | None]) -> Bounds:
     """Return balls if they are affordable, else the float path with its own estimates."""
     if not losses.parts:
         return GaussianClosedForm(losses.mean)
+    found = tilts()
+    if found is None:
+        raise OutOfReach("no tilt is large enough: only the largest loss matters")
+    plan = plan_for(found)
     *_, inversion = inversions_at(losses, plan, lattice)
     if inversion.coarser is not None:
         return inversion
@@ -233,7 +246,8 @@ def _period_step(contour: Contour) -> Any:
     from flint import arb
 
     assert contour.lattice is not None
-    return 2 * arb.pi() / ((2 * len(contour.k) - 1) * _span(contour.lattice))
+    points = round(2 * math.pi / (contour.step * contour.lattice.span))
+    return 2 * arb.pi() / (points * _span(contour.lattice))
 
 
 def _span(lattice: Lattice) -> Any:

@@ -23,7 +23,6 @@ from cumulant.conversion.inversion import (
     tilts_for_epsilon,
 )
 from cumulant.conversion.moments_accountant import less_rounding
-from cumulant.errors import OutOfReach
 from cumulant.loss import profile
 from cumulant.loss.pair import GaussianPair
 from cumulant.loss.pair_family import Pair
@@ -144,8 +143,8 @@ def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inve
     if not losses.parts:
         return Inverted(profile.gaussian_log_delta(losses.mean, epsilon), 0.0, "closed form")
     tilts = tilts_for_epsilon(losses, epsilon)
-    if tilts is None:
-        raise OutOfReach(f"no tilt up to 2^60 reaches epsilon={epsilon!r}")
+    if tilts is None:  # so near the largest loss that δ <= 1 - e^{ε - sup L} is as good as anything
+        return Inverted(math.log(-math.expm1(epsilon - losses.supremum)) + 1e-12, math.inf, "largest loss")
     for _ in range(ROUNDS):
         for inversion in inversions_at(losses, plan_for(tilts), lattice):
             low, high = inversion.log_bounds(epsilon)

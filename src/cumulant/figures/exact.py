@@ -63,7 +63,7 @@ class Question:
     def log_sum(self, theta: float, points: int) -> float:
         """Return the logarithm of the trapezoidal rule with so many points on the part of the line that matters."""
         step = self.contour.step * (len(self.contour.k) - 1) / (points - 1)
-        terms = np.exp(self.log_integrand(theta, step * np.arange(points)) - self.scale).real
+        terms = np.exp(self.log_integrand(theta, step * np.arange(points, dtype=float)) - self.scale).real
         return self.scale + math.log((float(np.sum(terms)) - float(terms[0]) / 2) * step / math.pi)
 
     @cached_property

@@ -55,7 +55,7 @@ def _(
     pair: CoordinatePair, theta: float, omega: float, k_theta: float, bits: int
 ) -> tuple[list[arb], list[arb], float]:
     positions = [as_ball(x, abs(x) * ULPS) for x, _ in pair.atoms]
-    weights = [as_ball(m, abs(m) * ULPS).exp() for _, m in pair.atoms]
+    weights = [as_ball(m, abs(m) * ULPS).exp() + as_ball(0.0, SPECK) for _, m in pair.atoms]
     log_error = -math.inf
     rule = legendre_balls(POINTS, bits)
     for branch in pair.branches:

@@ -18,26 +18,21 @@ from cumulant.numerics.logspace import Array
 @final
 @dataclass(frozen=True, slots=True)
 class FinitePair(DominatingPair):
-    """Finite losses with the logarithms of their probabilities under P; `failure` is P(L = ∞)."""
+    """Finite losses with the logarithms of their probabilities under P; `failure` is P(Q = 0), `absent` Q(P = 0)."""
 
     losses: tuple[float, ...]
     log_masses: tuple[float, ...]
     failure: float = 0.0
+    absent: float = 0.0
 
     @staticmethod
-    def of(losses: Array, masses: Array, failure: float) -> FinitePair:
+    def of(losses: Array, masses: Array, failure: float, absent: float) -> FinitePair:
         kept = masses > 0
-        return FinitePair(tuple(losses[kept].tolist()), tuple(np.log(masses[kept]).tolist()), failure)
+        return FinitePair(tuple(losses[kept].tolist()), tuple(np.log(masses[kept]).tolist()), failure, absent)
 
     def columns(self) -> tuple[Array, Array]:
         """Return losses and masses."""
         return np.array(self.losses), np.exp(np.array(self.log_masses))
-
-    @property
-    def absent(self) -> float:
-        """Q(P = 0), 0 if it is lost in rounding."""
-        rest = 1 - math.fsum(math.exp(m - x) for m, x in zip(self.log_masses, self.losses, strict=True))
-        return rest if rest > 1e-15 * len(self.losses) else 0.0
 
     @property
     def supremum(self) -> float:
@@ -49,7 +44,7 @@ class FinitePair(DominatingPair):
 
     def nodes(self, theta: float, omega: float) -> LossNodes:
         log_finite = math.log1p(-self.failure)
-        lost = 1 - (1 - self.absent) / (1 - self.failure) if self.failure or self.absent else 0.0
+        lost = (self.absent - self.failure) / (1 - self.failure)  # 1 - Q(P > 0)/P(Q > 0)
         return LossNodes.of(np.array(self.losses), np.array(self.log_masses) - log_finite, lost)
 
     def cells(self, theta: float, k_theta: float) -> Cells:
@@ -66,8 +61,8 @@ class FinitePair(DominatingPair):
             return None
         first, *rest = sorted(set(self.losses))
         spans = np.diff([first, *rest])
-        even = np.all(np.abs(spans - spans[0]) <= 4e-16 * max(abs(first), abs(rest[-1])))
-        return (first, float(spans[0])) if even else None
+        even = np.all(np.abs(spans - spans[0]) <= 4e-15 * max(abs(first), abs(rest[-1])))
+        return (first, float(np.max(spans))) if even else None  # rounded up
 
 
 def binary_pair(epsilon: float, failure: float = 0.0) -> FinitePair:
@@ -78,7 +73,7 @@ def binary_pair(epsilon: float, failure: float = 0.0) -> FinitePair:
     """
     log_rest = math.log1p(-failure) if failure < 1 else -math.inf
     log_rare = -epsilon - math.log1p(math.exp(-epsilon)) + log_rest
-    return FinitePair((-epsilon, epsilon), (log_rare, log_rare + epsilon), failure)
+    return FinitePair((-epsilon, epsilon), (log_rare, log_rare + epsilon), failure, failure)
 
 
 def table_pair(p: Sequence[float], q: Sequence[float]) -> FinitePair:
@@ -86,4 +81,5 @@ def table_pair(p: Sequence[float], q: Sequence[float]) -> FinitePair:
     both = [(a, b) for a, b in zip(p, q, strict=True) if a > 0 and b > 0]
     failure = math.fsum(a for a, b in zip(p, q, strict=True) if b == 0)
     losses = tuple(math.log(a) - math.log(b) for a, b in both)
-    return FinitePair(losses, tuple(math.log(a) for a, _ in both), failure)
+    absent = math.fsum(b for a, b in zip(p, q, strict=True) if a == 0)
+    return FinitePair(losses, tuple(math.log(a) for a, _ in both), failure, absent)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from cumulant.errors import OutOfReach
 from cumulant.loss.coordinate import Bends, Branch, Line, Stretch
 from cumulant.loss.mixture_ratio import GaussianMixture, GroupedGaussianMixture
 from cumulant.numerics.balls import normal_ball
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
 REACH = 10.5  # standard deviations either side: e^-55 is left out
+BEYOND = 60.0  # nats below the peak of an integrand that may be left out
+MOST_REACH = 1e5
 WHOLE = 13.0  # the same where it is proven: e^-84
 
 
@@ -103,8 +107,9 @@ class Removed(GaussianBranch, Line):
         return Bends(least=-1.0, most=most - 1, quotient=1 + most + self.mixture.bend)
 
     def span(self, theta: float) -> tuple[float, float]:
-        peak = _fixed_point(self.mixture, theta + 1)
-        return -REACH, max(peak, 2 * self.mixture.steepest) + REACH
+        farthest = max(theta + 1, 2.0) * self.mixture.steepest + REACH
+        last = _last_relevant(lambda t: (theta + 1) * self.mixture.log_ratio(t) - t * t / 2, farthest)
+        return -REACH, min(max(last, 2 * self.mixture.steepest + REACH), farthest)
 
     @property
     def steepest(self) -> float:
@@ -142,7 +147,7 @@ class Added(GaussianBranch, Line):
         return Bends(least=least, most=-1.0, quotient=self.mixture.bend - least)
 
     def span(self, theta: float) -> tuple[float, float]:
-        return _fixed_point(self.mixture, -theta) - REACH, 2 * self.mixture.steepest + REACH
+        return _first_relevant(self.mixture, theta) - REACH, 2 * self.mixture.steepest + REACH
 
     @property
     def steepest(self) -> float:
@@ -181,9 +186,9 @@ class Replaced(GaussianBranch, Line):
         return Bends(least=-1 - theta * self.mixture.bend, most=most - 1, quotient=1 + most + 8 * self.mixture.bend)
 
     def span(self, theta: float) -> tuple[float, float]:
-        middle = theta * math.exp(float(self.mixture.log_slope(np.array(0.0))))  # ℓ'(-t) <= ℓ'(0) for t >= 0
-        peak = _fixed_point(self.mixture, theta + 1, middle)
-        return -REACH - 2 * self.mixture.steepest, max(peak, 4 * self.mixture.steepest) + REACH
+        farthest = (2 * max(theta, 1.0) + 1) * self.mixture.steepest + REACH
+        last = _last_relevant(lambda t: self.log_density(t) + theta * self.loss(t), farthest)
+        return -REACH - 2 * self.mixture.steepest, min(max(last, 4 * self.mixture.steepest + REACH), farthest)
 
     @property
     def steepest(self) -> float:
@@ -230,8 +235,8 @@ class GaussianHalf(GaussianBranch, Stretch):
 
     def span(self, theta: float) -> tuple[float, float]:
         middle = self.mixture.mean / 2
-        peak = _fixed_point(self.mixture, theta + 1) if self.sign > 0 else 0.0
-        return middle, max(middle, peak, 2 * self.mixture.mean) + REACH
+        least = max(middle, 2 * self.mixture.mean) + REACH
+        return middle, max(least, Removed(self.mixture).span(theta)[1]) if self.sign > 0 else least
 
     def steepest_on(self, theta: float) -> float:
         return math.exp(float(self.mixture.log_slope(np.array(self.span(theta)[1]))))  # ℓ' grows with t
@@ -245,19 +250,22 @@ class GaussianHalf(GaussianBranch, Stretch):
         return self.mixture.mean
 
 
-def _fixed_point(mixture: Mixture, exponent: float, more: float = 0.0) -> float:
-    """Return where φw^a is largest, or its largest peak in t: t = aℓ'(t) + more, from the far side inwards.
+def _last_relevant(log_integrand: Callable[[Array], Array], farthest: float) -> float:
+    """Return where an integrand on [0, farthest] has fallen for good by BEYOND nats from its peak."""
+    if farthest > MOST_REACH:
+        raise OutOfReach(f"a loss would have to be followed for {farthest:g} standard deviations")
+    t = np.append(np.arange(0.0, farthest, 0.5), farthest)
+    values = log_integrand(t)
+    last = int(np.flatnonzero(values > np.max(values) - BEYOND)[-1])
+    return float(t[min(last + 1, len(t) - 1)])
 
-    For a > 0 the map rises, so iterates from aℓ'(∞) + more fall to the largest fixed point. For a < 0 the logarithm is
-    concave and any point beyond the peak will do.
-    """
-    t = exponent * mixture.steepest + more
+
+def _first_relevant(mixture: Mixture, theta: float) -> float:
+    """Return a point below the peak of φw^{-θ}, whose logarithm is concave: t = -θℓ'(t)."""
+    t = -theta * mixture.steepest
     for _ in range(60):
-        inner = exponent * math.exp(float(mixture.log_slope(np.array(t)))) + more
-        if exponent < 0:  # the map falls: go half way as long as that stays beyond the peak
-            half = t / 2
-            inner = half if exponent * math.exp(float(mixture.log_slope(np.array(half)))) > half else t
-        if not abs(inner - t) > 0.05 * abs(t) + 0.01:
+        half = t / 2
+        if -theta * math.exp(float(mixture.log_slope(np.array(half)))) <= half:
             break
-        t = inner
+        t = half
     return t

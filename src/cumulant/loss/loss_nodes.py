@@ -15,7 +15,7 @@ from typing import final
 
 import numpy as np
 
-from cumulant.numerics.complex_plane import Complex, sine_excess
+from cumulant.numerics.complex_plane import Complex, log1p_complex, sine_excess
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.logspace import exp_excess as real_exp_excess
 from cumulant.numerics.nonuniform import characteristic_function
@@ -73,7 +73,8 @@ class LossNodes:
         error: Array = np.full(len(omega), rounding)
         if k_theta < LARGE:
             # |E(zL)| <= |z/θ|² E(θL): the remainder of Taylor's formula as an integral
-            error *= np.minimum(np.expm1(k_theta) * (1 + (omega / theta) ** 2), 2.0)
+            excess = max(np.expm1(k_theta), 0.0) + 2 * theta * abs(self.divergence)
+            error *= np.minimum(excess * (1 + (omega / theta) ** 2), 2.0)
         turned = np.minimum(omega * first, omega * omega * second)  # a phase counts by its square while it is small
         return _with_error(error + PHASE * turned, values, k_theta)
 
@@ -108,7 +109,7 @@ class LossNodes:
         tilted = masses * (1 + growth)
         mean = self.divergence + float((masses * growth) @ self.losses)  # E_P[L e^{θL}], its first order apart
         real = np.expm1(k_theta) - 2 * (np.sin(phase / 2) ** 2 @ tilted)
-        return np.asarray(np.log1p(real + 1j * (omega * mean + sine_excess(phase) @ tilted)))
+        return log1p_complex(real, omega * mean + sine_excess(phase) @ tilted)
 
 
 def _with_error(error: Array, values: Complex, k_theta: float) -> tuple[Complex, Array]:

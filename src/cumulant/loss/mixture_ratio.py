@@ -63,9 +63,9 @@ class GroupedGaussianMixture:
         j, log_b = _binomial(self.size, self.rate)
         exponent = self.mean * t[..., None] * j - (j * self.mean) ** 2 / 2
         peak = np.maximum(np.max(exponent.real, axis=-1, keepdims=True), 0.0)
-        near = np.sum(np.exp(log_b) * np.expm1(np.where(peak < 1, exponent, 0.0)), axis=-1)
+        near = np.sum(np.exp(log_b) * np.expm1(np.where(peak < 600, exponent, 0.0)), axis=-1)
         far = np.log(np.sum(np.exp(log_b + exponent - peak), axis=-1)) + peak[..., 0]
-        close = (np.abs(near) < 0.5) & (peak[..., 0] < 1)
+        close = (near > -0.5) & (peak[..., 0] < 600)
         return np.where(close, np.log1p(np.where(close, near, 0.0)), far)
 
     def log_slope(self, t: Array) -> Array:
@@ -129,15 +129,13 @@ def log_odds(rate: float) -> float:
     return math.log1p(-rate) - math.log(rate) if rate < 1 else -math.inf
 
 
-def log_mixture(u: Any, rate: float) -> Any:
-    """Return log(1 - γ + γe^u), to full relative accuracy near 0, for real or complex u."""
-    near = rate * np.expm1(np.where(u.real < 1, u, 0.0))
-    with np.errstate(divide="ignore"):
-        rest = math.log1p(-rate) if rate < 1 else -math.inf
-        shift = np.maximum(u.real + math.log(rate), rest)
-        far = np.log(np.exp(rest - shift) + np.exp(u + math.log(rate) - shift)) + shift
-    close = (np.abs(near) < 0.5) & (u.real < 1)
-    return np.where(close, np.log1p(np.where(close, near, 0.0)), far)
+def log_mixture(u: Array, rate: float) -> Array:
+    """Return log(1 - γ + γe^u), to full relative accuracy near 0."""
+    excess = rate * np.expm1(np.minimum(u, 600.0))
+    rest = math.log1p(-rate) if rate < 1 else -math.inf
+    apart = np.logaddexp(rest, math.log(rate) + u)  # where 1 + excess has lost the digits of 1 - γ, or overflows
+    near = (excess > -0.5) & (u < 600.0)
+    return np.where(near, np.log1p(np.where(near, excess, 0.0)), apart)
 
 
 @cache

@@ -26,6 +26,7 @@ from cumulant.loss.sampled_pair import (
     removed_gaussian,
     removed_laplace,
 )
+from cumulant.numerics.logspace import Array
 
 Pair = GaussianPair | DominatingPair
 Pairs = tuple[Pair, ...]
@@ -47,7 +48,7 @@ class PairFamily(ABC):
         """Return the pairs of a Poisson sample under add-or-remove-one: the record leaves, the record joins."""
 
     @abstractmethod
-    def envelope(self, rate: float) -> Pairs:
+    def envelope(self, rate: float) -> Pairs | None:
         """Return the pair of a sample without replacement under replace-one."""
 
 
@@ -84,7 +85,7 @@ class LaplaceFamily(PairFamily):
 @final
 @dataclass(frozen=True, slots=True)
 class FiniteFamily(PairFamily):
-    """Finitely many outputs; `pairs` are those of the mechanism itself, in one order or in both."""
+    """Finitely many outputs; `pairs` is one for both orders, or (with the record, without it) and the reverse."""
 
     pairs: tuple[FinitePair, ...]
 
@@ -92,31 +93,26 @@ class FiniteFamily(PairFamily):
         return self.pairs
 
     def poisson(self, rate: float) -> Pairs:
-        return tuple(sampled for pair in self.pairs for sampled in (left(pair, rate), joined(pair, rate)))
+        return left(self.pairs[0], rate), joined(self.pairs[-1], rate)
 
-    def envelope(self, rate: float) -> Pairs:
-        return tuple(enveloped(pair, rate) for pair in self.pairs)
+    def envelope(self, rate: float) -> Pairs | None:
+        """Mixing the two orders step by step may be worse than either, so only a pair for both orders has one."""
+        return (enveloped(self.pairs[0], rate),) if len(self.pairs) == 1 else None
 
 
 def left(pair: FinitePair, rate: float) -> FinitePair:
     """Return ((1-γ)Q + γP, Q), output by output; what P lacks has ratio 1 - γ."""
     losses, p = pair.columns()
-    mixed = log_mixture(losses, rate)
-    absent = pair.absent
-    if absent > 0:
-        mixed, q = np.append(mixed, math.log1p(-rate)), np.append(p * np.exp(-losses), absent)
-    else:
-        q = p * np.exp(-losses)
-    return FinitePair.of(mixed, q * np.exp(mixed), rate * pair.failure)
+    mixed = _raised(np.append(log_mixture(losses, rate), math.log1p(-rate)))
+    q = np.append(p * np.exp(-losses), pair.absent)
+    return FinitePair.of(mixed, q * np.exp(mixed), rate * pair.failure, 0.0)
 
 
 def joined(pair: FinitePair, rate: float) -> FinitePair:
     """Return (P, (1-γ)P + γQ), output by output; what Q lacks has ratio 1/(1-γ)."""
     losses, p = pair.columns()
-    mixed = -log_mixture(-losses, rate)
-    if pair.failure > 0:
-        mixed, p = np.append(mixed, -math.log1p(-rate)), np.append(p, pair.failure)
-    return FinitePair.of(mixed, p, 0.0)
+    mixed = _raised(np.append(-log_mixture(-losses, rate), -math.log1p(-rate)))
+    return FinitePair.of(mixed, np.append(p, pair.failure), 0.0, rate * pair.absent)
 
 
 def enveloped(pair: FinitePair, rate: float) -> FinitePair:
@@ -126,4 +122,10 @@ def enveloped(pair: FinitePair, rate: float) -> FinitePair:
     up, down = log_mixture(losses[above], rate), -log_mixture(-losses[below], rate)
     masses = np.concatenate([p[above] * np.exp(up - losses[above]), p[below]])
     rest = max(1 - rate * pair.failure - float(np.sum(masses)), 0.0)
-    return FinitePair.of(np.concatenate([up, down, [0.0]]), np.append(masses, rest), rate * pair.failure)
+    where = _raised(np.concatenate([up, down, [0.0]]))
+    return FinitePair.of(where, np.append(masses, rest), rate * pair.failure, rate * pair.absent)
+
+
+def _raised(losses: Array) -> Array:
+    """Return losses rounded up."""
+    return losses + np.abs(losses) * 2.0**-51

@@ -12,6 +12,8 @@ from cumulant.loss.gaussian_branch import Added, GaussianHalf, Mixture, Removed,
 from cumulant.loss.laplace_branch import LaplaceStretch
 from cumulant.loss.mixture_ratio import GaussianMixture, GroupedGaussianMixture, LaplaceMixture
 
+ABOVE = 1 + 2.0**-50  # a largest loss, rounded up
+
 
 def removed_gaussian(mean: float, rate: float, size: int = 1) -> CoordinatePair:
     """Return the mixture against N(0): a group of `size` records, each sampled at `rate`, leaves."""
@@ -20,7 +22,7 @@ def removed_gaussian(mean: float, rate: float, size: int = 1) -> CoordinatePair:
 
 def added_gaussian(mean: float, rate: float, size: int = 1) -> CoordinatePair:
     """Return N(0) against the mixture: the group joins."""
-    top = -size * math.log1p(-rate) if rate < 1 else math.inf
+    top = -size * math.log1p(-rate) * ABOVE if rate < 1 else math.inf
     return CoordinatePair((Added(_mixture(mean, rate, size)),), supremum=top)
 
 
@@ -32,13 +34,13 @@ def replaced_gaussian(mean: float, rate: float) -> CoordinatePair:
 def removed_laplace(theta: float, rate: float) -> CoordinatePair:
     mixture = LaplaceMixture(theta, rate)
     atoms = tuple((_number(mixture.log_ratio(t)), m + _number(mixture.log_ratio(t))) for t, m in mixture.ends)
-    return CoordinatePair((LaplaceStretch(mixture, 1, -theta),), atoms, atoms[1][0])
+    return CoordinatePair((LaplaceStretch(mixture, 1, -theta),), atoms, _raised(atoms[1][0], rate))
 
 
 def added_laplace(theta: float, rate: float) -> CoordinatePair:
     mixture = LaplaceMixture(theta, rate)
     atoms = tuple((-_number(mixture.log_ratio(t)), m) for t, m in mixture.ends)
-    return CoordinatePair((LaplaceStretch(mixture, -1, -theta),), atoms, atoms[0][0])
+    return CoordinatePair((LaplaceStretch(mixture, -1, -theta),), atoms, _raised(atoms[0][0], rate))
 
 
 def envelope_gaussian(mean: float, rate: float) -> CoordinatePair:
@@ -58,7 +60,9 @@ def envelope_laplace(theta: float, rate: float) -> CoordinatePair:
     loss = _number(mixture.log_ratio(top))
     rest = math.log1p(-rate) + math.log(-math.expm1(-theta / 2))
     atoms = ((-loss, log_mass), (0.0, rest), (loss, log_mass + loss))
-    return CoordinatePair((LaplaceStretch(mixture, -1, 0.0), LaplaceStretch(mixture, 1, 0.0)), atoms, loss)
+    return CoordinatePair(
+        (LaplaceStretch(mixture, -1, 0.0), LaplaceStretch(mixture, 1, 0.0)), atoms, _raised(loss, rate)
+    )
 
 
 def _mixture(mean: float, rate: float, size: int) -> Mixture:
@@ -67,3 +71,8 @@ def _mixture(mean: float, rate: float, size: int) -> Mixture:
 
 def _number(value: Any) -> float:
     return float(np.real(value))
+
+
+def _raised(loss: float, rate: float) -> float:
+    """Return a largest loss rounded up; without sampling it is the parameter itself."""
+    return loss * ABOVE if rate < 1 else loss

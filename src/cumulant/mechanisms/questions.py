@@ -271,7 +271,7 @@ class Questions(ABC):
 
     def _doubtful(self, inverted: Inverted) -> bool:
         """Whether Rényi DP could be the tighter one."""
-        return inverted.slack > ROUGH or self.sharper_by_rdp
+        return not inverted.slack <= ROUGH or self.sharper_by_rdp  # slack may be nan
 
     def _is_exact(self, inverted: Inverted) -> bool:
         return self.pairs_attained and inverted.slack <= ROUGH

@@ -28,8 +28,8 @@ Table = tuple[float, ...]
 class StatedPair(AbstractMechanism):
     """A mechanism whose outputs on any neighbours are no easier to tell apart than P and Q, in either order.
 
-    Give P and Q as tables of probabilities, output by output. `from_losses` takes the distribution of the privacy loss
-    instead, `from_densities` two densities on an interval. `inner_probabilities` is a pair that is attained, for the
+    Give P, with the record, and Q, without it, as tables of probabilities, output by output. `from_losses` takes the
+    distribution of the privacy loss instead, `from_densities` two densities on an interval. `inner_probabilities` is a pair that is attained, for the
     lower ends of intervals; by default the pair itself.
 
     Holds for:  what you state; the pair must dominate for every ratio t >= 0 (Zhu, Dong and Wang 2022, Definition 7).
@@ -133,8 +133,10 @@ class StatedPair(AbstractMechanism):
         return self.inner_probabilities is None
 
 
-def _both_orders(p: Table, q: Table) -> tuple[FinitePair, FinitePair]:
-    return table_pair(p, q), table_pair(q, p)
+def _both_orders(p: Table, q: Table) -> tuple[FinitePair, ...]:
+    """Return the pair and its reverse, or one of them where an exchange of outputs makes them the same."""
+    same = sorted(zip(p, q, strict=True)) == sorted(zip(q, p, strict=True))
+    return (table_pair(p, q),) if same else (table_pair(p, q), table_pair(q, p))
 
 
 def _split(p: Array, q: Array, least: Array, most: Array) -> tuple[Array, Array]:

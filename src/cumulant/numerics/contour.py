@@ -86,6 +86,8 @@ class Contour:
             weights = np.exp(k - k[0].real) * share * fixed
             # |(M + Δ)^n - M^n| <= (|M| + |Δ|)^n - |M|^n, expanded by the binomial theorem
             astray = np.exp(k.real - k[0].real + error) * share - size + ROUNDOFF * size * (8 + np.abs(k))
+        if lattice is not None:
+            astray += ROUNDOFF * size * np.abs(z) * abs(lattice.offset)
         doubts = np.abs(fixed) * astray, ROUNDOFF * np.abs(weights) * np.abs(z)
         return Contour(theta, step, k, error, tail, *tilts, lattice, z, weights, doubts)
 
@@ -101,7 +103,7 @@ class Contour:
         total = float(np.sum(terms.real))
         high = total + doubt + self.tail
         slope = -float(self.z.real @ terms.real - self.z.imag @ terms.imag) / max(total, 1e-300)
-        return self._scale(epsilon) + math.log(high) if high > 0 else -math.inf, slope
+        return self._scale(epsilon) + math.log(high) if high > 0 else 0.0, slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return lower and upper bound of log δ(ε); the lower is -inf where the error eats the value."""
@@ -109,7 +111,8 @@ class Contour:
         total, scale = float(np.sum(terms.real)), self._scale(epsilon)
         high = total + doubt + self.tail
         low = total - doubt - self.tail - self.alias(epsilon)
-        return scale + math.log(low) if low > 0 else -math.inf, scale + math.log(high) if high > 0 else -math.inf
+        # what is not positive, or not a number, says nothing: δ lies between 0 and 1
+        return scale + math.log(low) if low > 0 else -math.inf, scale + math.log(high) if high > 0 else 0.0
 
     def _scale(self, epsilon: float) -> float:
         """Return K(θ) - θε, the logarithm of what the terms were divided by."""

@@ -1,0 +1,240 @@
+"""Inversion of transforms: sums, their aliases, smoothing and rounding, against many digits and plain sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+from cumulant.conversion.exact import prepared
+from cumulant.conversion.inversion import inversions_at, plan_for, tilts_for_epsilon
+from cumulant.loss.finite_pair import FinitePair, table_pair
+from cumulant.loss.loss_nodes import LossNodes
+from cumulant.numerics.contour import Contour, Lattice, log_chernoff
+from cumulant.numerics.nonuniform import characteristic_function
+
+Masses = Sequence[tuple[Any, Any]]  # (P, Q) of each output
+
+
+# The smoothing bracket ------------------------------------------------------------------------------------------------
+
+
+def smoothed_profile(outputs: Masses, t: Any, s: Any) -> Any:
+    """Return ∫ (P - tQ)_+ of a pair composed with N(s, 1) against N(0, 1), output by output."""
+    total = mpf(0)
+    for p, q in outputs:
+        if q == 0 or t * q == 0:
+            total += p
+        elif p > 0 and s == 0:
+            total += max(p - t * q, mpf(0))
+        elif p > 0:
+            x = mp.log(p / (t * q)) / s
+            total += p * mp.ncdf(x + s / 2) - t * q * mp.ncdf(x - s / 2)
+    return total
+
+
+TABLES: tuple[Masses, ...] = (
+    ((mpf("0.75"), mpf("0.25")), (mpf("0.25"), mpf("0.75"))),
+    ((mpf("0.5"), mpf("0.2")), (mpf("0.3"), mpf("0.5")), (mpf("0.2"), mpf(0)), (mpf(0), mpf("0.3"))),
+    ((mpf("0.001"), mpf("1e-7")), (mpf("0.899"), mpf("0.9")), (mpf("0.1"), mpf("0.0999999"))),
+)
+
+
+@pytest.mark.parametrize("outputs", TABLES)
+@pytest.mark.parametrize("s", ["0.001", "0.1", "1", "3"])
+def test_one_more_gaussian_release_brackets_the_profile(outputs: Masses, s: str) -> None:
+    """D_s - e^{3s²/8}(D_{2s} - D_s) <= D <= D_s, also at the atoms, where D has its kinks."""
+    with mp.workdps(40):
+        width = mpf(s)
+        kinks = [p / q for p, q in outputs if p > 0 and q > 0]
+        for t in [*kinks, *(k * mpf("1.0001") for k in kinks), *(mp.exp(mpf(x) / 4) for x in range(-20, 21))]:
+            plain, once, twice = (smoothed_profile(outputs, t, w) for w in (mpf(0), width, 2 * width))
+            assert once - mp.exp(3 * width**2 / 8) * (twice - once) <= plain + mpf(10) ** -35
+            assert plain <= once + mpf(10) ** -35
+
+
+def convolved(losses: Sequence[Any], masses: Sequence[Any], count: int) -> dict[tuple[int, ...], Any]:
+    """Return the multinomial law of how often each output came."""
+
+    @cache
+    def of(left: int, kinds: int) -> dict[tuple[int, ...], Any]:
+        if kinds == 1:
+            return {(left,): masses[0] ** left}
+        return {
+            (*rest, k): mp.binomial(left, k) * masses[kinds - 1] ** k * value
+            for k in range(left + 1)
+            for rest, value in of(left - k, kinds - 1).items()
+        }
+
+    return of(count, len(losses))
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 0.9])
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_smoothed_inversions_enclose_a_sum_over_all_outcomes(count: int, epsilon: float) -> None:
+    """Losses on no lattice, with failure and absent mass: the smoothed route, against the multinomial sum."""
+    p, q = [0.3, 0.25, 0.4, 0.05, 0.0], [0.1, 0.35, 0.49, 0.0, 0.06]
+    pair = table_pair(p, q)
+    losses, lattice = prepared([(pair, count)])
+    assert lattice is None
+    tilts = tilts_for_epsilon(losses, epsilon)
+    assert tilts is not None
+    with mp.workdps(30):
+        finite = [(mpf(a), mpf(b)) for a, b in zip(p, q, strict=True) if a > 0 and b > 0]
+        share = mp.fsum(a for a, _ in finite)
+        values = [mp.log(a / b) for a, b in finite]
+        law = convolved(values, [a / share for a, _ in finite], count)
+        sums = [(mp.fsum(n * x for n, x in zip(times, values, strict=True)), mass) for times, mass in law.items()]
+        exact = mp.log(mp.fsum(mass * max(1 - mp.exp(epsilon - x), mpf(0)) for x, mass in sums))
+        for inversion in inversions_at(losses, plan_for(tilts), None):
+            low, high = inversion.log_bounds(epsilon)
+            assert low <= exact <= high
+
+
+# The trapezoidal sum --------------------------------------------------------------------------------------------------
+
+
+def gaussian_delta(mean: Any, epsilon: Any) -> Any:
+    """Balle and Wang (2018), Theorem 5."""
+    a = epsilon / mean
+    return mp.ncdf(mean / 2 - a) - mp.exp(epsilon) * mp.ncdf(-mean / 2 - a)
+
+
+def gaussian_contour(mean: float, theta: float, step: float, count: int) -> Contour:
+    z = theta + 1j * step * np.arange(count)
+    tilts = theta * 2.0 ** (np.arange(-16, 17) / 8)
+    tail = math.exp(-((mean * step * count) ** 2) / 2) / (step * count)
+    line = np.asarray(mean**2 * z * (z + 1) / 2, dtype=complex), np.zeros(count)
+    return Contour.of((theta, step), line, tail, (tilts, mean**2 * tilts * (tilts + 1) / 2))
+
+
+@pytest.mark.parametrize("mean", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("theta", [0.5, 2.0, 9.0])
+@pytest.mark.parametrize("window", [2.0, 8.0, 30.0])
+def test_a_coarse_sum_is_what_poisson_summation_says(mean: float, theta: float, window: float) -> None:
+    """The sum is Σ_k e^{θkW} δ(ε + kW), however coarse; its bounds enclose δ(ε)."""
+    step = 2 * math.pi / window
+    contour = gaussian_contour(mean, theta, step, math.ceil(14 / (mean * step)) + 2)
+    for epsilon in (0.0, 0.3, 2.5):
+        low, high = contour.log_bounds(epsilon)
+        with mp.workdps(60):
+            terms = [
+                mp.exp(mpf(theta) * k * window) * gaussian_delta(mpf(mean), mpf(epsilon) + k * mpf(window))
+                for k in range(-60, 61)
+            ]
+            assert mp.log(terms[60]) <= high
+            assert low <= mp.log(terms[60])
+            scale = mp.exp(mpf(mean) ** 2 * theta * (theta + 1) / 2 - theta * mpf(epsilon))
+            assert mp.fsum(terms) / scale == pytest.approx(float(mp.exp(high) / scale), abs=1e-12)
+            assert (mp.fsum(terms) - terms[60]) / scale <= contour.alias(epsilon) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("tau", [1e-6, 0.3, 1.0, 25.0, 1e6])
+def test_chernoffs_constant_is_the_largest_payoff(tau: float) -> None:
+    with mp.workdps(40):
+        x = mp.log1p(1 / mpf(tau))  # where (1 - e^{-x}) e^{-τx} is largest
+        largest = mp.log((1 - mp.exp(-x)) * mp.exp(-tau * x))
+        for nearby in (x * mpf("0.99"), x * mpf("1.01")):
+            assert mp.log((1 - mp.exp(-nearby)) * mp.exp(-tau * nearby)) <= largest
+        assert float(log_chernoff(np.array(tau))) == pytest.approx(float(largest), rel=1e-13)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.31, 0.5, 1.7])
+def test_the_payoff_of_a_lattice_is_a_sum_over_its_points(epsilon: float) -> None:
+    lattice = Lattice(offset=-0.75, span=0.25)
+    z = np.array([0.7, 0.7 + 1.3j, 3.0 - 5.0j])
+    points = np.array([x for x in -0.75 + 0.25 * np.arange(4000) - epsilon if x > 0])
+    plain = [0.25 * complex(np.sum((1 - np.exp(-points)) * np.exp(-w * points))) for w in z]
+    np.testing.assert_allclose(lattice.payoff(z, epsilon), plain, rtol=1e-12)
+
+
+def test_a_sum_that_is_not_a_number_proves_nothing() -> None:
+    """An upper bound that was lost in overflow must not come out as log 0."""
+    contour = gaussian_contour(1.0, 1.0, 0.5, 40)
+    k = contour.k.copy()
+    k[5] = complex(math.nan, 0.0)
+    broken = Contour.of((1.0, 0.5), (k, contour.error), contour.tail, (contour.tilts, contour.k_tilts))
+    assert not broken.log_bounds(1.0)[1] < 0
+
+
+# K on a line, and its rounding ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1e-7, 1e-4, 0.03, 1.0])
+@pytest.mark.parametrize("theta", [0.5, 8.0, 60.0])
+def test_rounding_of_the_log_moment_is_within_its_bound(size: float, theta: float) -> None:
+    """K(θ + iω) of a few atoms, however small the losses are: n releases multiply the error by n."""
+    generator = np.random.default_rng(11)
+    raw, weights = size * generator.normal(size=6), generator.dirichlet(np.ones(6))
+    raw += np.log1p(weights @ np.expm1(-raw))  # so that Q adds up to 1, as nearly as doubles can
+    with mp.workdps(50):
+        losses, p = [mpf(x) for x in raw.tolist()], [mpf(x) for x in weights.tolist()]
+        p[-1] = 1 - mp.fsum(p[:-1])
+        lost = float(1 - mp.fsum(a * mp.exp(-x) for a, x in zip(p, losses, strict=True)))
+        nodes = LossNodes.of(raw, np.array([float(mp.log(a)) for a in p]), lost)
+        k_theta = float(mp.log(mp.fsum(a * mp.exp(theta * x) for a, x in zip(p, losses, strict=True))))
+        omega = np.array([0.0, 0.1, 1.0, 3.0]) / size
+        values, errors = nodes.log_moment(theta, omega, k_theta)
+        for w, value, error in zip(omega.tolist(), values, errors, strict=True):
+            z = mp.mpc(theta, w)
+            exact = mp.fsum(a * mp.exp(z * x) for a, x in zip(p, losses, strict=True))
+            found = mp.exp(mp.mpc(float(value.real), float(value.imag)))
+            assert mp.log1p(abs(found / exact - 1)) <= 3 * mpf(float(error)) + mpf(10) ** -17 * abs(mp.log(exact))
+
+
+def test_k_of_a_sampled_gaussian_keeps_its_digits() -> None:
+    """With γ = 1e-6 a release costs 1e-11; K(z) on the line has to be known to a part in 1e12 of that."""
+    from cumulant.loss.pair_sum import k_at, tilt
+    from cumulant.loss.sampled_pair import removed_gaussian
+
+    mean, rate, index = 1.0, 1e-6, 17
+    theta = tilt(index)
+    pair = removed_gaussian(mean, rate)
+    omega = np.array([0.0, 1.0, 4.0])
+    values, _ = pair.nodes(theta, 4.0).log_moment(theta, omega, k_at(pair, index))
+    with mp.workdps(35):
+        r = mpf(rate)
+        for w, value in zip(omega.tolist(), values, strict=True):
+            power = mp.mpc(theta, w)
+
+            def integrand(t: Any, power: Any = power) -> Any:
+                x = r * mp.expm1(t - mpf(1) / 2)
+                return mp.npdf(t) * ((1 + x) * mp.expm1(power * mp.log1p(x)) - power * x)  # E_P[L]'s first order is 0
+
+            exact = mp.quad(integrand, mp.linspace(-14, 22, 19))
+            exact = mp.log1p(exact)
+            found = mp.mpc(float(value.real), float(value.imag))
+            assert abs(found - exact) <= abs(exact) * mpf(10) ** -12
+
+
+@pytest.mark.parametrize("count", [50, 700, 5000])
+def test_the_fast_transform_is_the_plain_sum(count: int) -> None:
+    generator = np.random.default_rng(5)
+    positions = generator.normal(size=300) * 4 + 7
+    weights = np.exp(-3 * generator.random(300))
+    for step in (0.001, 0.3):
+        values, errors = characteristic_function(positions, weights, step, count)
+        j = np.unique(np.append(generator.integers(0, count, size=40), [0, count - 1]))
+        with mp.workdps(30):
+            for k in j[::8].tolist():
+                exact = mp.fsum(
+                    mpf(w) * mp.expj(mpf(step) * k * mpf(x))
+                    for x, w in zip(positions.tolist(), weights.tolist(), strict=True)
+                )
+                found = mp.mpc(complex(values[k]))
+                turned = 2.0**-51 * float(weights @ np.abs(positions)) * step * k
+                assert abs(found - exact) <= float(errors[k]) * float(np.sum(weights)) + 4 * turned
+
+
+def test_lattices_are_found_and_gaps_are_not() -> None:
+    even = FinitePair((-0.5, 0.0, 0.5), (math.log(0.2), math.log(0.5), math.log(0.3)))
+    uneven = FinitePair((-0.5, 0.01, 0.5), even.log_masses)
+    assert even.lattice == (-0.5, 0.5)
+    assert uneven.lattice is None
+    assert all(b - a == 0.5 for a, b in pairwise(even.losses))

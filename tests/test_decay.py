@@ -1,0 +1,199 @@
+"""Bounds of characteristic functions, against fine quadratures of the same laws written out here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cumulant.loss.coordinate import CoordinatePair
+from cumulant.loss.finite_pair import FinitePair
+from cumulant.loss.pair import DominatingPair
+from cumulant.loss.sampled_pair import (
+    added_gaussian,
+    added_laplace,
+    envelope_gaussian,
+    envelope_laplace,
+    removed_gaussian,
+    removed_laplace,
+    replaced_gaussian,
+)
+from cumulant.numerics.decay import Cells, escape
+
+Array = NDArray[np.float64]
+Law = tuple[Array, Array]  # losses with the logarithms of their masses under P
+TILTS = (0.3, 30.0)
+
+
+def log_w(t: Array, mean: float, rate: float, size: int = 1) -> Array:
+    """Return log Σ Bin(k,γ)(j) e^{jμt - j²μ²/2}."""
+    terms = [
+        math.log(math.comb(size, j) * rate**j * (1 - rate) ** (size - j)) + j * mean * t - (j * mean) ** 2 / 2
+        for j in range(size + 1)
+    ]
+    return np.asarray(np.logaddexp.reduce(terms, axis=0))
+
+
+def normal_law(low: float, high: float, law: Callable[[Array], tuple[Array, Array]]) -> Law:
+    """Return P on a fine grid of t from its loss and the logarithm of dP/dN(0, 1)."""
+    edges = np.linspace(low, high, 20_001)
+    t = (edges[1:] + edges[:-1]) / 2
+    loss, log_p = law(t)
+    return loss, log_p - t * t / 2 + math.log((edges[1] - edges[0]) / math.sqrt(2 * math.pi))
+
+
+def removed(mean: float, rate: float, size: int = 1) -> Law:
+    return normal_law(-14, 60 * size * mean + 14, lambda t: (log_w(t, mean, rate, size), log_w(t, mean, rate, size)))
+
+
+def added(mean: float, rate: float) -> Law:
+    return normal_law(-50 * mean - 14, 14, lambda t: (-log_w(t, mean, rate), np.zeros(len(t))))
+
+
+def replaced(mean: float, rate: float) -> Law:
+    return normal_law(
+        -14, 90 * mean + 14, lambda t: (log_w(t, mean, rate) - log_w(-t, mean, rate), log_w(t, mean, rate))
+    )
+
+
+def halves(mean: float, rate: float) -> Law:
+    """The envelope: joining below 0, leaving above, the rest at 0."""
+    up = normal_law(mean / 2, 60 * mean + 14, lambda t: (log_w(t, mean, rate), log_w(t, mean, rate)))
+    down = normal_law(mean / 2, 14 + mean, lambda t: (-log_w(t, mean, rate), np.zeros(len(t))))
+    return with_rest(up, down)
+
+
+def with_rest(*laws: Law) -> Law:
+    losses, logs = (np.concatenate(columns) for columns in zip(*laws, strict=True))
+    return np.append(losses, 0.0), np.append(logs, math.log1p(-float(np.sum(np.exp(logs)))))
+
+
+def laplace(theta: float, rate: float, *, side: int, start: float) -> Law:
+    """Return one order of the pair for t >= start: between the atoms the density is e^{-(t+θ)/2}/4 under Q."""
+    edges = np.linspace(start, theta, 20_001)
+    t = (edges[1:] + edges[:-1]) / 2
+    q = np.exp(-(t + theta) / 2) / 4 * (edges[1] - edges[0])
+    t, q = np.append(t, theta), np.append(q, math.exp(-theta) / 2)
+    if start < 0:
+        t, q = np.append(t, -theta), np.append(q, 0.5)
+    w = 1 - rate + rate * np.exp(t)
+    return (np.log(w), np.log(q * w)) if side > 0 else (-np.log(w), np.log(q))
+
+
+def laplace_envelope(theta: float, rate: float) -> Law:
+    return with_rest(laplace(theta, rate, side=1, start=0.0), laplace(theta, rate, side=-1, start=0.0))
+
+
+ATOMS = (np.array([-0.11, 0.03, 0.075, 0.1]), np.log([0.2, 0.5, 0.25, 0.05]))
+
+CASES: list[Any] = [
+    pytest.param(removed_gaussian(0.7, 0.05), removed(0.7, 0.05), id="leaves"),
+    pytest.param(removed_gaussian(2.5, 0.3), removed(2.5, 0.3), id="leaves, little noise"),
+    pytest.param(added_gaussian(0.7, 0.05), added(0.7, 0.05), id="joins"),
+    pytest.param(added_gaussian(2.5, 0.6), added(2.5, 0.6), id="joins, little noise"),
+    pytest.param(removed_gaussian(0.4, 0.2, 3), removed(0.4, 0.2, 3), id="a group leaves"),
+    pytest.param(replaced_gaussian(0.8, 0.1), replaced(0.8, 0.1), id="replaced"),
+    pytest.param(envelope_gaussian(0.9, 0.2), halves(0.9, 0.2), id="envelope"),
+    pytest.param(removed_laplace(1.5, 0.2), laplace(1.5, 0.2, side=1, start=-1.5), id="Laplace leaves"),
+    pytest.param(added_laplace(1.5, 0.2), laplace(1.5, 0.2, side=-1, start=-1.5), id="Laplace joins"),
+    pytest.param(envelope_laplace(1.5, 0.2), laplace_envelope(1.5, 0.2), id="Laplace envelope"),
+    pytest.param(FinitePair(tuple(ATOMS[0].tolist()), tuple(ATOMS[1].tolist())), ATOMS, id="atoms"),
+]
+
+
+def tilted(law: Law, theta: float) -> tuple[Array, Array, float]:
+    """Return losses, masses of the tilted law, and K(θ)."""
+    losses, logs = law
+    exponents = logs + theta * losses
+    peak = float(np.max(exponents))
+    weights = np.exp(exponents - peak)
+    return losses, weights / np.sum(weights), peak + math.log(float(np.sum(weights)))
+
+
+@pytest.mark.parametrize("theta", TILTS)
+@pytest.mark.parametrize(("pair", "law"), CASES)
+def test_the_characteristic_function_stays_below_its_bound(pair: DominatingPair, law: Law, theta: float) -> None:
+    """At random frequencies of each interval, and beyond the last: |φ| <= e^{-bound}."""
+    losses, masses, k = tilted(law, theta)
+    spread = math.sqrt(float(masses @ (losses - masses @ losses) ** 2))
+    marks = np.asarray(2.0 ** (np.arange(-3.0, 9.0) / 2) / spread)
+    bounds = escape(pair.cells(theta, k), marks)
+    generator = np.random.default_rng(7)
+    between = np.append(marks[1:], 4 * marks[-1])
+    for low, high, bound in zip(marks, between, bounds, strict=True):
+        for omega in (low, *generator.uniform(low, high, size=1)):
+            value = abs(complex(np.exp(1j * omega * losses) @ masses))
+            assert value <= math.exp(-bound) + 1e-6  # what the fine grid itself is off by
+
+
+@pytest.mark.parametrize("theta", TILTS)
+@pytest.mark.parametrize(("pair", "law"), CASES)
+def test_cells_never_hold_more_than_the_law_does(pair: DominatingPair, law: Law, theta: float) -> None:
+    losses, masses, k = tilted(law, theta)
+    cells = pair.cells(theta, k)
+    order = np.argsort(losses)
+    below = np.append(0.0, np.cumsum(masses[order]))
+    position = losses[order]
+    margin = 1e-9 + 1e-4 * (cells.high - cells.low)  # a point of the fine grid may fall on the other side of an end
+    held = below[np.searchsorted(position, cells.high + margin)] - below[np.searchsorted(position, cells.low - margin)]
+    assert np.all(cells.mass <= held + 3 * float(np.max(masses[: len(masses) - 3])) + 1e-9)
+    assert float(np.sum(cells.mass)) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("theta", TILTS)
+@pytest.mark.parametrize("case", ["leaves", "joins", "replaced", "group"])
+def test_variation_is_at_least_that_of_the_density(case: str, theta: float) -> None:
+    """Sum |f(L_{i+1}) - f(L_i)| on a finer grid inside every cell: what a bound of the variation must exceed."""
+    mean, rate = 0.9, 0.15
+    logs: dict[str, tuple[CoordinatePair, Callable[[Array], Array], Callable[[Array], Array]]] = {
+        "leaves": (removed_gaussian(mean, rate), lambda t: log_w(t, mean, rate), lambda t: log_w(t, mean, rate)),
+        "joins": (added_gaussian(mean, rate), lambda t: -log_w(t, mean, rate), lambda t: 0 * t),
+        "replaced": (
+            replaced_gaussian(mean, rate),
+            lambda t: log_w(t, mean, rate) - log_w(-t, mean, rate),
+            lambda t: log_w(t, mean, rate),
+        ),
+        "group": (
+            removed_gaussian(mean, rate, 2),
+            lambda t: log_w(t, mean, rate, 2),
+            lambda t: log_w(t, mean, rate, 2),
+        ),
+    }
+    pair, loss, log_p = logs[case]
+    low, high = pair.branches[0].span(theta)
+    scan = np.linspace(low, high, 1000)
+    k = float(np.max(log_p(scan) + theta * loss(scan) - scan**2 / 2))  # any number will do
+    cells = pair.cells(theta, k)
+    t = np.linspace(low, high, 64 * len(cells.low) + 1)
+    h = 1e-5
+    slope = np.abs(loss(t + h) - loss(t - h)) / (2 * h)
+    with np.errstate(over="ignore", divide="ignore"):
+        density = np.exp(log_p(t) + theta * loss(t) - t * t / 2 - k) / math.sqrt(2 * math.pi) / slope
+    steps = np.abs(np.diff(density)).reshape(len(cells.low), 64).sum(axis=1)
+    if case == "joins":
+        steps = steps[::-1]
+    usable = np.isfinite(steps) & (cells.high - cells.low > 1e-3)  # where the slope above is not lost in rounding
+    assert np.any(usable)
+    assert np.all(steps[usable] <= cells.variation[usable] * (1 + 1e-4) + 1e-12)
+
+
+def test_runs_of_cells_may_lie_apart() -> None:
+    """Two uniform pieces with a gap: their ends must not cancel as if they touched."""
+    gap = 2.0
+    edges = [(0.0, 0.5), (0.5, 1.0), (1.0 + gap, 1.5 + gap), (1.5 + gap, 2.0 + gap)]
+    low, high = (np.array(column) for column in zip(*edges, strict=True))
+    flat = np.full(4, 0.5)
+    cells = Cells(low, high, np.full(4, 0.25), flat, flat, np.zeros(4))
+    marks = np.linspace(3.0, 40.0, 400)
+    bounds = escape(cells, marks)
+
+    def size(omega: float) -> float:
+        pieces = [(np.exp(1j * omega * b) - np.exp(1j * omega * a)) / (1j * omega) * 0.5 for a, b in edges]
+        return abs(complex(sum(pieces)))
+
+    for k, omega in enumerate(marks):
+        assert size(float(omega)) <= math.exp(-bounds[k]) + 1e-12
