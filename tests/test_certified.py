@@ -15,7 +15,7 @@ import cumulant as cm
 from cumulant.conversion.certified import BallContour, GaussianClosedForm
 from cumulant.conversion.certified import _bounds as bounds_of  # the object behind one interval
 from cumulant.conversion.exact import prepared
-from cumulant.conversion.inversion import plan_for, tilts_for_epsilon
+from cumulant.conversion.inversion import tilts_for_epsilon
 from cumulant.loss.ball_moment import _nodes as ball_nodes
 from cumulant.loss.ball_moment import tilted_moments
 from cumulant.loss.coordinate import CoordinatePair
@@ -328,7 +328,7 @@ def test_balls_without_a_value_prove_nothing() -> None:
     losses, lattice = prepared(scenarios[0])
     tilts = tilts_for_epsilon(losses, 1.0)
     assert tilts is not None
-    bounds = bounds_of(losses, lattice, plan_for(tilts))
+    bounds = bounds_of(losses, lattice, lambda: tilts)
     assert isinstance(bounds, BallContour)
     broken = replace(bounds, moments=[*bounds.moments[:-1], acb("nan")])
     assert broken.log_bounds(1.0)[1] > bounds.log_bounds(1.0)[0]

@@ -97,8 +97,9 @@ class GaussianClosedForm:
     mean: float
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
-        here, there = self.log_bounds(epsilon)[1], self.log_bounds(epsilon * (1 + 1e-6) + 1e-9)[1]
-        return here, (there - here) / (1e-6 * epsilon + 1e-9)
+        step = 1e-6 * epsilon + 1e-9 * self.mean
+        here, there = self.log_bounds(epsilon)[1], self.log_bounds(epsilon + step)[1]
+        return here, (there - here) / step
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         with precision(192 + math.ceil(2 * math.log2(1 + epsilon / self.mean) + 2 * math.log2(1 + 1 / self.mean))):
@@ -140,15 +141,18 @@ def _epsilon_above(scenario: Scenario, log_delta: float) -> float:
         start = epsilon_of_pairs([scenario], log_delta).value
     except OutOfReach:
         return losses.supremum
-    if bounds.log_bounds(0.0)[1] <= left:
-        return 0.0
+    return 0.0 if bounds.log_bounds(0.0)[1] <= left else _first_below(bounds, start, left, losses.supremum)
+
+
+def _first_below(bounds: Bounds, start: float, log_delta: float, supremum: float) -> float:
+    """Return an ε from `start` up at which the upper bound is at most δ, raised for the rounding of parameters."""
     epsilon = max(start, 1e-300)
     for _ in range(TURNS):
         high, slope = bounds.log_upper(epsilon)
-        if high <= left:
-            return min(epsilon * (1 + INPUTS), losses.supremum)
-        epsilon += max(1.01 * (high - left) / -slope, 1e-15 * epsilon)
-    return math.inf if math.isinf(losses.supremum) else losses.supremum
+        if high <= log_delta:
+            return min(epsilon * (1 + INPUTS), supremum)
+        epsilon += max(1.01 * (high - log_delta) / -slope, 1e-15 * epsilon)
+    return supremum
 
 
 def _epsilon_below(scenario: Scenario, log_delta: float) -> float:
@@ -198,7 +202,7 @@ def _delta_ends(scenario: Scenario, epsilon: float) -> tuple[float, float]:
         return p * SMALLER, min(1.0, (p + (1 - p) * high) * (1 + 1e-15))
     low, high = bounds.log_bounds(epsilon)
     # the parameters' own rounding moves ε by INPUTS, and log δ by so much times its slope
-    moved = INPUTS * (1 + abs(epsilon * bounds.log_upper(epsilon)[1]))
+    moved = INPUTS * (1 + abs(epsilon * bounds.log_upper(epsilon)[1])) if epsilon > 0 else INPUTS
     low, high = math.exp(min(low - moved, 0.0)), exp_above(min(high + moved, 0.0))
     return max(0.0, (p * SMALLER + (1 - p) * low) * (1 - 1e-15)), min(1.0, (p + (1 - p) * high) * (1 + 1e-15))
 

@@ -29,8 +29,8 @@ class StatedPair(AbstractMechanism):
     """A mechanism whose outputs on any neighbours are no easier to tell apart than P and Q, in either order.
 
     Give P, with the record, and Q, without it, as tables of probabilities, output by output. `from_losses` takes the
-    distribution of the privacy loss instead, `from_densities` two densities on an interval. `inner_probabilities` is a pair that is attained, for the
-    lower ends of intervals; by default the pair itself.
+    distribution of the privacy loss instead, `from_densities` two densities on an interval. `inner_probabilities` is a
+    pair that is attained, for the lower ends of intervals; by default the pair itself.
 
     Holds for:  what you state; the pair must dominate for every ratio t >= 0 (Zhu, Dong and Wang 2022, Definition 7).
     Tightness:  exact for mechanisms that attain it.
