@@ -146,7 +146,7 @@ def test_both_orders_are_attained_by_telling_who_is_there() -> None:
 # Numbers in many digits -----------------------------------------------------------------------------------------------
 
 
-@given(u=st.floats(-40.0, 40.0), exponent=st.floats(-30.0, -0.3))
+@given(u=st.floats(-40.0, 40.0).filter(lambda u: abs(u) > 1e-250), exponent=st.floats(-30.0, -0.3))
 def test_the_log_of_a_mixture_keeps_its_relative_accuracy(u: float, exponent: float) -> None:
     """log(1 - γ + γe^u) is as small as γ: n releases multiply what is lost of it."""
     rate = 10.0**exponent

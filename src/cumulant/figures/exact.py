@@ -29,6 +29,7 @@ LEVELS = range(5, -7, -1)  # powers of ten, relative to the saddle
 LEFT, RIGHT, TOP = 0.25, 7.6, 9.0  # of the complex plane
 FARTHER = 3.0  # Re z of a line that is not a good one
 ROUNDING = 1e-12  # what the rounding of sums leaves
+NEGLIGIBLE = 32.0  # nats below the middle of the line
 FEWEST, MOST = 6, 64  # nodes
 QUESTIONS = ((1_000, 1e-5, RED), (100_000, 1e-5, GREEN), (1_000, 1e-15, PINK))  # releases and δ
 
@@ -62,9 +63,16 @@ class Question:
 
     def log_sum(self, theta: float, points: int) -> float:
         """Return the logarithm of the trapezoidal rule with so many points on the part of the line that matters."""
-        step = self.contour.step * (len(self.contour.k) - 1) / (points - 1)
+        step = self.reach / (points - 1)
         terms = np.exp(self.log_integrand(theta, step * np.arange(points, dtype=float)) - self.scale).real
         return self.scale + math.log((float(np.sum(terms)) - float(terms[0]) / 2) * step / math.pi)
+
+    @cached_property
+    def reach(self) -> float:
+        """Where the integrand has become negligible on the plan's line, by looking: this is a drawing, not a proof."""
+        omega = np.linspace(0.0, self.contour.step * (len(self.contour.k) - 1), 4001)
+        heights = self.log_integrand(self.contour.theta, omega).real
+        return float(omega[np.flatnonzero(heights > heights[0] - NEGLIGIBLE)[-1]])
 
     @cached_property
     def saddle(self) -> float:
@@ -90,7 +98,7 @@ class Question:
 
     def log_alias(self, points: int) -> float:
         """Return the logarithm of the bound of what the trapezoidal rule adds, by Chernoff at any other tilt."""
-        theta, step = self.contour.theta, self.contour.step * (len(self.contour.k) - 1) / (points - 1)
+        theta, step = self.contour.theta, self.reach / (points - 1)
         tilts = np.geomspace(theta / 8, 2.5 * theta, 400)
         gap = np.abs(tilts - theta) * (2 * math.pi / step)
         logs = log_chernoff(tilts) + self.count * self.nodes.cumulants(tilts)[0] - tilts * self.epsilon

@@ -102,7 +102,8 @@ class Contour:
         terms, doubt = self._terms(epsilon)
         total = float(np.sum(terms.real))
         high = total + doubt + self.tail
-        slope = -float(self.z.real @ terms.real - self.z.imag @ terms.imag) / max(total, 1e-300)
+        moving = float(self.z.real @ terms.real - self.z.imag @ terms.imag)
+        slope = -moving / total if total > doubt and moving > 0 else -self.theta  # of the scale, where errors rule
         return self._scale(epsilon) + math.log(high) if high > 0 else 0.0, slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
