@@ -26,6 +26,9 @@ EXPONENTS: Array = 1 + 2.0 ** np.arange(-3.0, 3.5, 0.5)  # Hölder's p: each giv
 class Group(AbstractMechanism):
     """A mechanism towards groups of `size` records: neighbours at distance `size` in its relation.
 
+    Where the pair of a group is known (`PoissonSampled.group_pairs`) the group joins or leaves together; `method="rdp"`
+    covers every change at that distance.
+
     Mechanisms with a better rule of their own (`Gaussian.group` and others) do not come here.
 
     >>> from cumulant import RenyiCurve
