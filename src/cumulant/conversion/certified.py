@@ -85,8 +85,8 @@ class BallContour:
         span, offset = _span(lattice), as_ball(lattice.offset, abs(lattice.offset) * ULPS)
         points = math.floor((float(epsilon.mid()) - lattice.offset) / lattice.span) + 1
         gap = offset + points * span - epsilon  # a gap of 0 within its radius adds a payoff of 0 within that radius
-        first = (-z * gap).exp() / (1 - (-z * span).exp())
-        return span * (first - (-(z + 1) * gap).exp() / (1 - (-(z + 1) * span).exp()))
+        weight = -(-gap).expm1() - (-z * span).exp() * (-gap).exp() * (gap - span).expm1()
+        return span * (-z * gap).exp() * weight / ((1 - (-z * span).exp()) * (1 - (-(z + 1) * span).exp()))
 
 
 @final

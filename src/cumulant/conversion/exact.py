@@ -134,7 +134,18 @@ class _Question:
             if high - low <= CLOSE or abs(epsilon - tilts.epsilon) * tilts.steepness <= 0.5 or turn == ROUNDS - 1:
                 break
             tilts = tilts.asking(epsilon, self.log_delta)
+        if inversion.coarser is not None:
+            epsilon = self._confirmed(inversion, epsilon)
         return Inverted(min(epsilon, self.losses.supremum), high - low, inversion.route)
+
+    def _confirmed(self, inversion: Inversion, epsilon: float) -> float:
+        """Return ε raised until δ(ε) itself, which is smoothed in its own way, is at most δ."""
+        for _ in range(ROUNDS):
+            excess = _log_delta(self.losses, self.lattice, epsilon).value - self.log_delta
+            if excess <= 0:
+                break
+            epsilon += 1.1 * excess / -inversion.log_upper(epsilon)[1]
+        return epsilon
 
 
 def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inverted:

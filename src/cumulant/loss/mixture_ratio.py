@@ -72,7 +72,8 @@ class GroupedGaussianMixture:
         j, log_b = _binomial(self.size, self.rate)
         exponent = log_b + self.mean * t[..., None] * j - (j * self.mean) ** 2 / 2
         share = np.exp(exponent - np.max(exponent, axis=-1, keepdims=True))
-        return np.asarray(math.log(self.mean) + np.log(share @ j / np.sum(share, axis=-1)))
+        mean = np.maximum(share @ j / np.sum(share, axis=-1), 1e-300)  # where none of the group counts
+        return np.asarray(math.log(self.mean) + np.log(mean))
 
     def ball(self, t: arb) -> arb:
         mean, rate = as_ball(self.mean), as_ball(self.rate)

@@ -37,11 +37,16 @@ class Lattice:
     span: float
 
     def payoff(self, z: Complex, epsilon: float) -> Complex:
-        """Return span·Σ (1 - e^{-x}) e^{-zx} over the points x > 0 of the lattice, seen from ε: geometric series."""
-        gap = self.span - (epsilon - self.offset) % self.span  # from ε to the next point, in (0, span]
-        first = np.exp(-z * gap) / -np.expm1(-z * self.span)
-        second = np.exp(-(z + 1) * gap) / -np.expm1(-(z + 1) * self.span)
-        return np.asarray(self.span * (first - second))
+        """Return span·Σ (1 - e^{-x}) e^{-zx} over the points x > 0 of the lattice, seen from ε: geometric series.
+
+        With g the way from ε to the next point and h the span, that is, without a difference of two large sums,
+
+            h e^{-zg} [(1 - e^{-g}) + e^{-zh-g} (1 - e^{g-h})] / ((1 - e^{-zh}) (1 - e^{-(z+1)h})).
+        """
+        h = self.span
+        g = h - (epsilon - self.offset) % h  # in (0, h]
+        weight = -math.expm1(-g) - np.exp(-z * h) * (math.exp(-g) * math.expm1(g - h))
+        return np.asarray(h * np.exp(-z * g) * weight / (np.expm1(-z * h) * np.expm1(-(z + 1) * h)))
 
 
 @final
@@ -87,7 +92,7 @@ class Contour:
             # |(M + Δ)^n - M^n| <= (|M| + |Δ|)^n - |M|^n, expanded by the binomial theorem
             astray = np.exp(k.real - k[0].real + error) * share - size + ROUNDOFF * size * (8 + np.abs(k))
         if lattice is not None:
-            astray += ROUNDOFF * size * np.abs(z) * abs(lattice.offset)
+            astray += ROUNDOFF * size * (np.abs(z) + 1 / lattice.span) * abs(lattice.offset)  # of the way g
         doubts = np.abs(fixed) * astray, ROUNDOFF * np.abs(weights) * np.abs(z)
         return Contour(theta, step, k, error, tail, *tilts, lattice, z, weights, doubts)
 

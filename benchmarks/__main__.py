@@ -1,0 +1,115 @@
+"""The command line: `python -m benchmarks run | growth | hunt`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import hunt
+from benchmarks.contestants import BY_NAME, CONTESTANTS, installed
+from benchmarks.contestants.base import Contestant
+from benchmarks.measure import ROOT, Limits
+from benchmarks.workloads import BY_NAME as WORKLOADS_BY_NAME
+from benchmarks.workloads import WORKLOADS
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- table -->", "<!-- end of table -->"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    options.command(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    _run_parser(commands.add_parser("run", help="everybody on every workload: a table of ratios, a chart, JSON"))
+    _growth_parser(commands.add_parser("growth", help="time and memory against steps, mechanisms, order and 1/δ"))
+    _hunt_parser(commands.add_parser("hunt", help="search for answers below the truth"))
+    return parser
+
+
+def _run_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, required=True, help="directory for results.md, results.png, results.json")
+    parser.add_argument("--only", action="append", choices=list(WORKLOADS_BY_NAME), metavar="WORKLOAD")
+    parser.add_argument("--contestant", action="append", choices=list(BY_NAME), metavar="NAME")
+    parser.add_argument(
+        "--processes", type=int, default=Limits().processes, help="fresh processes for each measurement"
+    )
+    parser.add_argument("--repetitions", type=int, default=Limits().repetitions, help="warm ones in each process")
+    parser.add_argument("--timeout", type=float, default=Limits().timeout, help="seconds for each process")
+    parser.add_argument("--docs", action="store_true", help=f"write the table into {PAGE.relative_to(ROOT)}")
+    parser.set_defaults(command=_run)
+
+
+def _growth_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, required=True, help="directory for growth.png and growth.json")
+    parser.add_argument("--contestant", action="append", choices=list(BY_NAME), metavar="NAME")
+    parser.set_defaults(command=_growth)
+
+
+def _hunt_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--peer", default=hunt.LIBRARY, help="a contestant, or the module of a package")
+    parser.add_argument("--resume", type=Path, help="a file of an earlier hunt, which goes on where it stopped")
+    parser.add_argument("--out", type=Path, default=Path("hunt.json"), help="the file of a new hunt")
+    parser.set_defaults(command=_hunt)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from benchmarks.chart import draw
+    from benchmarks.results import as_data, run_all
+    from benchmarks.table import details, ratios
+
+    workloads = [workload for workload in WORKLOADS if options.only is None or workload.name in options.only]
+    limits = Limits(processes=options.processes, repetitions=options.repetitions, timeout=options.timeout)
+    results = run_all(workloads, _contestants(options, CONTESTANTS), limits)
+    directory: Path = options.out
+    directory.mkdir(parents=True, exist_ok=True)
+    table = ratios(results)
+    (directory / "results.md").write_text(f"{table}\n\n{details(results)}\n", encoding="utf-8")
+    (directory / "results.json").write_text(
+        json.dumps(as_data(results), indent=1, ensure_ascii=False), encoding="utf-8"
+    )
+    draw(results, directory / "results.png")
+    if options.docs:
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), table), encoding="utf-8")
+    print(table)
+
+
+def _growth(options: argparse.Namespace) -> None:
+    from benchmarks.growth import grown, write
+
+    present = [contestant for contestant in _contestants(options, CONTESTANTS) if installed(contestant)]
+    for path in write(grown(present), options.out):
+        print(path)
+
+
+def _hunt(options: argparse.Namespace) -> None:
+    if options.resume is not None:
+        state, path = hunt.Hunt.resumed(options.resume), options.resume
+    else:
+        state, path = hunt.Hunt(options.peer, options.seed), options.out
+    print(hunt.summary(hunt.run(state, path, minutes=options.minutes)))
+    raise SystemExit(1 if state.findings and state.target == hunt.LIBRARY else 0)
+
+
+def _contestants(options: argparse.Namespace, known: Sequence[Contestant]) -> list[Contestant]:
+    return [contestant for contestant in known if options.contestant is None or contestant.name in options.contestant]
+
+
+def with_table(page: str, table: str) -> str:
+    """Return the page with a new table between its two markers."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"the page has no {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    main()

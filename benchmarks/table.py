@@ -1,0 +1,112 @@
+"""Results as markdown: one table of ratios, one of details."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.contestants import FIRST, versions
+from benchmarks.contestants.base import Contestant
+from benchmarks.measure import machine
+from benchmarks.results import MISSING, NOT_OFFERED, Result
+from benchmarks.workloads import Workload
+
+
+def ratios(results: Sequence[Result]) -> str:
+    """Return seconds for the first contestant, for others how many times longer; and how far from the truth."""
+    contestants = list(dict.fromkeys(result.contestant for result in results))
+    cells = {(result.workload.name, result.contestant.name): result for result in results}
+    lines = [_row(["", *(contestant.name for contestant in contestants)]), _row(["---"] * (len(contestants) + 1))]
+    for workload in dict.fromkeys(result.workload for result in results):
+        first = cells.get((workload.name, FIRST.name))
+        unit = None if first is None else first.seconds
+        row = [cells.get((workload.name, contestant.name)) for contestant in contestants]
+        lines.append(_row([workload.words, *("" if cell is None else cell_text(cell, unit) for cell in row)]))
+    return "\n".join([_heading(), "", *lines])
+
+
+def cell_text(result: Result, unit: float | None) -> str:
+    """Return, say, "×150, +0.4 %", or what happened instead of an answer."""
+    failure = result.measurement.failure
+    if failure is not None:
+        return _failure_text(failure)
+    seconds = result.seconds
+    if seconds is None:
+        time = "?"
+    elif unit is None or result.contestant is FIRST:
+        time = seconds_text(seconds)
+    else:
+        time = ratio_text(seconds / unit)
+    mark = "~" if result.extrapolated != 1 else ""
+    return ", ".join(filter(None, [mark + time, verdict_text(result)]))
+
+
+def verdict_text(result: Result) -> str:
+    verdict = result.verdict
+    if verdict.word is not None:
+        return f"**{verdict.word}**" if verdict.unsound else verdict.word
+    if verdict.distance is None:
+        return ""
+    percent = percent_text(verdict.distance)
+    if verdict.unsound:
+        return f"**below the truth, {percent}**"
+    return f"≤ {percent}" if verdict.at_most else percent
+
+
+def percent_text(share: float) -> str:
+    """Return two digits of a signed share; below what the truth is known to, "exact"."""
+    if abs(share) < 1e-6:
+        return "exact"
+    return f"{100 * share:+.2g} %" if abs(share) < 1 else f"{100 * share:+,.0f} %"
+
+
+def seconds_text(seconds: float) -> str:
+    factor, unit = next(
+        ((factor, unit) for factor, unit in ((1.0, "s"), (1e-3, "ms")) if seconds >= 0.9995 * factor), (1e-6, "µs")
+    )
+    value = seconds / factor
+    return f"{value:.3g} {unit}" if value < 999.5 else f"{value:,.0f} {unit}"
+
+
+def ratio_text(ratio: float) -> str:
+    return f"×{ratio:.2g}" if ratio < 10 else f"×{ratio:,.0f}"
+
+
+def _failure_text(failure: str) -> str:
+    if failure.startswith(NOT_OFFERED) or failure == MISSING:
+        return "-" if failure != MISSING else MISSING
+    return failure.partition(":")[0]
+
+
+def details(results: Sequence[Result]) -> str:
+    """Return every answer with its times and memory, and every failure with its message."""
+    head = ["workload", "contestant", "answer", "against the truth", "cold", "warm: median (least to most)", "memory"]
+    lines = [_row(head), _row(["---"] * len(head))]
+    for result in results:
+        m = result.measurement
+        if m.failure is not None and (m.failure.startswith(NOT_OFFERED) or m.failure == MISSING):
+            continue
+        answer = m.failure or str(m.answer)
+        cold = "" if m.cold_median is None else seconds_text(m.cold_median)
+        warm = "" if not m.warm else f"{seconds_text(m.warm_median or 0.0)} ({_spread(m.warm)})"
+        memory = "" if m.megabytes is None else f"{m.megabytes:.0f} MB"
+        names = [result.workload.name, result.contestant.name]
+        lines.append(_row([*names, answer.replace("|", "/"), verdict_text(result), cold, warm, memory]))
+    return "\n".join(lines)
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    return f"{seconds_text(min(seconds))} to {seconds_text(max(seconds))}"
+
+
+def _heading() -> str:
+    about = machine()
+    known = ", ".join(f"{name} {number}" for name, number in versions().items() if number != MISSING)
+    return f"{about['cores']} cores, {about['memory_gigabytes']} GB, Python {about['python']}, one thread; {known}."
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def by_workload(results: Sequence[Result], contestant: Contestant) -> dict[Workload, Result]:
+    return {result.workload: result for result in results if result.contestant is contestant}
