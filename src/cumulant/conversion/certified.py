@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol, final
 
 from cumulant.answer import Interval
@@ -22,7 +23,7 @@ from cumulant.conversion.failure import log_delta_left
 from cumulant.conversion.inversion import Plan, Tilts, inversions_at, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.errors import OutOfReach
 from cumulant.loss.ball_moment import ULPS, tilted_moments
-from cumulant.loss.pair_sum import LossSum, k_at
+from cumulant.loss.pair_sum import LossSum, k_at, tilt
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.numerics.contour import Contour, Lattice
 from cumulant.numerics.rounding import exp_above
@@ -225,33 +226,40 @@ def _bounds(losses: LossSum, lattice: Lattice | None, tilts: Callable[[], Tilts 
 
 
 def _ball_contour(losses: LossSum, plan: Plan, contour: Contour) -> BallContour:
+    releases = sum(n for _, n in losses.parts) + 1
+    bits = 96 + math.ceil(math.log2(releases) + 1.5 * math.ceil(plan.height))
+    step, moments, k_theta = _moments_on(losses, plan.index, contour.step, len(contour.k), contour.lattice, bits=bits)
+    return BallContour(contour, step, moments, k_theta, bits)
+
+
+@lru_cache(maxsize=32)  # the two ends of an interval ask for the same line
+def _moments_on(
+    losses: LossSum, index: int, eta: float, count: int, lattice: Lattice | None, *, bits: int
+) -> tuple[Any, list[Any], Any]:
+    """Return η, e^{K(z_j) - K(θ)} at the nodes and K(θ), as balls."""
     from flint import acb, arb
 
-    count = len(contour.k)
-    releases = sum(n for _, n in losses.parts) + 1
-    bits = 96 + math.ceil(math.log2(releases) + 1.5 * plan.height)
     with precision(bits):
-        step = as_ball(contour.step) if contour.lattice is None else _period_step(contour)
-        theta = as_ball(contour.theta)
+        step = as_ball(eta) if lattice is None else _period_step(eta, lattice)
+        theta = as_ball(tilt(index))
         variance = as_ball(losses.variance, losses.variance * 2.0**-48)
         z = [acb(theta, step * j) for j in range(count)]
         logs = [variance * (w * (w + 1) - theta * (theta + 1)) / 2 for w in z]
         k_theta = variance * theta * (theta + 1) / 2
         for pair, n in losses.parts:
-            k = k_at(pair, plan.index)
+            k = k_at(pair, index)
             k_theta += arb(n) * as_ball(k)
-            moments = tilted_moments(pair, contour.theta, k, step=step, count=count, bits=bits)
+            moments = tilted_moments(pair, tilt(index), k, step=step, count=count, bits=bits)
             logs = [log + arb(n) * moment.log() for log, moment in zip(logs, moments, strict=True)]
-        return BallContour(contour, step, [log.exp() for log in logs], k_theta, bits)
+        return step, [log.exp() for log in logs], k_theta
 
 
-def _period_step(contour: Contour) -> Any:
+def _period_step(eta: float, lattice: Lattice) -> Any:
     """Return 2π/(N·span) exactly: the nodes close after one period."""
     from flint import arb
 
-    assert contour.lattice is not None
-    points = round(2 * math.pi / (contour.step * contour.lattice.span))
-    return 2 * arb.pi() / (points * _span(contour.lattice))
+    points = round(2 * math.pi / (eta * lattice.span))
+    return 2 * arb.pi() / (points * _span(lattice))
 
 
 def _span(lattice: Lattice) -> Any:
