@@ -14,7 +14,7 @@ from hypothesis.strategies import SearchStrategy
 import cumulant as cm
 from cumulant.mechanisms.base import AbstractMechanism
 
-ASKING = settings(deadline=None, max_examples=40)  # an answer takes a hundred evaluations of K
+ASKING = settings(deadline=None, max_examples=25)  # an answer with atoms takes a second
 
 
 def log_uniform(low: float, high: float) -> SearchStrategy[float]:

@@ -164,10 +164,10 @@ def _epsilon_below(scenario: Scenario, log_delta: float) -> float:
     left = log_delta_left(losses.failure * SMALLER, log_delta + rounding)
     if math.isnan(left):
         return math.inf
-    if left >= 0:
-        return 0.0
+    if left >= 0 or left == -math.inf:  # at δ = 0 it is the largest loss itself
+        return 0.0 if left >= 0 else losses.supremum * (1 - INPUTS)
     try:
-        bounds = _bounds(losses, lattice, lambda: tilts_for_delta(losses, left) if left > -math.inf else None)
+        bounds = _bounds(losses, lattice, lambda: tilts_for_delta(losses, left))
         epsilon = epsilon_of_pairs([scenario], log_delta).value
     except OutOfReach:
         return _near_the_largest_loss(losses, left)
