@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any, final
 
 from benchmarks import cases, runs
 from benchmarks.cases import Case
 from benchmarks.contestants.base import Contestant
 from benchmarks.contestants.cumulant import composed, mechanism
+from benchmarks.measure import Limits, in_fresh_process
 from benchmarks.moments import renyi_divergence
 from benchmarks.questions import Epsilon, NotOffered, Script
 from benchmarks.reference import log_delta_bracket
@@ -22,7 +20,7 @@ ROUNDING = 1e-11  # of log δ relative to 1 + |log δ|, and of Rényi DP: what d
 EXACT = 1.1e-3  # in log δ: what an answer that is called exact may be above the truth by, docs/soundness.md
 EXACT_RDP = 1e-8  # the same for Rényi DP, relatively
 LOOSE = 2.0  # a peer's ε is called loose if half of it would do
-SECONDS = 60  # of computing; an answer takes no longer
+SECONDS = 60.0  # an answer takes no longer
 
 BELOW, NOT_EXACT, CRASH, TIMEOUT, NO_NUMBER, LOOSE_ANSWER = (
     "below the truth",
@@ -76,10 +74,14 @@ def library_script(case: Case) -> Script:
 
 def check_library(case: Case) -> Outcome:
     """Compare the library's answer with the reference."""
-    from cumulant import CumulantError
+    from cumulant import errors
 
-    answer = _asked(library_script(case), CumulantError)
-    return answer if isinstance(answer, Outcome) else _compared(lambda: _library_verdict(case, *answer), answer[0])
+    answer = _asked(library_script(case), vars(errors))
+    if isinstance(answer, Outcome):
+        return answer
+    value, exact = answer
+    numbers = [float(one) for one in value] if isinstance(value, list) else float(value)
+    return _compared(lambda: _library_verdict(case, numbers, bool(exact)), value)
 
 
 def _library_verdict(case: Case, value: Any, exact: bool) -> Outcome:
@@ -142,7 +144,7 @@ def check_peer(contestant: Contestant, case: Case) -> Outcome:
         script = contestant.script(Epsilon(case.run))
     except NotOffered:
         return Outcome(REFUSED)
-    answer = _asked(script, NotOffered)
+    answer = _asked(script, REFUSALS)
     return answer if isinstance(answer, Outcome) else _compared(lambda: _peer_verdict(case.run, float(answer)), answer)
 
 
@@ -158,21 +160,18 @@ def _peer_verdict(run: runs.Run, epsilon: float) -> Outcome:
     return Outcome(SOUND)
 
 
-def _asked(script: Script, refusal: type[Exception]) -> Any:
-    """Return the answer, or the outcome where there is none."""
-    namespace: dict[str, Any] = {}
-    try:
-        with _at_most(SECONDS):
-            exec(script.imports, namespace)
-            exec(script.body, namespace)
-    except refusal:
-        return Outcome(REFUSED)
-    except _TookTooLong:
-        return Outcome(TIMEOUT, f"none in {SECONDS} s")
-    except Exception as error:
-        word = REFUSED if type(error).__name__ in REFUSALS else CRASH
-        return Outcome(word, f"{type(error).__name__}: {error}"[:300])
-    return namespace["answer"]
+def _asked(script: Script, refusals: Collection[str]) -> Any:
+    """Return the answer of a fresh process, or the outcome where there is none.
+
+    A process can be ended wherever it hangs, and takes its memory with it.
+    """
+    reply = in_fresh_process(script, Limits(repetitions=0, timeout=SECONDS))
+    if "error" not in reply:
+        return reply["answer"]
+    error = str(reply["error"])
+    if error == "timeout":
+        return Outcome(TIMEOUT, f"none in {SECONDS:g} s")
+    return Outcome(REFUSED if error.partition(":")[0] in refusals else CRASH, error)
 
 
 def _compared(verdict: Callable[[], Outcome], answer: Any) -> Outcome:
@@ -180,23 +179,3 @@ def _compared(verdict: Callable[[], Outcome], answer: Any) -> Outcome:
         return verdict()
     except OverflowError as error:  # the reference's, whose reach is smaller than the library's
         return Outcome(BEYOND, str(answer), str(error))
-
-
-class _TookTooLong(BaseException):
-    """Not an Exception, so that what is being timed does not catch it."""
-
-
-@contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """Stop after so much of this process's own computing, whatever else the machine does."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise _TookTooLong
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
-        signal.signal(signal.SIGVTALRM, before)

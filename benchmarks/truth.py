@@ -12,6 +12,7 @@ from benchmarks.questions import Calibration, Curve, Epsilon, Import, Online, Qu
 from benchmarks.reference import Bracket
 
 PRECISION = 1e-9  # relative; an answer closer to a bound than this is taken to be on it
+NARROW = 0.01  # relative width up to which a bracket counts as the truth
 FEW = 4  # distinct releases up to which the reference affords its finest lattice
 
 
@@ -27,7 +28,7 @@ class Truth:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """How far an answer is from the truth, relatively; `at_most` where only a lower bound of the truth is known."""
+    """How far an answer is from the truth, relatively; `at_most` where only a lower bound of it is of use."""
 
     word: str | None = None
     unsound: bool = False
@@ -36,13 +37,27 @@ class Verdict:
 
 
 def truth_of(question: Question, limits: Limits) -> Truth | None:
-    """Return the certified interval of the library where it has one, else the bracket of the reference."""
+    """Return the certified interval of the library where it is narrow, else what it and the reference leave open."""
+    found: list[Truth] = []
     for source, script in _scripts(question):
         reply = in_fresh_process(script, replace(limits, repetitions=0, timeout=10 * limits.timeout))
         if "error" not in reply:
             ends = [[float(end) for end in bracket] for bracket in reply["answer"]]
-            return Truth(brackets=tuple(Bracket(*bracket) for bracket in ends), source=source)
-    return None
+            found.append(Truth(brackets=tuple(Bracket(*bracket) for bracket in ends), source=source))
+            if all(narrow(bracket) for bracket in found[-1].brackets):
+                return found[-1]
+    return _both(found) if found else None
+
+
+def narrow(bracket: Bracket) -> bool:
+    return bracket.upper <= bracket.lower * (1 + NARROW)
+
+
+def _both(found: list[Truth]) -> Truth:
+    """Return the intersection of brackets, number by number."""
+    columns = zip(*(truth.brackets for truth in found), strict=True)
+    brackets = tuple(Bracket(max(b.lower for b in some), min(b.upper for b in some)) for some in columns)
+    return Truth(brackets=brackets, source=" and ".join(truth.source for truth in found))
 
 
 def _scripts(question: Question) -> list[tuple[str, Script]]:
@@ -93,8 +108,9 @@ def judged(answer: Any, truth: Truth | None) -> Verdict:
     below = [value / true.lower - 1 for value, true in pairs if value < true.lower * (1 - PRECISION)]
     if below:
         return Verdict(unsound=True, distance=min(below))
-    known = [true.upper if math.isfinite(true.upper) else true.lower for _, true in pairs]
+    # where little is known from above, all that can be said is how far the answer may be from the truth
+    known = [true.upper if narrow(true) or true.lower == 0 else true.lower for _, true in pairs]
     return Verdict(
         distance=max(value / end - 1 for value, end in zip(values, known, strict=True)),
-        at_most=any(math.isinf(true.upper) for _, true in pairs),
+        at_most=not all(narrow(true) for _, true in pairs),
     )
