@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import cumulant as cm
 from cumulant.loss.cgf import Cgf
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.questions import Questions
 from cumulant.neighbors import Neighbors
 from strategies import ASKING, deltas, mechanisms
 
@@ -259,3 +260,15 @@ def test_a_budget_refuses_what_would_exceed_it_and_records_nothing() -> None:
 def test_a_budget_is_two_numbers(budget: dict[str, float]) -> None:
     with pytest.raises(cm.InvalidParameter):
         cm.Accountant(**budget)
+
+
+def test_it_answers_every_question_of_a_mechanism() -> None:
+    """A question added to mechanisms is a question to the accountant as well; a profile is of one release only."""
+    asked = {name for name in vars(Questions) if not name.startswith("_")}
+    known = {"loss", "known_profile", "scenarios", "attained_scenarios", "releases", "neighbors"}
+    known |= {"tight_and_self_consistent", "pairs_attained", "sharper_by_rdp", "theorem", "profile"}
+    accountant = cm.Accountant()
+    accountant.compose(cm.Gaussian(noise_multiplier=2.0), count=10)
+    assert all(callable(getattr(accountant, name)) for name in asked - known)
+    assert accountant.epsilon_interval(delta=1e-5) == accountant.run.epsilon_interval(delta=1e-5)
+    assert accountant.tradeoff(false_positive_rate=0.1) == accountant.run.tradeoff(false_positive_rate=0.1)

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from mpmath import mp, mpf
 
 import cumulant as cm
+from cli_runner import answered, call
 from cumulant.answer import delta_rounded_up, rounded_up
 from cumulant.cli.main import main
 from cumulant.cli.mechanism_options import MECHANISM_NAMES, MECHANISMS, NAMES, SAMPLING_NAMES
@@ -85,21 +86,6 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, content in contents.items():
         Path(name).write_text(content, encoding="utf-8")
     Path("latin.json").write_bytes(b'"\xe9"')
-
-
-def call(text: str) -> Result:
-    """Run the command in this process; a bug would raise."""
-    result = CliRunner().invoke(main, text.split())
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def answered(text: str) -> dict[str, Any]:
-    result = call(text + " --json")
-    assert result.exit_code == 0, result.output
-    content: dict[str, Any] = json.loads(result.stdout, parse_constant=pytest.fail)  # no Infinity, no NaN
-    return content
 
 
 def started(command: Sequence[str], *, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:

@@ -9,17 +9,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from mpmath import mp, mpf
 
 import cumulant as cm
+from cli_runner import answered, call
 from cumulant.answer import Interval
 from cumulant.cli.compare import table
 from cumulant.cli.comparison import Parts, Row, converted, naive, optimal, strong
-from cumulant.cli.main import main
 from cumulant.cli.output import rounded_down
 from cumulant.conversion.rdp_to_dp import mironov_epsilon, optimal_epsilon
 from cumulant.mechanisms.base import AbstractMechanism
@@ -47,21 +45,6 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     run = cm.Gaussian(noise_multiplier=2.0) * 10 + cm.Laplace(scale=3.0)
     Path("run.json").write_text(json.dumps(run.to_dict()), encoding="utf-8")
-
-
-def call(text: str) -> Result:
-    """Run the command in this process; a bug would raise."""
-    result = CliRunner().invoke(main, text.split())
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def answered(text: str) -> dict[str, Any]:
-    result = call(text + " --json")
-    assert result.exit_code == 0, result.output
-    content: dict[str, Any] = json.loads(result.stdout, parse_constant=pytest.fail)  # no Infinity, no NaN
-    return content
 
 
 def started(arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:

@@ -102,6 +102,21 @@ class Accountant:
     def log_delta(self, *, epsilon: float, method: str = "best") -> float:
         return self.run.log_delta(epsilon=epsilon, method=method)
 
+    def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
+        return self.run.epsilon_interval(delta=delta, log_delta=log_delta)
+
+    def delta_interval(self, *, epsilon: float) -> Interval:
+        return self.run.delta_interval(epsilon=epsilon)
+
+    def tradeoff(self, *, false_positive_rate: float, method: str = "best") -> float:
+        return self.run.tradeoff(false_positive_rate=false_positive_rate, method=method)
+
+    def true_positive_rate(self, *, false_positive_rate: float) -> float:
+        return self.run.true_positive_rate(false_positive_rate=false_positive_rate)
+
+    def advantage(self) -> float:
+        return self.run.advantage()
+
     def rdp_interval(self, *, order: float) -> Interval:
         return self.run.rdp_interval(order=order)
 

@@ -123,8 +123,9 @@ def certified_epsilon(upper: Scenarios, lower: Scenarios, log_delta: float) -> I
 
 def certified_delta(upper: Scenarios, lower: Scenarios, epsilon: float) -> Interval:
     """Return δ at ε between a bound that holds for all neighbours and one that some attain."""
-    above = max(_delta_ends(scenario, epsilon)[1] for scenario in upper)
-    below = max(_delta_ends(scenario, epsilon)[0] for scenario in lower)
+    ends = [_delta_ends(scenario, epsilon) for scenario in upper]
+    attained = ends if lower == upper else [_delta_ends(scenario, epsilon) for scenario in lower]
+    above, below = max(high for _, high in ends), max(low for low, _ in attained)
     return Interval(min(below, above), above)
 
 

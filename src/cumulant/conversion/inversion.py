@@ -52,7 +52,6 @@ class Inversion:
     contour: Contour
     coarser: Contour | None = None  # of the loss smoothed twice as much
     smoothing: float = 0.0
-
     route: str = "contour"
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
@@ -109,11 +108,12 @@ def _tilts(losses: LossSum, excess: Excess, answer: Callable[[float, float], flo
     order = sorted(octaves)
     theta = np.concatenate([tilts(octave) for octave in order])
     k, mean, spread = (np.concatenate([octaves[octave][i] for octave in order]) for i in range(3))
-    place = int(np.argmin(np.abs(excess(*_approximation(theta, k, mean, spread)))))
-    curvature = spread + theta**-2 + (1 + theta) ** -2
+    log_delta, nearby = _approximation(theta, k, mean, spread)
+    place = int(np.argmin(np.abs(excess(log_delta, nearby))))
     at = float(theta[place])
-    front = float(k[place]) - math.log(at) - math.log1p(at) - 0.5 * math.log(2 * math.pi * float(curvature[place]))
+    front = float(log_delta[place]) + at * float(nearby[place])  # log δ at ε = 0 on the line through that tilt
     epsilon = answer(front, at)
+    curvature = _curvature(theta, spread)
     return Tilts(order[0] * PER_OCTAVE, theta, k, curvature, epsilon, min(front - at * epsilon, -1e-9))
 
 
@@ -140,9 +140,13 @@ def _walk(losses: LossSum, excess: Excess) -> dict[int, tuple[Array, Array, Arra
 def _approximation(theta: Array, k: Array, mean: Array, spread: Array) -> tuple[Array, Array]:
     """Return log δ and ε of the saddle-point approximation at each tilt."""
     epsilon = mean - 1 / theta - 1 / (1 + theta)
-    curvature = spread + theta**-2 + (1 + theta) ** -2
-    log_delta = k - theta * epsilon - np.log(theta) - np.log1p(theta) - 0.5 * np.log(2 * math.pi * curvature)
-    return log_delta, epsilon
+    width = 0.5 * np.log(2 * math.pi * _curvature(theta, spread))
+    return k - theta * epsilon - np.log(theta) - np.log1p(theta) - width, epsilon
+
+
+def _curvature(theta: Array, spread: Array) -> Array:
+    """Return F''(θ)."""
+    return np.asarray(spread + theta**-2 + (1 + theta) ** -2)
 
 
 @final
@@ -191,27 +195,47 @@ def inversions_at(losses: LossSum, plan: Plan, lattice: Lattice | None = None) -
 def _smoothed(losses: LossSum, plan: Plan, omega: float) -> Inversion:
     """Return the inversion of the loss smoothed so much that the line may end at ω."""
     smoothing = 2 * (plan.height + ACCURACY) / omega**2
-    plain = _contour(losses, plan, omega, math.exp(-plan.height - ACCURACY) / omega)
+    plain = _contour(losses, plan, omega, _need(plan) / omega)
     return Inversion(plain.smoothed(smoothing), plain.smoothed(4 * smoothing), smoothing, "smoothed contour")
 
 
 def _cut(losses: LossSum, plan: Plan, farthest: float) -> tuple[float, float] | None:
     """Return (ω, tail): where the line may end, and a bound of Σ |φ|/|z(z+1)|·η/π beyond; None if too far."""
-    eta, need = length(plan.step), math.exp(-plan.height - ACCURACY)
+    eta, need = length(plan.step), _need(plan)
+
+    def beyond(end: float, bound: float) -> float:
+        return math.exp(-bound) * (1 / end + eta / end**2) / math.pi
+
+    low, bounds, last = _escapes(losses, plan, lambda end, bound: beyond(end, bound) < need / 2 or end > farthest)
+    end = float(low[-1]) * math.sqrt(2.0)
+    pieces = np.exp(-bounds) * (1 / low - 1 / np.append(low[1:], end) + eta / low**2) / math.pi
+    return _earliest(np.append(low, end), np.append(pieces, beyond(end, last)), need, farthest)
+
+
+def _need(plan: Plan) -> float:
+    """Return what may be left out, relative to e^{K(θ)-θε}."""
+    return math.exp(-plan.height - ACCURACY)
+
+
+def _escapes(losses: LossSum, plan: Plan, enough: Callable[[float, float], bool]) -> tuple[Array, Array, float]:
+    """Return frequencies from where φ falls, bounds of -log|φ| from each to the next, and one for all beyond.
+
+    They go on until `enough` of (the end, its bound).
+    """
     first = math.floor(2 * math.log2(math.sqrt((plan.height + ACCURACY) / plan.curvature)) / SCALES)
-    lows, bounds = [], []
+    lows, bounds, last = [], [], 0.0
     for chunk in range(first, first + CHUNKS):
-        frequencies, chunk_bounds, last = losses.escape(plan.index, chunk)
+        frequencies, some, last = losses.escape(plan.index, chunk)
         lows.append(frequencies[:-1])
-        bounds.append(chunk_bounds)
-        end = float(frequencies[-1])
-        beyond = math.exp(-last) * (1 / end + eta / end**2) / math.pi
-        if beyond < need / 2 or end > farthest:
+        bounds.append(some)
+        if enough(float(frequencies[-1]), last):
             break
-    low = np.concatenate(lows)
-    pieces = np.exp(-np.concatenate(bounds)) * (1 / low - 1 / np.append(low[1:], end) + eta / low**2) / math.pi
-    places = np.append(low, end)
-    tails = np.append(np.cumsum(pieces[::-1])[::-1], 0.0) + beyond
+    return np.concatenate(lows), np.concatenate(bounds), last
+
+
+def _earliest(places: Array, pieces: Array, need: float, farthest: float = math.inf) -> tuple[float, float] | None:
+    """Return the first place from which the pieces add up to at most `need`, and their sum."""
+    tails = np.cumsum(pieces[::-1])[::-1]
     fine = np.flatnonzero((tails <= need) & (places <= farthest))
     return (float(places[fine[0]]), float(tails[fine[0]])) if len(fine) else None
 
@@ -223,19 +247,18 @@ def _sooner(losses: LossSum, plan: Plan, omega: float, tail: float) -> tuple[flo
     changes by at most √(Σ n_i E[χχ'Δ_i²]/2) per unit of ω, as |D'| <= E[χχ'|Δ sin ωΔ|] <= √E[χχ'Δ²]·√(2D) by Cauchy
     and Schwarz. Every frequency has its own χ, which leaves out losses that turn too fast to be followed.
     """
-    eta, need = length(plan.step), math.exp(-plan.height - ACCURACY)
+    eta = length(plan.step)
     start = 1.15 * math.sqrt(2 * (plan.height + ACCURACY) / plan.curvature)
     count = math.ceil(math.log(max(omega / start, 1.0)) / math.log(SPACING))
     a, b = losses.effort(plan.index)
     if not 1 < count <= MOST_SAMPLES or omega / eta * (a + b * omega) < NO_TROUBLE:
         return omega, tail
     at = np.append(start * SPACING ** np.arange(count), omega)
-    worst = np.max([_followed(*losses.turning(plan.index, at[:-1], width), np.diff(at)) for width in WIDTHS], axis=0)
+    turned = losses.turning(plan.index, at[:-1], WIDTHS)
+    worst = np.max([_followed(*one, np.diff(at)) for one in turned], axis=0)
     worst += losses.variance * at[:-1] ** 2 / 2
     pieces = np.exp(-worst) * (1 / at[:-1] - 1 / at[1:] + eta / at[:-1] ** 2) / math.pi
-    tails = np.cumsum(pieces[::-1])[::-1] + tail
-    fine = np.flatnonzero(tails <= 2 * need)
-    return (float(at[fine[0]]), float(tails[fine[0]])) if len(fine) else (omega, tail)
+    return _earliest(at, np.append(pieces, tail), 2 * _need(plan)) or (omega, tail)
 
 
 def _followed(turning: Array, slope: Array, gaps: Array) -> Array:
@@ -275,28 +298,12 @@ def _lattice_contour(losses: LossSum, plan: Plan, lattice: Lattice) -> Contour:
 
 def _lattice_cut(losses: LossSum, plan: Plan, lattice: Lattice, eta: float) -> tuple[float, float] | None:
     """Return (ω, tail) as `_cut` does, for the part of a period beyond ω: |kernel| is largest at ω = 0."""
-    need, theta = math.exp(-plan.height - ACCURACY), tilt(plan.index)
+    theta, period = tilt(plan.index), math.pi / lattice.span
     largest = lattice.span * sum(1 / -math.expm1(-x * lattice.span) for x in (theta, theta + 1))
-    low, bounds = _escapes(losses, plan, math.pi / lattice.span)
+    low, bounds, _ = _escapes(losses, plan, lambda end, _: end >= period)
+    low, bounds = low[low < period], bounds[low < period]
     high = np.append(low[1:], low[-1] * math.sqrt(2.0))
-    pieces = np.exp(-bounds) * (high - low + eta) * largest / math.pi
-    tails = np.cumsum(pieces[::-1])[::-1]
-    fine = np.flatnonzero(tails <= need)
-    return (float(low[fine[0]]), float(tails[fine[0]])) if len(fine) else None
-
-
-def _escapes(losses: LossSum, plan: Plan, end: float) -> tuple[Array, Array]:
-    """Return frequencies from where the characteristic function falls to `end`, and bounds of -log|φ| from each."""
-    chunk = math.floor(2 * math.log2(math.sqrt((plan.height + ACCURACY) / plan.curvature)) / SCALES)
-    lows, bounds = [], []
-    for step in range(CHUNKS):
-        frequencies, some, _ = losses.escape(plan.index, chunk + step)
-        lows.append(frequencies[:-1])
-        bounds.append(some)
-        if frequencies[-1] >= end:
-            break
-    low, bound = np.concatenate(lows), np.concatenate(bounds)
-    return low[low < end], bound[low < end]
+    return _earliest(low, np.exp(-bounds) * (high - low + eta) * largest / math.pi, _need(plan))
 
 
 def _rounded(count: float) -> int:

@@ -84,7 +84,7 @@ def total(parts: Sequence[tuple[Cgf, int]]) -> Cgf:
         log_moment=log_moment,
         kl=_sum_up([count * cgf.kl for cgf, count in parts]),
         pure=_sum_up([count * cgf.pure for cgf, count in parts]),
-        failure=_combined_failure(parts),
+        failure=combined_failure((cgf.failure, count) for cgf, count in parts),
         exact=all(cgf.exact for cgf, _ in parts),
     )
 
@@ -97,14 +97,14 @@ def _sum_up(terms: Sequence[float]) -> float:
     return plain * (1 + 2.0**-52 * len(terms))
 
 
-def _combined_failure(parts: Sequence[tuple[Cgf, int]]) -> float:
+def combined_failure(failures: Iterable[tuple[float, int]]) -> float:
     """Return 1 - Π (1-p_i)^{n_i}, rounded up; a single failure stays as it is."""
-    failing = [(cgf.failure, count) for cgf, count in parts if cgf.failure]
+    failing = [(p, count) for p, count in failures if p]
     if not failing:
         return 0.0
     if len(failing) == 1 and failing[0][1] == 1:
         return failing[0][0]
-    log_survival = sum(count * math.log1p(-p) if p < 1 else -math.inf for p, count in failing)
+    log_survival = math.fsum(count * math.log1p(-p) if p < 1 else -math.inf for p, count in failing)
     return min(1.0, -math.expm1(log_survival) * (1 + 4e-16 * (1 + len(failing))))
 
 

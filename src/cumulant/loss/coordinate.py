@@ -43,7 +43,7 @@ class Bends:
 
 
 class Branch(ABC):
-    """A stretch of the coordinate; every function takes real arrays, those of a `Line` complex ones too."""
+    """A stretch of the coordinate."""
 
     __slots__ = ()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.loss.coordinate import Bends, Branch, Line, Stretch
+from cumulant.loss.coordinate import BEYOND, Bends, Branch, Line, Stretch
 from cumulant.loss.mixture_ratio import GaussianMixture, GroupedGaussianMixture
 from cumulant.numerics.balls import normal_ball
 from cumulant.numerics.logspace import Array
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
 REACH = 10.5  # standard deviations either side: e^-55 is left out
-BEYOND = 60.0  # nats below the peak of an integrand that may be left out
 MOST_REACH = 1e5
 WHOLE = 13.0  # the same where it is proven: e^-84
 
@@ -39,6 +38,17 @@ class GaussianBranch(Branch):
     @abstractmethod
     def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
         """Return (side, Re a) of each factor w(side·t)^a; each a has imaginary part ±Im z."""
+
+    def log_slope(self, t: Array) -> Array:
+        return self.mixture.log_slope(t)
+
+    @property
+    def steepest(self) -> float:
+        return self.mixture.steepest
+
+    @property
+    def strip(self) -> float:
+        return self.mixture.strip
 
     def log_swell(self, theta: float, omega: float, d: float) -> float:
         """|w| is at most w(Re t), at least that times cos(sd/2), and its argument at most sd, for slopes s of log w."""
@@ -99,9 +109,6 @@ class Removed(GaussianBranch, Line):
     def log_density(self, t: Any) -> Any:
         return -t * t / 2 - LOG_ROOT + self.mixture.log_ratio(t)
 
-    def log_slope(self, t: Array) -> Array:
-        return self.mixture.log_slope(t)
-
     def bends(self, theta: float) -> Bends:
         most = (theta + 1) * self.mixture.bend
         return Bends(least=-1.0, most=most - 1, quotient=1 + most + self.mixture.bend)
@@ -110,14 +117,6 @@ class Removed(GaussianBranch, Line):
         farthest = max(theta + 1, 2.0) * self.mixture.steepest + REACH
         last = _last_relevant(lambda t: (theta + 1) * self.mixture.log_ratio(t) - t * t / 2, farthest)
         return -REACH, min(max(last, 2 * self.mixture.steepest + REACH), farthest)
-
-    @property
-    def steepest(self) -> float:
-        return self.mixture.steepest
-
-    @property
-    def strip(self) -> float:
-        return self.mixture.strip
 
 
 @final
@@ -139,23 +138,12 @@ class Added(GaussianBranch, Line):
     def log_density(self, t: Any) -> Any:
         return -t * t / 2 - LOG_ROOT
 
-    def log_slope(self, t: Array) -> Array:
-        return self.mixture.log_slope(t)
-
     def bends(self, theta: float) -> Bends:
         least = -1 - theta * self.mixture.bend
         return Bends(least=least, most=-1.0, quotient=self.mixture.bend - least)
 
     def span(self, theta: float) -> tuple[float, float]:
         return _first_relevant(self.mixture, theta) - REACH, 2 * self.mixture.steepest + REACH
-
-    @property
-    def steepest(self) -> float:
-        return self.mixture.steepest
-
-    @property
-    def strip(self) -> float:
-        return self.mixture.strip
 
 
 @final
@@ -194,10 +182,6 @@ class Replaced(GaussianBranch, Line):
     def steepest(self) -> float:
         return 2 * self.mixture.steepest
 
-    @property
-    def strip(self) -> float:
-        return self.mixture.strip
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -227,9 +211,6 @@ class GaussianHalf(GaussianBranch, Stretch):
         base = -t * t / 2 - LOG_ROOT
         return np.asarray(base + self.mixture.log_ratio(t) if self.sign > 0 else base)
 
-    def log_slope(self, t: Array) -> Array:
-        return self.mixture.log_slope(t)
-
     def bends(self, theta: float) -> Bends:
         return (Removed(self.mixture) if self.sign > 0 else Added(self.mixture)).bends(theta)
 
@@ -244,10 +225,6 @@ class GaussianHalf(GaussianBranch, Stretch):
     @property
     def widest(self) -> float:
         return min(1.0, 2.0 / self.mixture.mean)
-
-    @property
-    def steepest(self) -> float:
-        return self.mixture.mean
 
 
 def _last_relevant(log_integrand: Callable[[Array], Array], farthest: float) -> float:

@@ -14,6 +14,7 @@ from typing import final
 
 import numpy as np
 
+from cumulant.loss.cgf import combined_failure
 from cumulant.loss.loss_nodes import LossNodes
 from cumulant.loss.pair import DominatingPair, GaussianPair
 from cumulant.numerics.complex_plane import Complex
@@ -52,13 +53,7 @@ class LossSum:
     @property
     def failure(self) -> float:
         """P(L = ∞) = 1 - Π (1-p_i)^{n_i}, rounded up."""
-        failing = [(pair.failure, n) for pair, n in self.parts if pair.failure > 0]
-        if not failing:
-            return 0.0
-        if len(failing) == 1 and failing[0][1] == 1:
-            return failing[0][0]
-        log_finite = math.fsum(n * math.log1p(-p) if p < 1 else -math.inf for p, n in failing)
-        return min(1.0, -math.expm1(log_finite) * (1 + 4e-16 * (1 + len(failing))))
+        return combined_failure([(pair.failure, n) for pair, n in self.parts])
 
     @property
     def supremum(self) -> float:
@@ -115,13 +110,12 @@ class LossSum:
             total, error = total + n * values, error + n * errors
         return total, error
 
-    def turning(self, index: int, omega: Array, width: float) -> tuple[Array, Array]:
-        """Return D and the bound of the slope of √D of `inversion._sooner`, of all but the Gaussians, at each ω."""
-        turned, slope = np.zeros(len(omega)), np.zeros(len(omega))
+    def turning(self, index: int, omega: Array, widths: Sequence[float]) -> list[tuple[Array, Array]]:
+        """Return D and the bound of the slope of √D of `inversion._sooner` at each ω, of all but the Gaussians."""
+        totals = np.zeros((len(widths), 2, len(omega)))
         for pair, n in self.parts:
-            d, square = _turning(pair, index, omega, width)
-            turned, slope = turned + n * d, slope + n * square
-        return turned, np.sqrt(slope)
+            totals += n * _turning(pair, index, omega, widths)
+        return [(turned, np.sqrt(square)) for turned, square in totals]
 
     def effort(self, index: int) -> tuple[float, float]:
         """Return (a, b): about a + bω nodes are needed up to frequency ω, over all parts."""
@@ -174,20 +168,23 @@ def _points(pair: DominatingPair, index: int, omega: Array) -> tuple[Complex, Ar
     return nodes.log_moment(tilt(index), omega, k_at(pair, index))
 
 
-def _turning(pair: DominatingPair, index: int, omega: Array, width: float) -> tuple[Array, Array]:
-    """Return E[χχ'(1 - cos ωΔ)] and E[χχ'Δ²]/2 with χ = e^{-(ω(L-m)/width)²/2}, m the median of the tilted loss."""
+def _turning(pair: DominatingPair, index: int, omega: Array, widths: Sequence[float]) -> Array:
+    """Return E[χχ'(1 - cos ωΔ)] and E[χχ'Δ²]/2 for χ = e^{-(ω(L-m)/width)²/2}, m the median of the tilted loss."""
     nodes = pair.nodes(tilt(index), float(omega[-1]))
     tilted = np.exp(nodes.log_masses + tilt(index) * nodes.losses - k_at(pair, index))
     order = np.argsort(nodes.losses)
     middle = nodes.losses[order][np.searchsorted(np.cumsum(tilted[order]), 0.5 * float(np.sum(tilted)))]
     apart = nodes.losses - middle
     phase = omega[:, None] * apart
-    weight = tilted * np.exp(-((phase / width) ** 2) / 2)
-    mass = np.sum(weight, axis=1)
-    # ½E[χχ'(1 - cos)] by half angles: 1 - |φ|² without subtracting from 1
-    versine, sine = np.sum(weight * 2 * np.sin(phase / 2) ** 2, axis=1), np.sum(weight * np.sin(phase), axis=1)
-    turned = 2 * mass * versine - versine**2 - sine**2
-    return np.maximum(turned, 0.0), mass * (weight @ apart**2) - (weight @ apart) ** 2
+    versine, sine = 2 * np.sin(phase / 2) ** 2, np.sin(phase)
+
+    def of(width: float) -> tuple[Array, Array]:
+        weight = tilted * np.exp(-((phase / width) ** 2) / 2)
+        mass, up, across = (np.sum(weight * values, axis=1) for values in (1.0, versine, sine))
+        # P² - |φ|² by half angles, without a difference of two numbers near 1
+        return np.maximum(2 * mass * up - up**2 - across**2, 0.0), mass * (weight @ apart**2) - (weight @ apart) ** 2
+
+    return np.array([of(width) for width in widths])
 
 
 def _line(pair: DominatingPair, index: int, step: int, count: int) -> tuple[Complex, Array]:

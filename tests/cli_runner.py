@@ -1,0 +1,27 @@
+"""Running the command in this process."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cumulant.cli.main import main
+
+
+def call(text: str) -> Result:
+    """Run the command in this process; a bug would raise."""
+    result = CliRunner().invoke(main, text.split())
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def answered(text: str) -> dict[str, Any]:
+    """Return what --json prints."""
+    result = call(text + " --json")
+    assert result.exit_code == 0, result.output
+    content: dict[str, Any] = json.loads(result.stdout, parse_constant=pytest.fail)  # no Infinity, no NaN
+    return content
