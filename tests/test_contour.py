@@ -179,10 +179,10 @@ def test_rounding_of_the_log_moment_is_within_its_bound(size: float, theta: floa
         lost = float(1 - mp.fsum(a * mp.exp(-x) for a, x in zip(p, losses, strict=True)))
         nodes = LossNodes.of(raw, np.array([float(mp.log(a)) for a in p]), lost)
         k_theta = float(mp.log(mp.fsum(a * mp.exp(theta * x) for a, x in zip(p, losses, strict=True))))
-        omega = np.array([0.0, 0.1, 1.0, 3.0]) / size
-        values, errors = nodes.log_moment(theta, omega, k_theta)
-        for w, value, error in zip(omega.tolist(), values, errors, strict=True):
-            z = mp.mpc(theta, w)
+        step = 0.1 / size
+        (values,), (errors,) = nodes.log_moment(theta, step, 31, np.array([k_theta]))
+        for j, value, error in zip(range(31), values, errors, strict=True):
+            z = mp.mpc(theta, mpf(step) * j)
             exact = mp.fsum(a * mp.exp(z * x) for a, x in zip(p, losses, strict=True))
             found = mp.exp(mp.mpc(float(value.real), float(value.imag)))
             assert mp.log1p(abs(found / exact - 1)) <= 3 * mpf(float(error)) + mpf(10) ** -17 * abs(mp.log(exact))
@@ -196,12 +196,12 @@ def test_k_of_a_sampled_gaussian_keeps_its_digits() -> None:
     mean, rate, index = 1.0, 1e-6, 17
     theta = tilt(index)
     pair = removed_gaussian(mean, rate)
-    omega = np.array([0.0, 1.0, 4.0])
-    values, _ = pair.nodes(theta, 4.0).log_moment(theta, omega, k_at(pair, index))
+    k_theta = np.array([k_at(pair, index)])
+    (values,), _ = pair.nodes(theta, 4.0).log_moment(theta, 0.25, 17, k_theta)
     with mp.workdps(35):
         r = mpf(rate)
-        for w, value in zip(omega.tolist(), values, strict=True):
-            power = mp.mpc(theta, w)
+        for j, value in zip((0, 4, 16), values[[0, 4, 16]], strict=True):
+            power = mp.mpc(theta, 0.25 * j)
 
             def integrand(t: Any, power: Any = power) -> Any:
                 x = r * mp.expm1(t - mpf(1) / 2)

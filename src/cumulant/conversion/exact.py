@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -26,8 +27,9 @@ from cumulant.conversion.moments_accountant import less_rounding
 from cumulant.loss import profile
 from cumulant.loss.pair import GaussianPair
 from cumulant.loss.pair_family import Pair
-from cumulant.loss.pair_sum import LossSum
+from cumulant.loss.pair_sum import PER_OCTAVE, LossSum, tilts
 from cumulant.numerics.contour import Lattice, log_chernoff
+from cumulant.numerics.logspace import Array
 from cumulant.numerics.search import smallest_true
 
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
@@ -51,9 +53,11 @@ class Inverted:
 def epsilon_of_pairs(scenarios: Scenarios, log_delta: float) -> Inverted:
     """Return the smallest ε with δ(ε) <= δ in every scenario, rounded up."""
     questions = [_Question.of(scenario, log_delta) for scenario in scenarios]
+    octave = questions[0].best_octave() if len(questions) > 1 else None
+    bounds = [math.inf if octave is None else question.chernoff(octave) for question in questions]
     worst = Inverted(0.0, 0.0, "total variation")
-    for question in sorted(questions, key=lambda question: -question.guess):  # the worst first: it may settle the rest
-        if not question.settled(worst.value):
+    for bound, question in sorted(zip(bounds, questions, strict=True), key=lambda pair: -pair[0]):
+        if not bound <= worst.value:  # the worst came first: its answer may settle the rest
             worst = max(worst, question.answer(), key=lambda inverted: inverted.value)
     return worst
 
@@ -81,33 +85,38 @@ def prepared(scenario: Scenario) -> tuple[LossSum, Lattice | None]:
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Question:
     """ε at δ in one scenario; `log_delta` is what the failure probability leaves, NaN if nothing."""
 
     losses: LossSum
     lattice: Lattice | None
     log_delta: float
-    tilts: Tilts | None
 
     @staticmethod
     def of(scenario: Scenario, log_delta: float) -> _Question:
         losses, lattice = prepared(scenario)
-        left = less_rounding(log_delta_left(losses.failure, log_delta))
-        needed = losses.parts and -math.inf < left < 0
-        return _Question(losses, lattice, left, tilts_for_delta(losses, left) if needed else None)
+        return _Question(losses, lattice, less_rounding(log_delta_left(losses.failure, log_delta)))
 
-    @property
-    def guess(self) -> float:
-        """About what the answer will be."""
-        return math.inf if self.tilts is None else self.tilts.epsilon
+    @cached_property
+    def around_saddle(self) -> Tilts | None:
+        """Tilts around the saddle; None if there is no need of them, or no saddle."""
+        needed = self.losses.parts and -math.inf < self.log_delta < 0
+        return tilts_for_delta(self.losses, self.log_delta) if needed else None
 
-    def settled(self, epsilon: float) -> bool:
-        """Whether Chernoff's bound alone shows δ(ε) <= δ."""
-        if self.tilts is None or epsilon <= 0:
-            return False
-        bounds = log_chernoff(self.tilts.theta) + self.tilts.k - self.tilts.theta * epsilon
-        return float(np.min(bounds)) + 1e-9 <= self.log_delta
+    def best_octave(self) -> int | None:
+        """Return the octave of tilts where Chernoff's bound of ε is the smallest."""
+        around = self.around_saddle
+        if around is None:
+            return None
+        return (around.index + int(np.argmin(self._chernoff(around.theta, around.k)))) // PER_OCTAVE
+
+    def chernoff(self, octave: int) -> float:
+        """Return a bound of ε by Chernoff's inequality at the tilts of one octave."""
+        return max(float(np.min(self._chernoff(tilts(octave), self.losses.cumulants(octave)[0]))), 0.0)
+
+    def _chernoff(self, theta: Array, k: Array) -> Array:
+        return np.asarray((log_chernoff(theta) + k - self.log_delta + 1e-9) / theta)
 
     def answer(self) -> Inverted:
         if math.isnan(self.log_delta) or self.log_delta >= 0:
@@ -116,24 +125,24 @@ class _Question:
             return Inverted(gaussian_epsilon(GaussianPair(self.losses.mean), self.log_delta), 0.0, "closed form")
         if self._hardly_anything():
             return Inverted(0.0, 0.0, "total variation")
-        if self.tilts is None:  # only the largest loss matters; ε = sup L holds at every δ
+        if self.around_saddle is None:  # only the largest loss matters; ε = sup L holds at every δ
             return Inverted(self.losses.supremum, 0.0, "largest loss")
-        return self._inverted(self.tilts)
+        return self._inverted(self.around_saddle)
 
     def _hardly_anything(self) -> bool:
         """Whether δ(0), the total variation, is at most δ by Pinsker's inequality, TV <= √(KL/2)."""
         return self.losses.failure == 0 and 0.5 * self.losses.divergence * (1 + 1e-9) <= math.exp(2 * self.log_delta)
 
-    def _inverted(self, tilts: Tilts) -> Inverted:
+    def _inverted(self, around: Tilts) -> Inverted:
         for turn in range(ROUNDS):
-            for inversion in inversions_at(self.losses, plan_for(tilts), self.lattice):
-                epsilon = _solved(inversion, tilts.epsilon, self.log_delta, self.losses.supremum)
+            for inversion in inversions_at(self.losses, plan_for(around), self.lattice):
+                epsilon = _solved(inversion, around.epsilon, self.log_delta, self.losses.supremum)
                 low, high = inversion.log_bounds(epsilon)
                 if high - low <= CLOSE:
                     break
-            if high - low <= CLOSE or abs(epsilon - tilts.epsilon) * tilts.steepness <= 0.5 or turn == ROUNDS - 1:
+            if high - low <= CLOSE or abs(epsilon - around.epsilon) * around.steepness <= 0.5 or turn == ROUNDS - 1:
                 break
-            tilts = tilts.asking(epsilon, self.log_delta)
+            around = around.asking(epsilon, self.log_delta)
         if inversion.coarser is not None:
             epsilon = self._confirmed(inversion, epsilon)
         return Inverted(min(epsilon, self.losses.supremum), high - low, inversion.route)
@@ -153,17 +162,17 @@ def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inve
         return Inverted(-math.inf, 0.0, "largest loss")
     if not losses.parts:
         return Inverted(profile.gaussian_log_delta(losses.mean, epsilon), 0.0, "closed form")
-    tilts = tilts_for_epsilon(losses, epsilon)
-    if tilts is None:  # so near the largest loss that δ <= 1 - e^{ε - sup L} is as good as anything
+    around = tilts_for_epsilon(losses, epsilon)
+    if around is None:  # so near the largest loss that δ <= 1 - e^{ε - sup L} is as good as anything
         return Inverted(math.log(-math.expm1(epsilon - losses.supremum)) + 1e-12, math.inf, "largest loss")
     for _ in range(ROUNDS):
-        for inversion in inversions_at(losses, plan_for(tilts), lattice):
+        for inversion in inversions_at(losses, plan_for(around), lattice):
             low, high = inversion.log_bounds(epsilon)
             if high - low <= CLOSE:
                 break
-        if high - low <= CLOSE or abs(high - tilts.log_delta) <= 0.5:
+        if high - low <= CLOSE or abs(high - around.log_delta) <= 0.5:
             break
-        tilts = tilts.asking(epsilon, high)
+        around = around.asking(epsilon, high)
     return Inverted(high, high - low, inversion.route)
 
 

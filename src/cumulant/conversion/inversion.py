@@ -19,14 +19,15 @@ Gaussian, is √(rt/2π) exp(-x²/2s² - s²/8), x = log r/t, so that what (s, 2
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.loss.pair_sum import PER_OCTAVE, SCALES, LossSum, length, tilt, tilts
+from cumulant.loss.loss_nodes import line_effort
+from cumulant.loss.pair_sum import PER_OCTAVE, SCALES, Family, LossSum, length, tilt, tilts
 from cumulant.numerics.contour import Contour, Lattice, log_chernoff
 from cumulant.numerics.logspace import Array
 
@@ -38,7 +39,10 @@ STEADY = 0.15  # how much a nat of height, whose rounding is lost, counts agains
 SPACING, MOST_SAMPLES = 1.15, 90  # frequencies at which the characteristic function itself is looked at
 WIDTHS = (2.0, 7.0)  # of χ, in radians: losses that turn faster are left out
 NO_TROUBLE = 3e4  # sines and cosines that are not worth saving
+WORTHWHILE = 20.0  # what a node costs at one of those frequencies
 QUADRATURE = 0.02  # taken off what they show: far more than nodes leave of smooth integrals
+MANY_FAMILIES = 48  # beyond which the largest quarter of the families may do
+PLENTY = 10.0  # nats more than needed, at which bounds stop being improved
 CHUNKS = 12  # of decay bounds, eight octaves of frequency each
 
 Excess = Callable[[Array, Array], Array]  # (log δ, ε) of the saddle-point approximation -> above the question or below
@@ -162,7 +166,10 @@ class Plan:
 
 
 def plan_for(t: Tilts) -> Plan:
-    """Return the line that takes the fewest nodes: about W·√((height + ACCURACY)·2/F'')/π of them."""
+    """Return the line that takes the fewest nodes: about W·√((height + ACCURACY)·2/F'')/π of them.
+
+    Where a rare loss makes F'' grow with the tilt, what it leaves of φ falls like at smaller tilts: their F'' counts.
+    """
     excess = t.k - t.theta * t.epsilon - t.log_delta
     chernoff = excess + log_chernoff(t.theta) + ACCURACY
     gaps = t.theta - t.theta[:, None]  # row: the line, column: the tilt of the bound
@@ -172,7 +179,8 @@ def plan_for(t: Tilts) -> Plan:
     below = np.min(np.where(gaps < 0, windows, np.inf), axis=1)
     window = np.maximum(np.maximum(above, np.minimum(below, (ACCURACY - t.log_delta) / t.theta)), 1 / t.theta)
     with np.errstate(divide="ignore"):
-        effort = np.log(window) + 0.5 * np.log((np.maximum(excess, 0.0) + ACCURACY) / t.curvature) + STEADY * excess
+        slowest = np.minimum.accumulate(t.curvature)
+        effort = np.log(window) + 0.5 * np.log((np.maximum(excess, 0.0) + ACCURACY) / slowest) + STEADY * excess
     best = int(np.argmin(effort))
     step = math.floor(4 * math.log2(2 * math.pi / max(float(window[best]), 1e-250)))
     return Plan(t.index + best, step, max(float(excess[best]), 0.0), float(t.curvature[best]), t)
@@ -206,10 +214,18 @@ def _cut(losses: LossSum, plan: Plan, farthest: float) -> tuple[float, float] | 
     def beyond(end: float, bound: float) -> float:
         return math.exp(-bound) * (1 / end + eta / end**2) / math.pi
 
-    low, bounds, last = _escapes(losses, plan, lambda end, bound: beyond(end, bound) < need / 2 or end > farthest)
-    end = float(low[-1]) * math.sqrt(2.0)
-    pieces = np.exp(-bounds) * (1 / low - 1 / np.append(low[1:], end) + eta / low**2) / math.pi
-    return _earliest(np.append(low, end), np.append(pieces, beyond(end, last)), need, farthest)
+    families = losses.families(plan.index)
+    few = max(MANY_FAMILIES, len(families) // 4)
+    for some in (families[:few], families) if few < len(families) else (families,):
+        low, bounds, last = _escapes(
+            losses, some, plan, lambda end, bound: beyond(end, bound) < need / 2 or end > farthest
+        )
+        end = float(low[-1]) * math.sqrt(2.0)
+        pieces = np.exp(-bounds) * (1 / low - 1 / np.append(low[1:], end) + eta / low**2) / math.pi
+        cut = _earliest(np.append(low, end), np.append(pieces, beyond(end, last)), need, farthest)
+        if cut is not None:
+            return cut
+    return None
 
 
 def _need(plan: Plan) -> float:
@@ -217,7 +233,9 @@ def _need(plan: Plan) -> float:
     return math.exp(-plan.height - ACCURACY)
 
 
-def _escapes(losses: LossSum, plan: Plan, enough: Callable[[float, float], bool]) -> tuple[Array, Array, float]:
+def _escapes(
+    losses: LossSum, families: Sequence[Family], plan: Plan, enough: Callable[[float, float], bool]
+) -> tuple[Array, Array, float]:
     """Return frequencies from where φ falls, bounds of -log|φ| from each to the next, and one for all beyond.
 
     They go on until `enough` of (the end, its bound).
@@ -225,7 +243,7 @@ def _escapes(losses: LossSum, plan: Plan, enough: Callable[[float, float], bool]
     first = math.floor(2 * math.log2(math.sqrt((plan.height + ACCURACY) / plan.curvature)) / SCALES)
     lows, bounds, last = [], [], 0.0
     for chunk in range(first, first + CHUNKS):
-        frequencies, some, last = losses.escape(plan.index, chunk)
+        frequencies, some, last = losses.escape(families, plan.index, chunk, plan.height + ACCURACY + PLENTY)
         lows.append(frequencies[:-1])
         bounds.append(some)
         if enough(float(frequencies[-1]), last):
@@ -251,7 +269,9 @@ def _sooner(losses: LossSum, plan: Plan, omega: float, tail: float) -> tuple[flo
     start = 1.15 * math.sqrt(2 * (plan.height + ACCURACY) / plan.curvature)
     count = math.ceil(math.log(max(omega / start, 1.0)) / math.log(SPACING))
     a, b = losses.effort(plan.index)
-    if not 1 < count <= MOST_SAMPLES or omega / eta * (a + b * omega) < NO_TROUBLE:
+    nodes = a + b * omega
+    effort = line_effort(nodes, _rounded(omega / eta))
+    if not 1 < count <= MOST_SAMPLES or effort < NO_TROUBLE + WORTHWHILE * nodes * count:
         return omega, tail
     at = np.append(start * SPACING ** np.arange(count), omega)
     turned = losses.turning(plan.index, at[:-1], WIDTHS)
@@ -277,7 +297,7 @@ def _affordable(losses: LossSum, plan: Plan, budget: float) -> float:
 
 
 def _contour(losses: LossSum, plan: Plan, omega: float, tail: float) -> Contour:
-    line = losses.line(plan.index, plan.step, _rounded(omega / length(plan.step)))
+    line = losses.line(plan.index, length(plan.step), _rounded(omega / length(plan.step)))
     return Contour.of((tilt(plan.index), length(plan.step)), line, tail, (plan.tilts.theta, plan.tilts.k))
 
 
@@ -291,8 +311,7 @@ def _lattice_contour(losses: LossSum, plan: Plan, lattice: Lattice) -> Contour:
         if cut is None or cut[0] / eta > BUDGET:
             raise OutOfReach(f"one period of the lattice of losses takes {points} points")
         count, tail = min(count, math.ceil(cut[0] / eta) + 1), cut[1]
-    frequencies = eta * np.arange(count, dtype=float)
-    line = losses.points(plan.index, frequencies)
+    line = losses.line(plan.index, eta, count)
     return Contour.of((tilt(plan.index), eta), line, tail, (plan.tilts.theta, plan.tilts.k), lattice)
 
 
@@ -300,7 +319,8 @@ def _lattice_cut(losses: LossSum, plan: Plan, lattice: Lattice, eta: float) -> t
     """Return (ω, tail) as `_cut` does, for the part of a period beyond ω: |kernel| is largest at ω = 0."""
     theta, period = tilt(plan.index), math.pi / lattice.span
     largest = lattice.span * sum(1 / -math.expm1(-x * lattice.span) for x in (theta, theta + 1))
-    low, bounds, _ = _escapes(losses, plan, lambda end, _: end >= period)
+    families = losses.families(plan.index)
+    low, bounds, _ = _escapes(losses, families, plan, lambda end, _: end >= period)
     low, bounds = low[low < period], bounds[low < period]
     high = np.append(low[1:], low[-1] * math.sqrt(2.0))
     return _earliest(low, np.exp(-bounds) * (high - low + eta) * largest / math.pi, _need(plan))

@@ -55,36 +55,36 @@ class Question:
         nodes = losses.parts[0][0].nodes(2.5 * contour.theta, 2 * contour.step * len(contour.k) + TOP)
         return Question(count, (step * count).epsilon(delta=delta), contour, nodes)
 
-    def log_integrand(self, theta: float, omega: Array) -> Complex:
-        """Return log F(z) on the line Re z = θ, F(z) = e^{K(z) - zε}/(z(z+1))."""
-        z = theta + 1j * omega
-        k = self.nodes.log_moment(theta, omega, float(self.nodes.cumulants(np.array([theta]))[0][0]))[0]
+    def log_integrand(self, theta: float, step: float, count: int) -> Complex:
+        """Return log F(z) on the line Re z = θ at Im z = 0, η, 2η, …: F(z) = e^{K(z) - zε}/(z(z+1))."""
+        z = theta + 1j * step * np.arange(count)
+        k = self.nodes.log_moment(theta, step, count, self.nodes.cumulants(np.array([theta]))[0][:, 0])[0][0]
         return np.asarray(self.count * k - z * self.epsilon - np.log(z * (z + 1)))
 
     def log_sum(self, theta: float, points: int) -> float:
         """Return the logarithm of the trapezoidal rule with so many points on the part of the line that matters."""
         step = self.reach / (points - 1)
-        terms = np.exp(self.log_integrand(theta, step * np.arange(points, dtype=float)) - self.scale).real
+        terms = np.exp(self.log_integrand(theta, step, points) - self.scale).real
         return self.scale + math.log((float(np.sum(terms)) - float(terms[0]) / 2) * step / math.pi)
 
     @cached_property
     def reach(self) -> float:
         """Where the integrand has become negligible on the plan's line, by looking: this is a drawing, not a proof."""
-        omega = np.linspace(0.0, self.contour.step * (len(self.contour.k) - 1), 4001)
-        heights = self.log_integrand(self.contour.theta, omega).real
-        return float(omega[np.flatnonzero(heights > heights[0] - NEGLIGIBLE)[-1]])
+        step = self.contour.step * (len(self.contour.k) - 1) / 4000
+        heights = self.log_integrand(self.contour.theta, step, 4001).real
+        return step * int(np.flatnonzero(heights > heights[0] - NEGLIGIBLE)[-1])
 
     @cached_property
     def saddle(self) -> float:
         """The θ at which F is least on the real axis."""
         theta = np.linspace(0.1, 2.5, 2401)[1:-1] * self.contour.theta
-        k = self.count * self.nodes.cumulants(theta)[0]
+        k = self.count * self.nodes.cumulants(theta)[0][0]
         return float(theta[np.argmin(k - theta * self.epsilon - np.log(theta * (theta + 1)))])
 
     @cached_property
     def scale(self) -> float:
         """The logarithm of F at the saddle."""
-        return float(self.log_integrand(self.saddle, np.zeros(1))[0].real)
+        return float(self.log_integrand(self.saddle, 1.0, 1)[0].real)
 
     @property
     def lines(self) -> tuple[tuple[float, str, str], ...]:
@@ -101,7 +101,7 @@ class Question:
         theta, step = self.contour.theta, self.reach / (points - 1)
         tilts = np.geomspace(theta / 8, 2.5 * theta, 400)
         gap = np.abs(tilts - theta) * (2 * math.pi / step)
-        logs = log_chernoff(tilts) + self.count * self.nodes.cumulants(tilts)[0] - tilts * self.epsilon
+        logs = log_chernoff(tilts) + self.count * self.nodes.cumulants(tilts)[0][0] - tilts * self.epsilon
         bounds = logs - gap - np.log(-np.expm1(-gap))
         return float(np.logaddexp(np.min(bounds[tilts > theta]), np.min(bounds[tilts < theta])))
 
@@ -123,7 +123,8 @@ def nodes(*, points: int = 40) -> Sheet:
 def _plane(question: Question, points: int) -> Chart:
     thetas = np.linspace(LEFT, RIGHT, points)
     omega = np.linspace(0.0, TOP, 4 * points)
-    heights = np.array([question.log_integrand(theta, omega).real for theta in thetas.tolist()]) - question.scale
+    logs = [question.log_integrand(theta, float(omega[1]), len(omega)).real for theta in thetas.tolist()]
+    heights = np.asarray(logs, dtype=np.float64) - question.scale
     levels = [_level(thetas, omega, heights, power) for power in LEVELS]
     (theta, color, label), step = question.lines[0], question.contour.step
     marks = tuple(step * j for j in range(-math.floor(TOP / step), math.floor(TOP / step) + 1))
@@ -169,7 +170,8 @@ def _along(question: Question, points: int) -> Chart:
     log_delta = question.log_sum(question.contour.theta, len(question.contour.k)) + math.log(2 * math.pi)
     curves = []
     for theta, color, label in question.lines:
-        values = np.exp(question.log_integrand(theta, np.abs(omega)) - log_delta).real  # the conjugate's is the same
+        half = np.exp(question.log_integrand(theta, TOP / (2 * points), 2 * points + 1) - log_delta).real
+        values = np.append(half[:0:-1], half)  # the conjugate's is the same
         curves.append(Curve(label=label, x=tuple(omega.tolist()), y=tuple(values.tolist()), color=color))
     return Chart(curves=tuple(curves), x_label="Im z", y_label="Re F/2πδ", title="F on three lines: every area is 1")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -43,9 +44,17 @@ class Bends:
 
 
 class Branch(ABC):
-    """A stretch of the coordinate."""
+    """A stretch of the coordinate. Branches of one kind can be taken together: their values at t are rows then."""
 
     __slots__ = ()
+
+    def kind(self, closeness: float) -> Hashable:
+        """See `DominatingPair.kind`."""
+        return self
+
+    def together(self, branches: Sequence[Any]) -> Branch:
+        """Return this and others of its kind as one."""
+        return self
 
     @abstractmethod
     def loss(self, t: Any) -> Any:
@@ -100,28 +109,34 @@ class Branch(ABC):
     def ball(self, t: arb) -> tuple[arb, arb]:
         """Return the loss and the density of P at a ball."""
 
-    def cells(self, theta: float, k_theta: float) -> Cells:
-        """Return cells so narrow that the log-density is almost straight on each."""
+    def cells(self, theta: float, k_theta: float | Array) -> Cells:
+        """Return cells so narrow that the log-density is almost straight on each; of several laws, what holds for all.
+
+        K(θ) of several is a column.
+        """
         low, high = self.span(theta)
         bends = self.bends(theta)
         steepest = max(abs(bends.least), abs(bends.most), bends.quotient)
         count = math.ceil((high - low) / min(0.15, 0.7 / math.sqrt(steepest)))
         t = np.linspace(low, high, min(count, 4000) + 1)
         width = t[1] - t[0]
-        log_density = self.log_density(t) + theta * self.loss(t) - k_theta
+        losses = np.atleast_2d(self.loss(t))
+        log_density = np.atleast_2d(self.log_density(t)) + theta * losses - k_theta
         quotient = log_density - self.log_slope(t)
-        largest = np.maximum(quotient[:-1], quotient[1:]) + bends.quotient * width**2 / 8
+        if losses[0, 0] > losses[0, -1]:  # a loss that falls with t
+            losses, log_density, quotient = losses[:, ::-1], log_density[:, ::-1], quotient[:, ::-1]
+        first, last = quotient[:, :-1], quotient[:, 1:]
+        largest = np.maximum(first, last) + bends.quotient * width**2 / 8
+        shrunk = width * math.exp(-max(bends.most, 0.0) * width**2 / 8)
         with np.errstate(over="ignore"):
-            turning = np.abs(np.diff(quotient)) + bends.quotient * width**2
-            arrays = [
-                self.loss(t[:-1]),
-                self.loss(t[1:]),
-                width * _mean_of_exponentials(log_density) * math.exp(-max(bends.most, 0.0) * width**2 / 8),
-                np.exp(quotient[:-1]),
-                np.exp(quotient[1:]),
-                np.exp(largest) * turning,
-            ]
-        return Cells(*arrays) if arrays[0][0] <= arrays[1][-1] else _reversed(arrays)
+            return Cells(
+                np.min(losses[:, :-1], axis=0),
+                np.max(losses[:, 1:], axis=0),
+                np.min(shrunk * _mean_of_exponentials(log_density), axis=0),
+                np.max(np.exp(first), axis=0),
+                np.max(np.exp(last), axis=0),
+                np.max(np.exp(largest) * (np.abs(last - first) + bends.quotient * width**2), axis=0),
+            )
 
 
 class Line(Branch):
@@ -232,12 +247,20 @@ class CoordinatePair(DominatingPair):
         return max((mass for loss, mass in self.atoms if loss == self.supremum), default=-math.inf)
 
     def nodes(self, theta: float, omega: float) -> LossNodes:
-        losses, log_masses = [np.array([a for a, _ in self.atoms])], [np.array([m for _, m in self.atoms])]
+        pieces = [np.array(self.atoms).T] if self.atoms else []
         for branch in self.branches:
             t, log_weights = branch.rule(theta, omega)
-            losses.append(branch.loss(t))
-            log_masses.append(log_weights + branch.log_density(t))
-        return LossNodes.of(np.concatenate(losses), np.concatenate(log_masses))
+            pieces.append(np.array(np.broadcast_arrays(branch.loss(t), log_weights + branch.log_density(t))))
+        return LossNodes.of(*np.concatenate(pieces, axis=-1))
+
+    def kind(self, closeness: float) -> Hashable:
+        return self if len(self.branches) > 1 or self.atoms else self.branches[0].kind(closeness)
+
+    @staticmethod
+    def together(pairs: Sequence[CoordinatePair]) -> CoordinatePair:
+        if len(pairs) == 1:
+            return pairs[0]
+        return CoordinatePair((pairs[0].branches[0].together([pair.branches[0] for pair in pairs]),))
 
     @property
     def octaves(self) -> int:
@@ -247,7 +270,7 @@ class CoordinatePair(DominatingPair):
         spans = [(branch, branch.span(theta)) for branch in self.branches]
         return sum(branch.steepest_on(theta) * branch.nodes_per_wave * (high - low) for branch, (low, high) in spans)
 
-    def cells(self, theta: float, k_theta: float) -> Cells:
+    def cells(self, theta: float, k_theta: float | Array) -> Cells:
         positions, masses = np.array(self.atoms).reshape(-1, 2).T
         parts = [branch.cells(theta, k_theta) for branch in self.branches]
         if self.atoms:
@@ -261,15 +284,9 @@ def _columns(cells: Cells) -> tuple[Array, ...]:
     return cells.low, cells.high, cells.mass, cells.first, cells.last, cells.variation
 
 
-def _reversed(arrays: list[Array]) -> Cells:
-    """Return the cells of a loss that falls with t."""
-    low, high, mass, first, last, variation = (column[::-1] for column in arrays)
-    return Cells(high, low, mass, last, first, variation)
-
-
 def _mean_of_exponentials(logs: Array) -> Array:
     """Return the mean of e^x along each chord, (e^b - e^a)/(b - a)."""
-    a, b = np.minimum(logs[:-1], logs[1:]), np.maximum(logs[:-1], logs[1:])
+    a, b = np.minimum(logs[:, :-1], logs[:, 1:]), np.maximum(logs[:, :-1], logs[:, 1:])
     gap = np.maximum(b - a, 1e-8)
     with np.errstate(under="ignore"):
         return np.asarray(np.exp(b) * -np.expm1(-gap) / gap)

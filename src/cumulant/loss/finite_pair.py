@@ -47,7 +47,7 @@ class FinitePair(DominatingPair):
         lost = (self.absent - self.failure) / (1 - self.failure)  # 1 - Q(P > 0)/P(Q > 0)
         return LossNodes.of(np.array(self.losses), np.array(self.log_masses) - log_finite, lost)
 
-    def cells(self, theta: float, k_theta: float) -> Cells:
+    def cells(self, theta: float, k_theta: float | Array) -> Cells:
         losses = np.array(self.losses)
         log_finite = math.log1p(-self.failure)
         return Cells.of_atoms(losses, np.exp(np.array(self.log_masses) - log_finite + theta * losses - k_theta))

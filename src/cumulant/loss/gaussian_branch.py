@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
@@ -50,6 +50,15 @@ class GaussianBranch(Branch):
     def strip(self) -> float:
         return self.mixture.strip
 
+    def kind(self, closeness: float) -> Hashable:
+        if isinstance(self, Line) and isinstance(self.mixture, GaussianMixture):
+            return type(self), self.mixture.kind(closeness)
+        return self
+
+    def together(self, branches: Sequence[Any]) -> Any:
+        mixture = GaussianMixture.together([branch.mixture for branch in branches])
+        return replace(cast(Any, self), mixture=mixture)
+
     def log_swell(self, theta: float, omega: float, d: float) -> float:
         """|w| is at most w(Re t), at least that times cos(sd/2), and its argument at most sd, for slopes s of log w."""
         angle = self.mixture.steepest * d
@@ -58,9 +67,7 @@ class GaussianBranch(Branch):
 
     def log_excess(self, theta: float) -> float:
         """The second moment of w - 1, times θ(θ+1)/2: its largest term where losses are small."""
-        mean = self.mixture.steepest
-        spread = 2 * math.log(self.mixture.rate) + min(mean * mean, 1.0) + 2 * math.log(min(mean, 1.0))
-        return min(0.0, spread + math.log(theta) + math.log1p(theta) - math.log(2.0))
+        return min(0.0, self.mixture.log_spread + math.log(theta) + math.log1p(theta) - math.log(2.0))
 
     def whole_span(self, theta: float) -> tuple[float, float]:
         far = max(abs(power) for _, power in self.powers(theta)) * len(self.powers(theta)) * self.mixture.steepest
@@ -224,7 +231,7 @@ class GaussianHalf(GaussianBranch, Stretch):
 
     @property
     def widest(self) -> float:
-        return min(1.0, 2.0 / self.mixture.mean)
+        return min(1.0, 2.0 / self.mixture.steepest)
 
 
 def _last_relevant(log_integrand: Callable[[Array], Array], farthest: float) -> float:
@@ -232,8 +239,9 @@ def _last_relevant(log_integrand: Callable[[Array], Array], farthest: float) -> 
     if farthest > MOST_REACH:
         raise OutOfReach(f"a loss would have to be followed for {farthest:g} standard deviations")
     t = np.append(np.arange(0.0, farthest, 0.5), farthest)
-    values = log_integrand(t)
-    last = int(np.flatnonzero(values > np.max(values) - BEYOND)[-1])
+    values = np.atleast_2d(log_integrand(t))
+    relevant = np.any(values > np.max(values, axis=1, keepdims=True) - BEYOND, axis=0)
+    last = int(np.flatnonzero(relevant)[-1])
     return float(t[min(last + 1, len(t) - 1)])
 
 
@@ -242,7 +250,7 @@ def _first_relevant(mixture: Mixture, theta: float) -> float:
     t = -theta * mixture.steepest
     for _ in range(60):
         half = t / 2
-        if -theta * math.exp(float(mixture.log_slope(np.array(half)))) <= half:
+        if -theta * math.exp(float(np.max(mixture.log_slope(np.array(half))))) <= half:
             break
         t = half
     return t

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, final
@@ -19,17 +20,30 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianMixture:
-    """ℓ(t) = log(1 - γ + γe^{μt - μ²/2}): N(μ) sampled at rate γ against N(0), in t standard normal."""
+    """ℓ(t) = log(1 - γ + γe^{μt - μ²/2}): N(μ) sampled at rate γ against N(0), in t standard normal.
 
-    mean: float
-    rate: float
+    μ and γ may be columns: several mixtures, whose values at nodes t are rows, and bounds that hold for all of them.
+    """
+
+    mean: Any
+    rate: Any
+
+    @staticmethod
+    def together(mixtures: Sequence[GaussianMixture]) -> GaussianMixture:
+        mean, rate = (np.array(column)[:, None] for column in zip(*((m.mean, m.rate) for m in mixtures), strict=True))
+        return GaussianMixture(mean, rate)
+
+    def kind(self, closeness: float) -> Hashable:
+        """Return what mixtures share whose μ are so many octaves apart at most, and γ eight times as many."""
+        return math.floor(math.log2(self.mean) / closeness), math.floor(math.log2(self.rate) / (8 * closeness))
 
     def log_ratio(self, t: Any) -> Any:
         return log_mixture(self.mean * t - self.mean**2 / 2, self.rate)
 
     def log_slope(self, t: Array) -> Array:
         """Return log ℓ' = log μ + log s, s the share of the second component."""
-        return math.log(self.mean) - np.logaddexp(0.0, log_odds(self.rate) - self.mean * t + self.mean**2 / 2)
+        odds = log_odds(self.rate) - self.mean * t + self.mean**2 / 2
+        return np.asarray(np.log(self.mean) - np.logaddexp(0.0, odds))
 
     def ball(self, t: arb) -> arb:
         mean, rate = as_ball(self.mean), as_ball(self.rate)
@@ -37,17 +51,21 @@ class GaussianMixture:
 
     @property
     def steepest(self) -> float:
-        return self.mean
+        return self.mean if isinstance(self.mean, float) else float(np.max(self.mean))
 
     @property
     def bend(self) -> float:
         """A bound of ℓ'' = μ²s(1-s), and of -(log ℓ')''."""
-        return self.mean**2 / 4
+        return self.steepest**2 / 4
 
     @property
     def strip(self) -> float:
         """W vanishes first at Im t = π/μ."""
-        return 0.95 * math.pi / self.mean
+        return 0.95 * math.pi / self.steepest
+
+    @property
+    def log_spread(self) -> float:
+        return _log_spread(self.mean, self.rate)
 
 
 @final
@@ -94,6 +112,10 @@ class GroupedGaussianMixture:
         """Within kμ|Im t| < π/2 all terms have positive real part."""
         return 0.475 * math.pi / (self.mean * self.size)
 
+    @property
+    def log_spread(self) -> float:
+        return _log_spread(self.steepest, self.rate)
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -125,17 +147,26 @@ class LaplaceMixture:
         return (-self.theta, -math.log(2.0)), (self.theta, -self.theta - math.log(2.0))
 
 
-def log_odds(rate: float) -> float:
+def _log_spread(mean: Any, rate: Any) -> float:
+    """Return about log E(w-1)², γ²(e^{μ²}-1), at most that; the least of several."""
+    near = np.minimum(mean, 1.0)
+    return float(np.min(2 * np.log(rate) + near * near + 2 * np.log(near)))
+
+
+def log_odds(rate: Any) -> Any:
     """Return log (1-γ)/γ."""
-    return math.log1p(-rate) - math.log(rate) if rate < 1 else -math.inf
+    with np.errstate(divide="ignore"):
+        return np.log1p(-rate) - np.log(rate)
 
 
-def log_mixture(u: Array, rate: float) -> Array:
-    """Return log(1 - γ + γe^u), to full relative accuracy near 0."""
+def log_mixture(u: Array, rate: Any) -> Array:
+    """Return log(1 - γ + γe^u), to full relative accuracy near 0; γ may be a column."""
     excess = rate * np.expm1(np.minimum(u, 600.0))
-    rest = math.log1p(-rate) if rate < 1 else -math.inf
-    apart = np.logaddexp(rest, math.log(rate) + u)  # where 1 + excess has lost the digits of 1 - γ, or overflows
     near = (excess > -0.5) & (u < 600.0)
+    if np.all(near):
+        return np.asarray(np.log1p(excess))
+    with np.errstate(divide="ignore"):
+        apart = np.logaddexp(np.log1p(-rate), np.log(rate) + u)  # 1 + excess has lost the digits of 1 - γ, or overflows
     return np.where(near, np.log1p(np.where(near, excess, 0.0)), apart)
 
 

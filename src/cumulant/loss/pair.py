@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from cumulant.loss.loss_nodes import LossNodes
 from cumulant.numerics.decay import Cells
+from cumulant.numerics.logspace import Array
 
 
 class DominatingPair(ABC):
@@ -42,8 +43,21 @@ class DominatingPair(ABC):
         """Return nodes on which M(z) is exact to rounding for 0 < Re z <= θ and |Im z| <= ω."""
 
     @abstractmethod
-    def cells(self, theta: float, k_theta: float) -> Cells:
-        """Return the law of the loss tilted by e^{θL - K(θ)}, in cells."""
+    def cells(self, theta: float, k_theta: float | Array) -> Cells:
+        """Return the law of the loss tilted by e^{θL - K(θ)}, in cells; K(θ) of several laws is a column."""
+
+    def kind(self, closeness: float) -> Hashable:
+        """Return what pairs share that can be taken together, their parameters at most about `closeness` octaves apart.
+
+        One that says nothing is of a kind of its own.
+        """
+        return self
+
+    @staticmethod
+    def together(pairs: Sequence[Any]) -> DominatingPair:
+        """Return pairs of one kind as one, whose nodes have a row for each."""
+        (pair,) = pairs
+        return pair  # type: ignore[no-any-return]
 
     @property
     def octaves(self) -> int:

@@ -7,7 +7,8 @@ or δ, meet at the same points, and values are kept. A composition adds what its
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
@@ -15,16 +16,20 @@ from typing import final
 import numpy as np
 
 from cumulant.loss.cgf import combined_failure
-from cumulant.loss.loss_nodes import LossNodes
+from cumulant.loss.kept import SIMILAR, Kept
 from cumulant.loss.pair import DominatingPair, GaussianPair
 from cumulant.numerics.complex_plane import Complex
-from cumulant.numerics.decay import escape
+from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
 
 PER_OCTAVE = 8  # tilts per doubling: the best one is missed by 4 %, which costs nothing
 SCALES = 16  # frequencies of one chunk of decay bounds, two per octave
-KEPT = 512
-FEW_NODES = 5  # octave up to which the nodes of one tilt are few enough to serve smaller ones
+ALIKE = 1 / 32  # octaves within which parameters are so near that the worst of a family speaks for all
+FEW_NODES = 4  # octave up to which the nodes of one tilt are few enough to serve smaller ones
+
+
+Family = tuple[tuple[DominatingPair, ...], int]
+"""Pairs that are much alike, and how many releases have one of them."""
 
 
 @final
@@ -66,7 +71,10 @@ class LossSum:
     @property
     def divergence(self) -> float:
         """The Kullback-Leibler divergence of P from Q where the loss is finite, E_P[L]."""
-        return self.variance / 2 + math.fsum(n * _nodes(pair, 1.0, 0.0).divergence for pair, n in self.parts)
+        kept = _cumulants.of(*self._blocks(0))
+        return self.variance / 2 + math.fsum(
+            n * block.divergence for block, (_, n) in zip(kept, self.parts, strict=True)
+        )
 
     @property
     def log_top_mass(self) -> float:
@@ -76,51 +84,81 @@ class LossSum:
     def cumulants(self, octave: int) -> tuple[Array, Array, Array]:
         """Return K, K' and K'' at the tilts of one octave, from 2^octave on."""
         theta = tilts(octave)
-        k, mean, spread = (theta * (theta + 1) / 2, theta + 0.5, np.ones(PER_OCTAVE))
-        totals = [self.variance * column for column in (k, mean, spread)]
-        for pair, count in self.parts:
-            totals = [total + count * column for total, column in zip(totals, _cumulants(pair, octave), strict=True)]
-        return totals[0], totals[1], totals[2]
+        gaussian = np.array([theta * (theta + 1) / 2, theta + 0.5, np.ones(PER_OCTAVE)])
+        parts = self._counts @ self._cumulants_of(octave).reshape(len(self.parts), -1)
+        k, mean, spread = self.variance * gaussian + parts.reshape(3, PER_OCTAVE)
+        return k, mean, spread
 
-    def escape(self, index: int, chunk: int) -> tuple[Array, Array, float]:
-        """Return frequencies, bounds of -log|φ| from each to the next, and one for all beyond the last."""
+    def _cumulants_of(self, octave: int) -> Array:
+        """Return K, K' and K'' of each part."""
+        kept = _cumulants.of(*self._blocks(octave))
+        return np.array([block.at(octave) for block in kept]).reshape(len(kept), 3, PER_OCTAVE)
+
+    def _blocks(self, octave: int) -> tuple[list[DominatingPair], list[tuple[int, int]]]:
+        """Return the pairs, and in which octaves they share their nodes with this one."""
+        return self._pairs, [_shared(pair, octave) for pair in self._pairs]
+
+    @property
+    def _pairs(self) -> list[DominatingPair]:
+        return [pair for pair, _ in self.parts]
+
+    @property
+    def _counts(self) -> Array:
+        return np.array([float(n) for _, n in self.parts])
+
+    def families(self, index: int) -> list[Family]:
+        """Return parts that are much alike, together: first those that spread the tilted loss most."""
+        if len(self.parts) == 1:
+            return [((self.parts[0][0],), self.parts[0][1])]
+        octave, place = divmod(index, PER_OCTAVE)
+        spread = self._counts * self._cumulants_of(octave)[:, 2, place]
+        groups: dict[Hashable, list[int]] = {}
+        for i, pair in enumerate(self._pairs):
+            groups.setdefault(pair.kind(ALIKE), []).append(i)
+        order = sorted(groups.values(), key=lambda members: -float(np.sum(spread[members])))
+        return [(tuple(self.parts[i][0] for i in group), sum(self.parts[i][1] for i in group)) for group in order]
+
+    def escape(self, families: Sequence[Family], index: int, chunk: int, enough: float) -> tuple[Array, Array, float]:
+        """Return frequencies, bounds of -log|φ| from each to the next, and one for all beyond the last.
+
+        Families that come after `enough` nats are left out: what some have fallen by, all have.
+        """
         frequencies = chunk_frequencies(chunk)
         total = self.variance * frequencies**2 / 2
-        for pair, count in self.parts:
-            total = total + count * _escape(pair, index, chunk)
+        for family, count in families:
+            total = total + count * _escape(family, index, chunk)
+            if np.min(total) >= enough:
+                break
         return frequencies, total[:-1], float(total[-1])
 
-    def line(self, index: int, step: int, count: int) -> tuple[Complex, Array]:
+    def line(self, index: int, eta: float, count: int) -> tuple[Complex, Array]:
         """Return K(θ + ijη) for j < count, and a bound of its error."""
-        z = tilt(index) + 1j * length(step) * np.arange(count)
+        z = tilt(index) + 1j * eta * np.arange(count)
         total = np.asarray(self.variance * (z * (z + 1) / 2), dtype=complex)
         error: Array = np.zeros(count)
-        for pair, n in self.parts:
-            values, errors = (_kept_line if count <= KEPT else _line)(pair, index, step, count)
-            total, error = total + n * values, error + n * errors
-        return total, error
-
-    def points(self, index: int, omega: Array) -> tuple[Complex, Array]:
-        """Return K(θ + iω) at any frequencies, and a bound of its error."""
-        z = tilt(index) + 1j * omega
-        total = np.asarray(self.variance * (z * (z + 1) / 2), dtype=complex)
-        error = np.zeros(len(omega))
-        for pair, n in self.parts:
-            values, errors = _points(pair, index, omega)
-            total, error = total + n * values, error + n * errors
+        if not self.parts:
+            return total, error
+        asked = (self._pairs, [(index, eta, count)] * len(self.parts))
+        for (values, errors), n in zip(_kept_lines.of(*asked), self._counts, strict=True):
+            total += n * values
+            error += n * errors
         return total, error
 
     def turning(self, index: int, omega: Array, widths: Sequence[float]) -> list[tuple[Array, Array]]:
         """Return D and the bound of the slope of √D of `inversion._sooner` at each ω, of all but the Gaussians."""
-        totals = np.zeros((len(widths), 2, len(omega)))
-        for pair, n in self.parts:
-            totals += n * _turning(pair, index, omega, widths)
+        asked = (self._pairs, [(index, tuple(omega.tolist()), tuple(widths))] * len(self.parts))
+        totals = np.tensordot(self._counts, np.array(Kept(_turning, 0).of(*asked)), 1)
         return [(turned, np.sqrt(square)) for turned, square in totals]
 
     def effort(self, index: int) -> tuple[float, float]:
         """Return (a, b): about a + bω nodes are needed up to frequency ω, over all parts."""
-        efforts = [_effort(pair, index) for pair, _ in self.parts]
-        return sum((a for a, _ in efforts), 1.0), sum((b for _, b in efforts), 0.0)
+        a, b = 1.0, 0.0
+        kinds = [pair.kind(SIMILAR) for pair in self._pairs]
+        sizes = Counter(kinds)
+        for kind, pair in dict(zip(kinds, self._pairs, strict=True)).items():
+            nodes, waves = _effort(pair, index)
+            a, b = a + sizes[kind] * nodes, b + sizes[kind] * waves
+        return a, b
 
 
 def tilt(index: int) -> float:
@@ -141,60 +179,72 @@ def chunk_frequencies(chunk: int) -> Array:
     return np.asarray(2.0 ** ((chunk * SCALES + np.arange(SCALES + 1)) / 2))
 
 
-@lru_cache(maxsize=4096)
-def _nodes(pair: DominatingPair, theta: float, omega: float) -> LossNodes:
-    return pair.nodes(theta, omega)
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """K, K' and K'' of one pair at the tilts of some octaves, and E_P[L]."""
+
+    first: int
+    values: Array
+    divergence: float
+
+    def at(self, octave: int) -> Array:
+        place = (octave - self.first) * PER_OCTAVE
+        return self.values[:, place : place + PER_OCTAVE]
+
+
+def _shared(pair: DominatingPair, octave: int) -> tuple[int, int]:
+    """Return the first of the octaves that share their nodes, and how many they are."""
+    size = pair.octaves if octave < FEW_NODES else 1
+    return octave - octave % size, size
+
+
+def _blocks(pairs: Sequence[DominatingPair], first: int, size: int) -> list[_Block]:
+    nodes = pairs[0].together(pairs).nodes(2.0 ** (first + size), 0.0)
+    values = np.stack(nodes.cumulants(tilts(first), size), axis=1)
+    return [_Block(first, row, float(kappa)) for row, kappa in zip(values, nodes.divergence, strict=True)]
+
+
+_cumulants = Kept(_blocks, 32768)
 
 
 @lru_cache(maxsize=32768)
-def _cumulants(pair: DominatingPair, octave: int) -> tuple[Array, Array, Array]:
-    shared = pair.octaves if octave < FEW_NODES else 1
-    return _nodes(pair, 2.0 ** (octave - octave % shared + shared), 0.0).cumulants(tilts(octave))
+def _escape(family: tuple[DominatingPair, ...], index: int, chunk: int) -> Array:
+    return escape(_cells(family, index), chunk_frequencies(chunk))
 
 
-@lru_cache(maxsize=32768)
-def _escape(pair: DominatingPair, index: int, chunk: int) -> Array:
-    return escape(pair.cells(tilt(index), k_at(pair, index)), chunk_frequencies(chunk))
+@lru_cache(maxsize=1024)
+def _cells(family: tuple[DominatingPair, ...], index: int) -> Cells:
+    k = _k_at(family, index)
+    return family[0].together(family).cells(tilt(index), k[:, None] if len(family) > 1 else float(k[0]))
 
 
 def k_at(pair: DominatingPair, index: int) -> float:
     """Return K at one tilt of the grid."""
+    return float(_k_at([pair], index)[0])
+
+
+def _k_at(pairs: Sequence[DominatingPair], index: int) -> Array:
     octave, place = divmod(index, PER_OCTAVE)
-    return float(_cumulants(pair, octave)[0][place])
+    blocks = _cumulants.of(pairs, [_shared(pair, octave) for pair in pairs])
+    return np.array([block.at(octave)[0, place] for block in blocks])
 
 
-def _points(pair: DominatingPair, index: int, omega: Array) -> tuple[Complex, Array]:
-    nodes = pair.nodes(tilt(index), float(omega[-1]))
-    return nodes.log_moment(tilt(index), omega, k_at(pair, index))
+def _lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) -> list[tuple[Complex, Array]]:
+    nodes = pairs[0].together(pairs).nodes(tilt(index), eta * (count - 1))
+    return list(zip(*nodes.log_moment(tilt(index), eta, count, _k_at(pairs, index)), strict=True))
 
 
-def _turning(pair: DominatingPair, index: int, omega: Array, widths: Sequence[float]) -> Array:
-    """Return E[χχ'(1 - cos ωΔ)] and E[χχ'Δ²]/2 for χ = e^{-(ω(L-m)/width)²/2}, m the median of the tilted loss."""
-    nodes = pair.nodes(tilt(index), float(omega[-1]))
-    tilted = np.exp(nodes.log_masses + tilt(index) * nodes.losses - k_at(pair, index))
-    order = np.argsort(nodes.losses)
-    middle = nodes.losses[order][np.searchsorted(np.cumsum(tilted[order]), 0.5 * float(np.sum(tilted)))]
-    apart = nodes.losses - middle
-    phase = omega[:, None] * apart
-    versine, sine = 2 * np.sin(phase / 2) ** 2, np.sin(phase)
-
-    def of(width: float) -> tuple[Array, Array]:
-        weight = tilted * np.exp(-((phase / width) ** 2) / 2)
-        mass, up, across = (np.sum(weight * values, axis=1) for values in (1.0, versine, sine))
-        # P² - |φ|² by half angles, without a difference of two numbers near 1
-        return np.maximum(2 * mass * up - up**2 - across**2, 0.0), mass * (weight @ apart**2) - (weight @ apart) ** 2
-
-    return np.array([of(width) for width in widths])
+_kept_lines = Kept(_lines, 4_000_000, lambda line: len(line[0]))  # 24 bytes a point
 
 
-def _line(pair: DominatingPair, index: int, step: int, count: int) -> tuple[Complex, Array]:
-    nodes = pair.nodes(tilt(index), length(step) * (count - 1))
-    return nodes.log_moment_on_grid(tilt(index), length(step), count, k_at(pair, index))
+def _turning(
+    pairs: Sequence[DominatingPair], index: int, omega: tuple[float, ...], widths: tuple[float, ...]
+) -> list[Array]:
+    nodes = pairs[0].together(pairs).nodes(tilt(index), omega[-1])
+    return list(nodes.turning(tilt(index), np.array(omega), widths, _k_at(pairs, index)))
 
 
 @lru_cache(maxsize=32768)
 def _effort(pair: DominatingPair, index: int) -> tuple[float, float]:
-    return float(len(_nodes(pair, tilt(index), 0.0).losses)), pair.waves(tilt(index))
-
-
-_kept_line = lru_cache(maxsize=8192)(_line)
+    return float(pair.nodes(tilt(index), 0.0).losses.shape[1]), pair.waves(tilt(index))

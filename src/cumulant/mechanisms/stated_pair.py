@@ -111,11 +111,11 @@ class StatedPair(AbstractMechanism):
         nodes = [pair.nodes(1.0, 0.0) for pair in pairs]
 
         def log_moment(lam: Array) -> Array:
-            return np.asarray(np.max([node.cumulants(lam)[0] for node in nodes], axis=0) * (1 + 1e-13))  # rounded up
+            return np.asarray(np.max([node.cumulants(lam)[0][0] for node in nodes], axis=0) * (1 + 1e-13))  # rounded up
 
         return Cgf(
             log_moment=log_moment,
-            kl=max(0.0, *(node.divergence for node in nodes)),
+            kl=max(0.0, *(float(node.divergence[0]) for node in nodes)),
             pure=max(0.0, *(pair.supremum for pair in pairs)),
             failure=max(pair.failure for pair in pairs),
         )

@@ -32,7 +32,8 @@ class Cells:
     """Disjoint parts of a law, sorted: the range [low, high] of L, and at least this mass.
 
     `first` and `last` bound the density of L at the two ends, `variation` its total variation in between; atoms have
-    low = high and infinite variation. What the cells leave out counts for nothing.
+    low = high and infinite variation. What the cells leave out counts for nothing. Cells may describe several laws at
+    once, if what they say is true of each; then neighbours may overlap.
     """
 
     low: Array
@@ -89,7 +90,7 @@ def _by_variation(cells: Cells, frequencies: Array) -> Array:
     shares = np.cumsum(cells.mass[order])
     marks = np.searchsorted(shares, shares[-1] * LEVELS)
     chosen = highest <= highest[order[np.minimum(marks, len(order) - 1)]][:, None]
-    together = chosen[:, :-1] & chosen[:, 1:] & (cells.high[:-1] == cells.low[1:])
+    together = chosen[:, :-1] & chosen[:, 1:] & (cells.low[1:] <= cells.high[:-1])
     inside = np.where(highest < LARGEST, cells.variation, 0.0)
     # runs of cells: the ends of neighbours cancel but for their difference
     shared = last[:-1] + first[1:] - np.abs(first[1:] - last[:-1])
