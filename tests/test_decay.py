@@ -197,3 +197,30 @@ def test_runs_of_cells_may_lie_apart() -> None:
 
     for k, omega in enumerate(marks):
         assert size(float(omega)) <= math.exp(-bounds[k]) + 1e-12
+
+
+FAMILY = [(0.724, 0.0445), (0.73, 0.049), (0.737, 0.052)]  # means and rates within what is taken together
+
+
+@pytest.mark.parametrize("theta", [1.0, 16.0])
+@pytest.mark.parametrize(
+    ("pair", "law"),
+    [(removed_gaussian, removed), (added_gaussian, added), (replaced_gaussian, replaced)],
+)
+def test_what_a_family_says_holds_for_every_member(
+    pair: Callable[[float, float], CoordinatePair], law: Callable[[float, float], Law], theta: float
+) -> None:
+    members = [pair(mean, rate) for mean, rate in FAMILY]
+    assert len({member.kind(1 / 32) for member in members}) == 1
+    laws = [tilted(law(mean, rate), theta) for mean, rate in FAMILY]
+    cells = members[0].together(members).cells(theta, np.array([[k] for _, _, k in laws]))
+    spread = math.sqrt(float(laws[0][1] @ (laws[0][0] - laws[0][1] @ laws[0][0]) ** 2))
+    marks = np.asarray(2.0 ** (np.arange(-3.0, 9.0) / 2) / spread)
+    bounds = escape(cells, marks)
+    assert np.any(bounds > 0.05)  # it says something
+    for losses, masses, k in laws:
+        alone = escape(members[0].cells(theta, k), marks) if losses is laws[0][0] else None
+        assert alone is None or np.all(bounds <= alone * 1.05 + 1e-9)
+        for low, high, bound in zip(marks, np.append(marks[1:], 4 * marks[-1]), bounds, strict=True):
+            for omega in (low, (low + high) / 2):
+                assert abs(complex(np.exp(1j * omega * losses) @ masses)) <= math.exp(-bound) + 1e-6

@@ -413,6 +413,20 @@ def test_groups_cost_more(size: int) -> None:
     assert run.epsilon(delta=1e-6) < group.epsilon(delta=1e-6) <= together.epsilon(delta=1e-6)
 
 
+def test_distinct_mechanisms_lie_in_their_bracket() -> None:
+    """Noise and rate change with every step, so that steps are evaluated together and families speak for all."""
+    steps = [(1.0 + i / 40, 0.02 * (1 + i / 80)) for i in range(80)]
+    run = cm.Composed.of((gaussian(sigma).poisson(rate=rate), 2) for sigma, rate in steps)
+    orders = [[(law(sigma, rate), 2) for sigma, rate in steps] for law in (removed_masses, added_masses)]
+    brackets = [Bracket(parts, 1e-4, 10.0) for parts in orders]
+    epsilon = 1.2
+    low, high = (
+        max(end(epsilon) for end in ends) for ends in ([b.below for b in brackets], [b.above for b in brackets])
+    )
+    assert 1e-9 < low - 1e-12 <= run.delta(epsilon=epsilon) <= high + 1e-12 < 1.01 * low
+    assert run.delta(epsilon=run.epsilon(delta=low)) <= low * (1 + 1e-9)
+
+
 def test_many_distinct_mechanisms() -> None:
     """A hundred distinct Gaussians in samples cost more than the best of them throughout, less than the worst."""
     run = cm.Composed.of((gaussian(1.0 + i / 100).poisson(rate=0.01), 10) for i in range(100))

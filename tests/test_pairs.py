@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import brute_force as bf
+from cumulant.loss.coordinate import CoordinatePair
 from cumulant.loss.finite_pair import FinitePair, binary_pair, table_pair
 from cumulant.loss.mixture_ratio import GroupedGaussianMixture, log_mixture
 from cumulant.loss.pair import GaussianPair
@@ -245,6 +246,25 @@ def test_the_cgf_of_a_joining_record(mean: float, rate: float, index: int) -> No
             low, high = (middle, high) if rising else (low, middle)
         exact = log_moment(mean, rate, -mpf(a), mp.linspace(low - 12, low + 12, 9))
         assert abs(mpf(k_at(added_gaussian(mean, rate), index)) - exact) <= abs(exact) * mpf(10) ** -12
+
+
+@pytest.mark.parametrize("pair", [removed_gaussian, added_gaussian])
+def test_pairs_of_one_kind_are_evaluated_together(pair: Callable[[float, float], CoordinatePair]) -> None:
+    """Each row is the law of one pair: K on the real line and off it, in many digits."""
+    laws, theta, step = [(0.55, 0.013), (0.8, 0.02), (0.99, 0.0157)], 4.0, 0.5
+    pairs = [pair(mean, rate) for mean, rate in laws]
+    assert len({one.kind(1.0) for one in pairs}) == 1
+    nodes = pairs[0].together(pairs).nodes(theta, 3.0)
+    k, means, _ = nodes.cumulants(np.array([1.0, theta / 2]), octaves=2)
+    assert k.shape == means.shape == (3, 4)
+    values, _ = nodes.log_moment(theta, step, 7, k[:, 3])
+    with mp.workdps(30):
+        for row, (mean, rate) in enumerate(laws):
+            for column, z in [(0, mpf(1)), (1, mpf(2)), (2, mpf(2)), (3, mpf(4)), (6, mp.mpc(4, 3))]:
+                exponent = z + 1 if pair is removed_gaussian else -z
+                exact = log_moment(mean, rate, exponent, mp.linspace(-30, 30, 31))
+                found = k[row, column] if mp.im(z) == 0 else complex(values[row, 6])
+                assert abs(mp.mpc(found) - exact) <= abs(exact) * mpf(10) ** -12
 
 
 def test_products_of_gaussians_add_their_squares() -> None:
