@@ -20,13 +20,13 @@ def draw(results: Sequence[Result], path: Path) -> None:
     for number, contestant in enumerate(contestants):
         found = by_workload(results, contestant)
         timed = [(found[w].seconds, row, found[w].verdict.unsound) for row, w in enumerate(workloads) if w in found]
-        shown = [(seconds, row, unsound) for seconds, row, unsound in timed if seconds]
+        shown = [(seconds[0], row, unsound) for seconds, row, unsound in timed if seconds]
         for mark, wanted in (("o", False), ("x", True)):
             some = [(seconds, row) for seconds, row, unsound in shown if unsound is wanted]
             label = contestant.name if not wanted and shown else None
             x, y = [seconds for seconds, _ in some], [row for _, row in some]
             axes.scatter(x, y, color=f"C{number}", marker=mark, s=36, label=label)
-    axes.set(xscale="log", xlabel="seconds, warm; × is an answer below the truth")
+    axes.set(xscale="log", xlabel="seconds to the first answer; × is an answer below the truth")
     axes.set_yticks(range(len(workloads)), [workload.name for workload in workloads])
     axes.invert_yaxis()
     axes.grid(visible=True, alpha=0.3)

@@ -15,7 +15,7 @@ from benchmarks.questions import Curve, Epsilon, NotOffered, Question
 from benchmarks.runs import dp_sgd
 from benchmarks.workloads import README, distinct
 
-LIMITS = Limits(processes=1, repetitions=3, timeout=60.0, budget=5.0)
+LIMITS = Limits(processes=1, repetitions=0, timeout=60.0)
 
 
 @final
@@ -109,12 +109,12 @@ def _draw(points: Sequence[Point], path: Path) -> None:
     grid = figure.subplots(2, len(names), squeeze=False)
     for column, name in enumerate(names):
         for contestant in contestants:
-            some = [p for p in points if p.axis == name and p.contestant == contestant and p.measurement.warm]
+            some = [p for p in points if p.axis == name and p.contestant == contestant and p.measurement.first]
             color = f"C{contestants.index(contestant)}"
             x = [p.value for p in some]
-            grid[0][column].loglog(x, [p.measurement.warm_median for p in some], ".-", color=color, label=contestant)
+            grid[0][column].loglog(x, [p.measurement.first[0] for p in some], ".-", color=color, label=contestant)
             grid[1][column].semilogx(x, [p.measurement.megabytes for p in some], ".-", color=color)
-        grid[0][column].set(title=name, ylabel="seconds, warm")
+        grid[0][column].set(title=name, ylabel="seconds to the first answer")
         grid[1][column].set(xlabel=name, ylabel="peak memory, MB")
     grid[0][0].legend(frameon=False, fontsize="small")
     figure.savefig(path, dpi=120)

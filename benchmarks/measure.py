@@ -21,7 +21,7 @@ THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "BLIS")
 @final
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How often, and how long at most: for one process, and for the warm repetitions in it."""
+    """How often, and how long at most: for one process, and for the repetitions in it."""
 
     processes: int = 3
     repetitions: int = 5
@@ -34,24 +34,16 @@ class Limits:
 class Measurement:
     """What one script answered, and how long it took.
 
-    Cold is the import and the first answer in a fresh process, warm an answer after that. `failure` says why there is
-    no answer: an exception, or "timeout".
+    All in fresh processes: the import, the first answer, and the same question again. `failure` says why there is no
+    answer: an exception, or "timeout".
     """
 
     answer: Any = None
     failure: str | None = None
-    cold: tuple[float, ...] = ()
-    warm: tuple[float, ...] = ()
     imports: tuple[float, ...] = ()
+    first: tuple[float, ...] = ()
+    again: tuple[float, ...] = ()
     megabytes: float | None = None
-
-    @property
-    def warm_median(self) -> float | None:
-        return statistics.median(self.warm) if self.warm else None
-
-    @property
-    def cold_median(self) -> float | None:
-        return statistics.median(self.cold) if self.cold else None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,9 +59,9 @@ def measured(script: Script, limits: Limits) -> Measurement:
         replies.append(reply)
     return Measurement(
         answer=replies[0]["answer"],
-        cold=tuple(reply["import_seconds"] + reply["first_seconds"] for reply in replies),
-        warm=tuple(seconds for reply in replies for seconds in reply["warm_seconds"]),
         imports=tuple(reply["import_seconds"] for reply in replies),
+        first=tuple(reply["first_seconds"] for reply in replies),
+        again=tuple(seconds for reply in replies for seconds in reply["again_seconds"]),
         megabytes=max(reply["peak_megabytes"] for reply in replies),
     )
 
@@ -94,6 +86,10 @@ def in_fresh_process(script: Script, limits: Limits) -> dict[str, Any]:
 
 def one_thread() -> dict[str, str]:
     return {**os.environ, **{f"{name}_NUM_THREADS": "1" for name in THREADS}}
+
+
+def median(seconds: tuple[float, ...]) -> float | None:
+    return statistics.median(seconds) if seconds else None
 
 
 def machine() -> dict[str, Any]:

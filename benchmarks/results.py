@@ -8,7 +8,7 @@ from typing import Any, final
 
 from benchmarks.contestants import FIRST, installed, versions
 from benchmarks.contestants.base import Contestant
-from benchmarks.measure import Limits, Measurement, machine, measured
+from benchmarks.measure import Limits, Measurement, machine, measured, median
 from benchmarks.progress import Progress
 from benchmarks.questions import Import, NotOffered
 from benchmarks.truth import Truth, Verdict, judged, truth_of
@@ -20,7 +20,7 @@ NOT_OFFERED, MISSING = "not offered", "missing"
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """One contestant on one workload; `extrapolated` multiplies its warm time."""
+    """One contestant on one workload; `extrapolated` multiplies its times."""
 
     workload: Workload
     contestant: Contestant
@@ -31,12 +31,11 @@ class Result:
     call: str = ""
 
     @property
-    def seconds(self) -> float | None:
-        """The time that ratios are made of: of the import for imports, warm and whole for everything else."""
-        if isinstance(self.workload.question, Import):
-            return self.measurement.cold_median
-        warm = self.measurement.warm_median
-        return None if warm is None else warm * self.extrapolated
+    def seconds(self) -> tuple[float, ...]:
+        """The median times that ratios are made of: of the first answer and of another one, or of the import alone."""
+        m = self.measurement
+        kinds = (m.imports,) if isinstance(self.workload.question, Import) else (m.first, m.again)
+        return tuple(time * self.extrapolated for time in map(median, kinds) if time is not None)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -6,38 +6,35 @@ from collections.abc import Sequence
 
 from benchmarks.contestants import FIRST, versions
 from benchmarks.contestants.base import Contestant
-from benchmarks.measure import machine
+from benchmarks.measure import machine, median
 from benchmarks.results import MISSING, NOT_OFFERED, Result
 from benchmarks.workloads import Workload
 
 
 def ratios(results: Sequence[Result]) -> str:
-    """Return seconds for the first contestant, for others how many times longer; and how far from the truth."""
+    """Return times of the first contestant, for others how many times longer; and how far from the truth."""
     contestants = list(dict.fromkeys(result.contestant for result in results))
     cells = {(result.workload.name, result.contestant.name): result for result in results}
     lines = [_row(["", *(contestant.name for contestant in contestants)]), _row(["---"] * (len(contestants) + 1))]
     for workload in dict.fromkeys(result.workload for result in results):
         first = cells.get((workload.name, FIRST.name))
-        unit = None if first is None else first.seconds
+        unit = () if first is None else first.seconds
         row = [cells.get((workload.name, contestant.name)) for contestant in contestants]
         lines.append(_row([workload.words, *("" if cell is None else cell_text(cell, unit) for cell in row)]))
     return "\n".join([_heading(), "", *lines])
 
 
-def cell_text(result: Result, unit: float | None) -> str:
-    """Return, say, "×150, +0.4 %", or what happened instead of an answer."""
+def cell_text(result: Result, unit: tuple[float, ...]) -> str:
+    """Return, say, "×15 / ×150, +0.4 %", or what happened instead of an answer."""
     failure = result.measurement.failure
     if failure is not None:
         return _failure_text(failure)
-    seconds = result.seconds
-    if seconds is None:
-        time = "?"
-    elif unit is None or result.contestant is FIRST:
-        time = seconds_text(seconds)
+    if not unit or result.contestant is FIRST:
+        times = [seconds_text(seconds) for seconds in result.seconds]
     else:
-        time = ratio_text(seconds / unit)
+        times = [ratio_text(seconds / one) for seconds, one in zip(result.seconds, unit, strict=False)]
     mark = "~" if result.extrapolated != 1 else ""
-    return ", ".join(filter(None, [mark + time, verdict_text(result)]))
+    return ", ".join(filter(None, [" / ".join(mark + time for time in times), verdict_text(result)]))
 
 
 def verdict_text(result: Result) -> str:
@@ -79,23 +76,27 @@ def _failure_text(failure: str) -> str:
 
 def details(results: Sequence[Result]) -> str:
     """Return every answer with its times and memory, and every failure with its message."""
-    head = ["workload", "contestant", "answer", "against the truth", "cold", "warm: median (least to most)", "memory"]
+    times = ["import", "first answer", "again"]
+    head = ["workload", "contestant", "answer", "against the truth", *times, "memory"]
     lines = [_row(head), _row(["---"] * len(head))]
     for result in results:
         m = result.measurement
         if m.failure is not None and (m.failure.startswith(NOT_OFFERED) or m.failure == MISSING):
             continue
         answer = m.failure or str(m.answer)
-        cold = "" if m.cold_median is None else seconds_text(m.cold_median)
-        warm = "" if not m.warm else f"{seconds_text(m.warm_median or 0.0)} ({_spread(m.warm)})"
+        times = [_with_spread(seconds) for seconds in (m.imports, m.first, m.again)]
         memory = "" if m.megabytes is None else f"{m.megabytes:.0f} MB"
         names = [result.workload.name, result.contestant.name]
-        lines.append(_row([*names, answer.replace("|", "/"), verdict_text(result), cold, warm, memory]))
+        lines.append(_row([*names, answer.replace("|", "/"), verdict_text(result), *times, memory]))
     return "\n".join(lines)
 
 
-def _spread(seconds: Sequence[float]) -> str:
-    return f"{seconds_text(min(seconds))} to {seconds_text(max(seconds))}"
+def _with_spread(seconds: tuple[float, ...]) -> str:
+    """Return the median, the least and the most."""
+    middle = median(seconds)
+    if middle is None:
+        return ""
+    return f"{seconds_text(middle)} ({seconds_text(min(seconds))} to {seconds_text(max(seconds))})"
 
 
 def _heading() -> str:

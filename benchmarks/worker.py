@@ -25,7 +25,7 @@ def answered(request: dict[str, Any]) -> dict[str, Any]:
         reply["import_seconds"] = timed(compile(request["imports"], "<imports>", "exec"), namespace)
         reply["first_seconds"] = timed(body, namespace)
         reply["answer"] = plain(namespace["answer"])
-        reply["warm_seconds"] = repeated(body, namespace, request["repetitions"], request["budget"])
+        reply["again_seconds"] = repeated(body, namespace, request["repetitions"], request["budget"])
     except Exception as error:
         reply["error"] = f"{type(error).__name__}: {error}"[:300]
     reply["peak_megabytes"] = peak_megabytes()

@@ -223,7 +223,8 @@ class Stretch(Branch):
         rest = high - low - distances[-1]
         inwards = np.append(distances[:-1], np.linspace(distances[-1], high - low, math.ceil(rest / widest) + 1))
         rising = self.loss(np.array(high)) > self.loss(np.array(low))
-        return np.unique(high - inwards if rising else low + inwards)
+        edges = (high - inwards)[::-1] if rising else low + inwards
+        return edges[np.diff(edges, prepend=-np.inf) > 0]
 
     def _relevant(self, edges: Array, theta: float) -> NDArray[np.bool_]:
         """Return which pieces carry M(θ) - 1, whose integrand is about the density times L² e^{θL} or e^{-L}."""

@@ -75,7 +75,8 @@ def _group_starts(cells: Cells) -> NDArray[np.intp]:
     spread = mass * (middle - np.sum(mass * middle)) ** 2
     shares = np.cumsum(mass + spread / max(float(np.sum(spread)), 1e-300))
     marks = np.searchsorted(shares, np.arange(1, GROUPS) * (shares[-1] / GROUPS))
-    return np.unique(np.append(np.minimum(marks, len(mass) - 1), 0))
+    starts = np.append(0, np.minimum(marks, len(mass) - 1))
+    return starts[np.diff(starts, prepend=-1) > 0]
 
 
 def _by_variation(cells: Cells, frequencies: Array) -> Array:
