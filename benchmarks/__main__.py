@@ -39,7 +39,9 @@ def _run_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--processes", type=int, default=Limits().processes, help="fresh processes for each measurement"
     )
-    parser.add_argument("--repetitions", type=int, default=Limits().repetitions, help="the same question again, in each process")
+    parser.add_argument(
+        "--repetitions", type=int, default=Limits().repetitions, help="the same question again, in each process"
+    )
     parser.add_argument("--timeout", type=float, default=Limits().timeout, help="seconds for each process")
     parser.add_argument("--docs", action="store_true", help=f"write the table into {PAGE.relative_to(ROOT)}")
     parser.set_defaults(command=_run)

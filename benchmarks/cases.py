@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks import runs
 from benchmarks.runs import Release, Run
 
+SCHEDULE = 6  # distinct noises of a schedule
 EPSILON, DELTA, RDP, INTERVAL = "epsilon", "delta", "rdp", "interval"
 
 
@@ -39,12 +40,22 @@ def drawn(seed: int, index: int, questions: tuple[str, ...], *, least_delta: flo
     relation = str(generator.choice([runs.ADD_REMOVE, runs.REPLACE_ONE]))
     number = 1 if question == RDP else int(generator.choice([1, 1, 1, 2, 3]))
     releases = tuple(_release(generator, relation) for _ in range(number))
+    if number == 3 and generator.random() < 0.5:
+        releases = _schedule(generator, releases[0])
     if question == RDP:
         releases = (replace(releases[0], count=1),)
     run = Run(releases=releases, delta=_log_uniform(generator, least_delta, 0.3))
     value = 1 + _log_uniform(generator, 1e-3, 200.0) if question == RDP else _log_uniform(generator, 1e-3, 60.0)
     method = "best" if question in (RDP, INTERVAL) else str(generator.choice(["best", "best", "exact", "rdp"]))
     return Case(question=question, run=run, value=value, method=method)
+
+
+def _schedule(generator: np.random.Generator, release: Release) -> tuple[Release, ...]:
+    """Return one release with noise that changes from step to step, as training does."""
+    factors = [_log_uniform(generator, 1.0, 2.0) for _ in range(SCHEDULE)]
+    if release.kind == runs.RANDOMIZED_RESPONSE:
+        return (release,)
+    return tuple(replace(release, parameter=float(f"{release.parameter * factor:.6g}")) for factor in factors)
 
 
 def _release(generator: np.random.Generator, relation: str) -> Release:
