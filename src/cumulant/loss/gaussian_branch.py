@@ -122,7 +122,8 @@ class Removed(GaussianBranch, Line):
 
     def span(self, theta: float) -> tuple[float, float]:
         farthest = max(theta + 1, 2.0) * self.mixture.steepest + REACH
-        last = _last_relevant(lambda t: (theta + 1) * self.mixture.log_ratio(t) - t * t / 2, farthest)
+        depth = BEYOND - self.log_excess(theta)
+        last = _last_relevant(lambda t: (theta + 1) * self.mixture.log_ratio(t) - t * t / 2, farthest, depth)
         return -REACH, min(max(last, 2 * self.mixture.steepest + REACH), farthest)
 
 
@@ -182,7 +183,8 @@ class Replaced(GaussianBranch, Line):
 
     def span(self, theta: float) -> tuple[float, float]:
         farthest = (2 * max(theta, 1.0) + 1) * self.mixture.steepest + REACH
-        last = _last_relevant(lambda t: self.log_density(t) + theta * self.loss(t), farthest)
+        depth = BEYOND - self.log_excess(theta)
+        last = _last_relevant(lambda t: self.log_density(t) + theta * self.loss(t), farthest, depth)
         return -REACH - 2 * self.mixture.steepest, min(max(last, 4 * self.mixture.steepest + REACH), farthest)
 
     @property
@@ -234,13 +236,13 @@ class GaussianHalf(GaussianBranch, Stretch):
         return min(1.0, 2.0 / self.mixture.steepest)
 
 
-def _last_relevant(log_integrand: Callable[[Array], Array], farthest: float) -> float:
-    """Return where an integrand on [0, farthest] has fallen for good by BEYOND nats from its peak."""
+def _last_relevant(log_integrand: Callable[[Array], Array], farthest: float, depth: float) -> float:
+    """Return where an integrand on [0, farthest] has fallen for good by `depth` nats from its peak."""
     if farthest > MOST_REACH:
         raise OutOfReach(f"a loss would have to be followed for {farthest:g} standard deviations")
     t = np.append(np.arange(0.0, farthest, 0.5), farthest)
     values = np.atleast_2d(log_integrand(t))
-    relevant = np.any(values > np.max(values, axis=1, keepdims=True) - BEYOND, axis=0)
+    relevant = np.any(values > np.max(values, axis=1, keepdims=True) - depth, axis=0)
     last = int(np.flatnonzero(relevant)[-1])
     return float(t[min(last + 1, len(t) - 1)])
 

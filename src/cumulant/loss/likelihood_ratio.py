@@ -19,7 +19,7 @@ from typing import final
 
 import numpy as np
 
-from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit
+from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_expm1
 from cumulant.numerics.quadrature import Integrands, fine_pieces, nodes_on, relevant_pieces
 
 BATCH = 24  # orders whose integrals are taken on the same nodes
@@ -145,8 +145,17 @@ def log_bregman(beta: Array, excess: Array, log_w: Array) -> Array:
         falling = exp_excess(np.minimum(x, 30.0)) - beta * deficit
         h = beta - 1
         rising = h * (excess * log_w - deficit) + np.exp(log_w) * exp_excess(np.where(x < 30.0, h * log_w, 0.0))
-        far = x + np.log1p(-(1 + beta * excess) * np.exp(-np.maximum(x, 30.0)))
-        return np.where(x < 30.0, np.log(np.maximum(np.where(beta > 1, rising, falling), 0.0)), far)
+        near = np.log(np.maximum(np.where(beta > 1, rising, falling), 0.0))
+        return near if np.all(x < 30.0) else np.where(x < 30.0, near, _far_log_bregman(beta, excess, log_w))
+
+
+def _far_log_bregman(beta: Array, excess: Array, log_w: Array) -> Array:
+    """Return the same for w^β > e^30. For β = 1 + h, f = w(e^{h log w} - 1 - h(1 - 1/w)), to all digits of h."""
+    x, h = beta * log_w, np.maximum(beta - 1, 0.0)
+    growth = log_expm1(np.where(beta > 1, np.maximum(h * log_w, 0.0), 1.0))  # log(w^h - 1)
+    rising = log_w + growth + np.log1p(h * np.expm1(-np.maximum(log_w, 0.0)) * np.exp(-growth))
+    falling = x + np.log1p(-(1 + beta * excess) * np.exp(-np.maximum(x, 30.0)))
+    return np.where(beta > 1, rising, falling)
 
 
 def log_mean(rows: Array, log_masses: Array) -> Array:

@@ -23,7 +23,8 @@ from cumulant.numerics.logspace import exp_excess as real_exp_excess
 from cumulant.numerics.nonuniform import characteristic_function
 
 LARGE = 0.5  # K(θ) from which the sum is taken as it stands, tilted: 1 is no longer the larger part
-FAR = 600.0  # exponents whose exponential is left to logarithms
+FAR = 600.0  # exponents, of e^x or of masses, whose exponential is left to logarithms
+ALL = 40.0  # x from where e^x - 1 - x is e^x to rounding
 CHUNK = 50_000  # numbers at a time: they stay in the cache
 CHEAP = 400_000  # sines and cosines that are no trouble: the plain sum rounds less than the transform
 PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pairs of sine and cosine
@@ -64,7 +65,7 @@ class LossNodes:
     def _cumulants(self, theta: Array, octaves: int) -> Cumulants:
         x = theta[:, None] * self.losses[:, None, :]
         masses = np.exp(self.log_masses)[:, None, :]
-        if np.max(x) * 2.0 ** (octaves - 1) > FAR:
+        if np.max(x) * 2.0 ** (octaves - 1) > FAR or np.min(self.log_masses) < -FAR:
             far = [self._far_cumulants(theta * 2.0**octave, x * 2.0**octave, masses) for octave in range(octaves)]
             return _joined(far, axis=1)
         growth, excess = np.expm1(x), real_exp_excess(x)
@@ -78,11 +79,11 @@ class LossNodes:
         return _joined(found, axis=1)
 
     def _far_cumulants(self, theta: Array, x: Array, masses: Array) -> Cumulants:
-        """Return the same where exponentials would overflow; for them e^x - 1 - x is e^x."""
+        """Return the same where exponentials would overflow, or masses vanish."""
         exponents = self.log_masses[:, None, :] + x
         scale = np.max(exponents, axis=2)
-        near = masses * real_exp_excess(np.minimum(x, FAR))
-        excess = np.sum(np.where(x < FAR, near, np.exp(np.minimum(exponents, FAR))), axis=2)
+        near = masses * real_exp_excess(np.minimum(x, ALL))
+        excess = np.sum(np.where(x < ALL, near, np.exp(np.minimum(exponents, FAR))), axis=2)
         return self._moments(theta, np.exp(exponents - scale[:, :, None]), scale, excess)
 
     def _moments(self, theta: Array, tilted: Array, scale: Array, excess: Array) -> Cumulants:
@@ -145,7 +146,7 @@ class LossNodes:
         x = theta * self.losses
         masses = np.exp(self.log_masses)
         scale = np.exp(np.minimum(k_theta, LARGE))
-        added = np.where(x < FAR, masses * np.expm1(np.minimum(x, FAR)), tilted * scale[:, None])
+        added = np.where(x < ALL, masses * np.expm1(np.minimum(x, ALL)), tilted * scale[:, None])
         near = (self.divergence + np.sum(added * self.losses, axis=1)) / scale
         return np.asarray(np.where(k_theta < LARGE, near, np.sum(tilted * self.losses, axis=1)))
 

@@ -96,7 +96,7 @@ class LossSum:
 
     def _blocks(self, octave: int) -> tuple[list[DominatingPair], list[tuple[int, int]]]:
         """Return the pairs, and in which octaves they share their nodes with this one."""
-        return self._pairs, [_shared(pair, octave) for pair in self._pairs]
+        return self._pairs, [shared_octaves(pair, octave) for pair in self._pairs]
 
     @property
     def _pairs(self) -> list[DominatingPair]:
@@ -193,7 +193,7 @@ class _Block:
         return self.values[:, place : place + PER_OCTAVE]
 
 
-def _shared(pair: DominatingPair, octave: int) -> tuple[int, int]:
+def shared_octaves(pair: DominatingPair, octave: int) -> tuple[int, int]:
     """Return the first of the octaves that share their nodes, and how many they are."""
     size = pair.octaves if octave < FEW_NODES else 1
     return octave - octave % size, size
@@ -226,7 +226,7 @@ def k_at(pair: DominatingPair, index: int) -> float:
 
 def _k_at(pairs: Sequence[DominatingPair], index: int) -> Array:
     octave, place = divmod(index, PER_OCTAVE)
-    blocks = _cumulants.of(pairs, [_shared(pair, octave) for pair in pairs])
+    blocks = _cumulants.of(pairs, [shared_octaves(pair, octave) for pair in pairs])
     return np.array([block.at(octave)[0, place] for block in blocks])
 
 

@@ -14,13 +14,17 @@ import numpy as np
 
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf, interpolated
-from cumulant.loss.likelihood_ratio import LikelihoodRatio, in_small_batches, moment_of_mixture
+from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio, in_small_batches, moment_of_mixture
+from cumulant.loss.pair_family import GaussianFamily
+from cumulant.loss.real_orders import divergence, log_moments
+from cumulant.loss.sampled_pair import removed_gaussian
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.numerics.logspace import Array
 from cumulant.sampling.poisson_theorems import poisson_tight
 
 QUADRATURE_ERROR = 2e-13  # relative, generous for rules that leave out e^-50 and sums of 1e4 terms
+FARTHEST_PEAK = 2000.0  # standard deviations up to which a Gaussian mixture is followed on its trapezoidal rule
 FARTHEST_ORDER = 1e12  # beyond it sums over integers are not attempted
 TINIEST_RATE = 1e-140  # its square is still a double; the loss grows with the rate, so a larger rate is safe
 NO_LOSS = Cgf(log_moment=np.zeros_like, kl=0.0, pure=0.0)
@@ -28,6 +32,9 @@ NO_LOSS = Cgf(log_moment=np.zeros_like, kl=0.0, pure=0.0)
 
 def mixture_loss(mechanism: AbstractMechanism, rate: float) -> Cgf:
     """Return the CGF of the mixture: exact where the mechanism's pair is known, else the tight black-box bound."""
+    family = mechanism.family()
+    if isinstance(family, GaussianFamily):
+        return gaussian_mixture_loss(mechanism.loss(), family.mean, max(rate, TINIEST_RATE))
     return sampled_loss(mechanism, rate, known=known_mixture_loss, black_box=poisson_tight)
 
 
@@ -44,6 +51,24 @@ def sampled_loss(
         return amplified_failure(base, rate)
     ratio = mechanism.likelihood_ratio()
     return black_box_loss(black_box, base, rate) if ratio is None else known(ratio, base, rate)
+
+
+def gaussian_mixture_loss(base: Cgf, mean: float, rate: float) -> Cgf:
+    """Return `known_mixture_loss` of N(μ, 1) against N(0, 1), by a trapezoidal rule: its error is exponentially small.
+
+    The nodes are those of `loss.sampled_pair.removed_gaussian`; orders that would take too many go the other way.
+    """
+    pair = removed_gaussian(mean, rate)
+
+    def log_moment(lam: Array) -> Array:
+        near = (lam + 1) * mean <= FARTHEST_PEAK
+        values = np.empty(lam.shape)
+        values[near] = log_moments(pair, lam[near]) * (1 + QUADRATURE_ERROR)  # rounded up
+        if not np.all(near):
+            values[~near] = known_mixture_loss(gaussian_ratio(mean), base, rate).log_moment(lam[~near])
+        return values
+
+    return Cgf(log_moment=log_moment, kl=divergence(pair) * (1 + QUADRATURE_ERROR), pure=math.inf, exact=base.exact)
 
 
 def known_mixture_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
