@@ -97,7 +97,7 @@ def _log_uniform(generator: np.random.Generator, low: float, high: float) -> flo
 def simpler(case: Case) -> list[Case]:
     """Return cases with less in them: fewer releases, fewer times, rounder numbers."""
     found = [replace(case, run=run) for run in _simpler_runs(case.run)]
-    found += [replace(case, value=value) for value in _rounder(case.value)]
+    found += [replace(case, value=value) for value in _rounder(case.value) if value > 1 or case.question != RDP]
     return [other for other in found if other != case]
 
 

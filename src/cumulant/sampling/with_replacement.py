@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import ClassVar, final
+
+import numpy as np
 
 from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf, projected
@@ -14,10 +17,14 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.parameters import whole_number
 from cumulant.sampling.mixture import NO_LOSS
-from cumulant.sampling.profile_theorems import hybrid_with_replacement_profile, with_replacement_profile
+from cumulant.sampling.profile_theorems import (
+    Multiplicity,
+    hybrid_with_replacement_profile,
+    with_replacement_profile,
+)
 from cumulant.sampling.relation import checked_relation
 
-KNOTS = tuple(2.0 ** (k / 4) for k in range(-16, 41))  # λ at which the moment is bounded; chords between
+KNOTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
 USELESS = 1000.0  # beyond this K no order is worth a quadrature, and the cost of a group bounds it as well
 
 
@@ -86,6 +93,17 @@ def _moments(sampled: SampledWithReplacement) -> Cgf:
     moments = cgf_from_profile(profile, ceiling=ceiling)
     points: list[tuple[float, float]] = []
     for lam in KNOTS:
-        useful = not points or points[-1][1] < USELESS
+        useful = (not points or points[-1][1] < USELESS) and not _hopeless(sampled, lam)
         points.append((lam, moments.at(lam) if useful else ceiling.at(lam)))
     return projected(points, pure=profile.pure)
+
+
+def _hopeless(sampled: SampledWithReplacement, lam: float) -> bool:
+    """Whether the record coming up k times, however rarely, makes K useless at λ: about Pr[k] e^{K_k(λ)} too large.
+
+    Either answer is safe; the integral that is spared would be long, as it has to reach losses of k records.
+    """
+    law = Multiplicity(sampled.draws, sampled.population)
+    times = np.unique(np.append(2 ** np.arange(sampled.draws.bit_length()), sampled.draws))
+    moments = np.array([sampled.mechanism.group(size=int(k)).loss().at(lam) for k in times])
+    return bool(np.max(law.log_weights(times.astype(float)) + moments) + (lam + 1) * math.log(law.rate) > USELESS)
