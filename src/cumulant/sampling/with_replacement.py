@@ -103,6 +103,8 @@ def _hopeless(sampled: SampledWithReplacement, lam: float) -> bool:
 
     Either answer is safe; the integral that is spared would be long, as it has to reach losses of k records.
     """
+    if sampled.population == 1:
+        return False
     law = Multiplicity(sampled.draws, sampled.population)
     times = np.unique(np.append(2 ** np.arange(sampled.draws.bit_length()), sampled.draws))
     moments = np.array([sampled.mechanism.group(size=int(k)).loss().at(lam) for k in times])
