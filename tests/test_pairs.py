@@ -20,6 +20,7 @@ from cumulant.loss.mixture_ratio import GroupedGaussianMixture, log_mixture
 from cumulant.loss.pair import GaussianPair
 from cumulant.loss.pair_family import enveloped, joined, left
 from cumulant.loss.pair_sum import k_at, tilt
+from cumulant.loss.real_orders import log_moments
 from cumulant.loss.sampled_pair import added_gaussian, removed_gaussian
 
 RATIOS = (0.0, 1.0, *(float(t) for t in np.exp(np.linspace(-3.0, 3.0, 41))))
@@ -246,6 +247,29 @@ def test_the_cgf_of_a_joining_record(mean: float, rate: float, index: int) -> No
             low, high = (middle, high) if rising else (low, middle)
         exact = log_moment(mean, rate, -mpf(a), mp.linspace(low - 12, low + 12, 9))
         assert abs(mpf(k_at(added_gaussian(mean, rate), index)) - exact) <= abs(exact) * mpf(10) ** -12
+
+
+@pytest.mark.parametrize(
+    ("mean", "rate", "lam", "digits"),
+    [
+        (6.6, 1e-12, 0.5, 40),
+        (6.6, 1.7434485870062383e-65, 4.879774842446503, 140),  # a peak e^-256 high, of masses that underflow, matters
+        (14.0, 0.0025, 2.0**-29, 40),
+        (0.01, 1e-140, 3.0, 310),
+    ],
+)
+def test_moments_of_rare_records_and_orders_near_one(mean: float, rate: float, lam: float, digits: int) -> None:
+    """M(λ) - 1 to a part in 1e12, however small it is: far peaks are not cut off and small orders keep their digits."""
+    with mp.workdps(digits):
+        m, r, power = mpf(mean), mpf(rate), mpf(lam) + 1
+        # the trapezoidal rule: w vanishes π/μ off the line, so its error is about e^{-2πd/h}
+        step = 2 * mp.pi * min(0.9 * mp.pi / m, 3) / (2.4 * digits)
+        nodes = [step * k for k in range(int(-24 / step), int(((lam + 2) * mean + 24) / step))]
+        ratios = [r * mp.expm1(m * t - m * m / 2) for t in nodes]
+        terms = [mp.npdf(t) * ((1 + x) ** power - 1 - power * x) for t, x in zip(nodes, ratios, strict=True)]
+        exact = mp.log1p(step * mp.fsum(terms))
+        found = float(log_moments(removed_gaussian(mean, rate), np.array([lam]))[0])
+        assert abs(mpf(found) - exact) <= exact * mpf(10) ** -12
 
 
 @pytest.mark.parametrize("pair", [removed_gaussian, added_gaussian])
