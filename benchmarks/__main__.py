@@ -15,6 +15,7 @@ from benchmarks.workloads import BY_NAME as WORKLOADS_BY_NAME
 from benchmarks.workloads import WORKLOADS
 
 PAGE = ROOT / "docs" / "benchmarks.md"
+PICTURES = ROOT / "docs" / "figures"
 BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
 
@@ -43,13 +44,14 @@ def _run_parser(parser: argparse.ArgumentParser) -> None:
         "--repetitions", type=int, default=Limits().repetitions, help="the same question again, in each process"
     )
     parser.add_argument("--timeout", type=float, default=Limits().timeout, help="seconds for each process")
-    parser.add_argument("--docs", action="store_true", help=f"write the table into {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--docs", action="store_true", help=f"write table and chart into {PAGE.relative_to(ROOT)}")
     parser.set_defaults(command=_run)
 
 
 def _growth_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="directory for growth.png and growth.json")
     parser.add_argument("--contestant", action="append", choices=list(BY_NAME), metavar="NAME")
+    parser.add_argument("--docs", action="store_true", help=f"draw into {PICTURES.relative_to(ROOT)} as well")
     parser.set_defaults(command=_growth)
 
 
@@ -80,15 +82,19 @@ def _run(options: argparse.Namespace) -> None:
     draw(results, directory / "results.png")
     if options.docs:
         PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), table), encoding="utf-8")
+        draw(results, PICTURES / "benchmarks.svg")
     print(table)
 
 
 def _growth(options: argparse.Namespace) -> None:
-    from benchmarks.growth import grown, write
+    from benchmarks.growth import draw, grown, write
 
     present = [contestant for contestant in _contestants(options, CONTESTANTS) if installed(contestant)]
-    for path in write(grown(present), options.out):
+    points = grown(present)
+    for path in write(points, options.out):
         print(path)
+    if options.docs:
+        draw(points, PICTURES / "benchmarks-growth.svg")
 
 
 def _hunt(options: argparse.Namespace) -> None:

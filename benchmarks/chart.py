@@ -31,4 +31,4 @@ def draw(results: Sequence[Result], path: Path) -> None:
     axes.invert_yaxis()
     axes.grid(visible=True, alpha=0.3)
     axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)

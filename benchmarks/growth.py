@@ -96,11 +96,11 @@ def write(points: Sequence[Point], directory: Path) -> list[Path]:
     data = {"machine": machine(), "points": [point.to_dict() for point in points]}
     written = [directory / "growth.json", directory / "growth.png"]
     written[0].write_text(json.dumps(data, indent=1, ensure_ascii=False), encoding="utf-8")
-    _draw(points, written[1])
+    draw(points, written[1])
     return written
 
 
-def _draw(points: Sequence[Point], path: Path) -> None:
+def draw(points: Sequence[Point], path: Path) -> None:
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(point.axis for point in points))
@@ -117,4 +117,4 @@ def _draw(points: Sequence[Point], path: Path) -> None:
         grid[0][column].set(title=name, ylabel="seconds to the first answer")
         grid[1][column].set(xlabel=name, ylabel="peak memory, MB")
     grid[0][0].legend(frameon=False, fontsize="small")
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
