@@ -41,9 +41,9 @@ AXES: tuple[Axis, ...] = (
     Axis("distinct mechanisms", (1, 3, 10, 30, 100, 300, 1000), lambda n: Epsilon(distinct(int(n)))),
     Axis("order", (2, 4.5, 8, 16.5, 64, 256, 1024, 4096), _curve_at),
     Axis(
-        "1/δ",
-        tuple(10.0**k for k in (3, 5, 8, 10, 12, 15, 20, 30, 100, 300)),
-        lambda x: Epsilon(replace(README, delta=1 / x)),
+        "k, δ = 10⁻ᵏ",
+        (3, 5, 8, 10, 12, 15, 20, 30, 100, 300),
+        lambda k: Epsilon(replace(README, delta=float(f"1e-{k:g}"))),
     ),
 )
 

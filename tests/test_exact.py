@@ -415,9 +415,9 @@ def test_groups_cost_more(size: int) -> None:
 
 def test_distinct_mechanisms_lie_in_their_bracket() -> None:
     """Noise and rate change with every step, so that steps are evaluated together and families speak for all."""
-    steps = [(1.0 + i / 40, 0.02 * (1 + i / 80)) for i in range(80)]
-    run = cm.Composed.of((gaussian(sigma).poisson(rate=rate), 2) for sigma, rate in steps)
-    orders = [[(law(sigma, rate), 2) for sigma, rate in steps] for law in (removed_masses, added_masses)]
+    steps = [(1.0 + i / 20, 0.02 * (1 + i / 40)) for i in range(40)]
+    run = cm.Composed.of((gaussian(sigma).poisson(rate=rate), 4) for sigma, rate in steps)
+    orders = [[(law(sigma, rate), 4) for sigma, rate in steps] for law in (removed_masses, added_masses)]
     brackets = [Bracket(parts, 1e-4, 10.0) for parts in orders]
     epsilon = 1.2
     low, high = (

@@ -16,6 +16,7 @@ import numpy as np
 
 from cumulant.conversion.failure import log_delta_left, log_delta_with
 from cumulant.conversion.inversion import (
+    CLOSE,
     Inversion,
     Tilts,
     inversions_at,
@@ -33,7 +34,6 @@ from cumulant.numerics.logspace import Array
 from cumulant.numerics.search import smallest_true
 
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
-CLOSE = 1e-9  # slack in log δ that is as good as none
 ROUNDS = 4  # plans that may be made for one question, each from the answer of the last
 
 Scenario = Sequence[tuple[Pair, int]]
@@ -138,17 +138,18 @@ class _Question:
             for inversion in inversions_at(self.losses, plan_for(around), self.lattice):
                 epsilon = _solved(inversion, around.epsilon, self.log_delta, self.losses.supremum)
                 low, high = inversion.log_bounds(epsilon)
-                if high - low <= CLOSE:
+                if high - low <= inversion.enough:
                     break
-            if high - low <= CLOSE or abs(epsilon - around.epsilon) * around.steepness <= 0.5 or turn == ROUNDS - 1:
+            met = abs(epsilon - around.epsilon) * around.steepness <= 0.5
+            if high - low <= inversion.enough or met or turn == ROUNDS - 1:
                 break
             around = around.asking(epsilon, self.log_delta)
-        if inversion.coarser is not None:
+        if inversion.coarser is not None or inversion.enough > CLOSE:
             epsilon = self._confirmed(inversion, epsilon)
         return Inverted(min(epsilon, self.losses.supremum), high - low, inversion.route)
 
     def _confirmed(self, inversion: Inversion, epsilon: float) -> float:
-        """Return ε raised until δ(ε) itself, which is smoothed in its own way, is at most δ."""
+        """Return ε raised until δ(ε) itself, which is smoothed or cut in its own way, is at most δ."""
         for _ in range(ROUNDS):
             excess = _log_delta(self.losses, self.lattice, epsilon).value - self.log_delta
             if excess <= 0:
@@ -168,9 +169,9 @@ def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inve
     for _ in range(ROUNDS):
         for inversion in inversions_at(losses, plan_for(around), lattice):
             low, high = inversion.log_bounds(epsilon)
-            if high - low <= CLOSE:
+            if high - low <= inversion.enough:
                 break
-        if high - low <= CLOSE or abs(high - around.log_delta) <= 0.5:
+        if high - low <= inversion.enough or abs(high - around.log_delta) <= 0.5:
             break
         around = around.asking(epsilon, high)
     return Inverted(high, high - low, inversion.route)

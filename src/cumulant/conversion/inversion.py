@@ -32,6 +32,8 @@ from cumulant.numerics.contour import Contour, Lattice, log_chernoff
 from cumulant.numerics.logspace import Array
 
 ACCURACY = 30.0  # nats below δ to which alias and tail are pushed: 1e-13
+ROUGHLY = 14.0  # the same for the tail where the line would be long: 1e-6
+CLOSE, CLOSE_ENOUGH = 1e-9, 4e-6  # slack in log δ that is as good as none, and one worth saving a long line
 MANY_POINTS = 4096  # of a lattice, beyond which the sum is cut
 BUDGET = 3e5  # nodes and frequencies together that one inversion may take
 FEWEST, MOST = -70, 60  # octaves in which tilts are looked for
@@ -57,6 +59,7 @@ class Inversion:
     coarser: Contour | None = None  # of the loss smoothed twice as much
     smoothing: float = 0.0
     route: str = "contour"
+    enough: float = CLOSE  # slack in log δ with which there is no need of a longer line
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         """Return the upper bound and its slope, approximately."""
@@ -163,6 +166,7 @@ class Plan:
     height: float
     curvature: float
     tilts: Tilts
+    accuracy: float = ACCURACY  # nats below δ to which the tail is pushed
 
 
 def plan_for(t: Tilts) -> Plan:
@@ -187,24 +191,30 @@ def plan_for(t: Tilts) -> Plan:
 
 
 def inversions_at(losses: LossSum, plan: Plan, lattice: Lattice | None = None) -> Iterator[Inversion]:
-    """Yield inversions that a plan leads to, the cheapest first: smoothed only if the line would be too long."""
+    """Yield inversions that a plan leads to, cheapest first: cut early or smoothed only where a line would be long."""
     if lattice is not None:
         yield Inversion(_lattice_contour(losses, plan, lattice), route="lattice contour")
         return
-    farthest = _affordable(losses, plan, BUDGET)
-    cut = _cut(losses, plan, farthest)
-    if cut is not None:
-        yield Inversion(_contour(losses, plan, *_sooner(losses, plan, *cut)))
-        return
-    yield _smoothed(losses, plan, _affordable(losses, plan, BUDGET / 16))
-    yield _smoothed(losses, plan, farthest)
+    found = False
+    for aim, budget in ((plan, BUDGET / 3), (replace(plan, accuracy=ROUGHLY), BUDGET), (plan, BUDGET)):
+        cut = _cut(losses, aim, _affordable(losses, aim, budget))
+        if cut is not None:
+            found = True
+            contour = _contour(losses, aim, *_sooner(losses, aim, *cut))
+            yield Inversion(contour, enough=CLOSE if aim is plan else CLOSE_ENOUGH)
+            if aim is plan:
+                return
+    if not found:
+        yield _smoothed(losses, plan, _affordable(losses, plan, BUDGET / 16))
+        yield _smoothed(losses, plan, _affordable(losses, plan, BUDGET))
 
 
 def _smoothed(losses: LossSum, plan: Plan, omega: float) -> Inversion:
     """Return the inversion of the loss smoothed so much that the line may end at ω."""
     smoothing = 2 * (plan.height + ACCURACY) / omega**2
     plain = _contour(losses, plan, omega, _need(plan) / omega)
-    return Inversion(plain.smoothed(smoothing), plain.smoothed(4 * smoothing), smoothing, "smoothed contour")
+    once, twice = plain.smoothed(smoothing), plain.smoothed(4 * smoothing)
+    return Inversion(once, twice, smoothing, "smoothed contour", CLOSE_ENOUGH)
 
 
 def _cut(losses: LossSum, plan: Plan, farthest: float) -> tuple[float, float] | None:
@@ -230,7 +240,7 @@ def _cut(losses: LossSum, plan: Plan, farthest: float) -> tuple[float, float] | 
 
 def _need(plan: Plan) -> float:
     """Return what may be left out, relative to e^{K(θ)-θε}."""
-    return math.exp(-plan.height - ACCURACY)
+    return math.exp(-plan.height - plan.accuracy)
 
 
 def _escapes(
@@ -240,10 +250,10 @@ def _escapes(
 
     They go on until `enough` of (the end, its bound).
     """
-    first = math.floor(2 * math.log2(math.sqrt((plan.height + ACCURACY) / plan.curvature)) / SCALES)
+    first = math.floor(2 * math.log2(math.sqrt((plan.height + plan.accuracy) / plan.curvature)) / SCALES)
     lows, bounds, last = [], [], 0.0
     for chunk in range(first, first + CHUNKS):
-        frequencies, some, last = losses.escape(families, plan.index, chunk, plan.height + ACCURACY + PLENTY)
+        frequencies, some, last = losses.escape(families, plan.index, chunk, plan.height + plan.accuracy + PLENTY)
         lows.append(frequencies[:-1])
         bounds.append(some)
         if enough(float(frequencies[-1]), last):
@@ -266,7 +276,7 @@ def _sooner(losses: LossSum, plan: Plan, omega: float, tail: float) -> tuple[flo
     and Schwarz. Every frequency has its own χ, which leaves out losses that turn too fast to be followed.
     """
     eta = length(plan.step)
-    start = 1.15 * math.sqrt(2 * (plan.height + ACCURACY) / plan.curvature)
+    start = 1.15 * math.sqrt(2 * (plan.height + plan.accuracy) / plan.curvature)
     count = math.ceil(math.log(max(omega / start, 1.0)) / math.log(SPACING))
     a, b = losses.effort(plan.index)
     nodes = a + b * omega
