@@ -82,7 +82,8 @@ def _run(options: argparse.Namespace) -> None:
     draw(results, directory / "results.png")
     if options.docs:
         PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), table), encoding="utf-8")
-        draw(results, PICTURES / "benchmarks.svg")
+        if options.only is None and options.contestant is None:
+            draw(results, PICTURES / "benchmarks.svg")
     print(table)
 
 
@@ -111,12 +112,25 @@ def _contestants(options: argparse.Namespace, known: Sequence[Contestant]) -> li
 
 
 def with_table(page: str, table: str) -> str:
-    """Return the page with a new table between its two markers."""
+    """Return the page with a new table between its two markers; rows that were not measured again stay."""
     before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    old, end, after = rest.partition(END)
     if not (begin and end):
         raise SystemExit(f"the page has no {BEGIN} and {END}")
+    new = {_first_cell(line): line for line in table.splitlines()}
+    lines = old.strip().splitlines()
+    if {_first_cell(line) for line in lines} >= set(new) and _columns(lines) == _columns(table.splitlines()):
+        table = "\n".join(new.get(_first_cell(line), line) for line in lines)
     return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+
+
+def _first_cell(line: str) -> str:
+    return line.split("|")[1].strip() if line.startswith("|") else line
+
+
+def _columns(lines: Sequence[str]) -> str:
+    """Return the head of the table."""
+    return next((line for line in lines if line.startswith("|")), "")
 
 
 if __name__ == "__main__":

@@ -256,6 +256,15 @@ def test_the_page_has_a_place_for_the_table() -> None:
     assert with_table(table, "| a |") == table
 
 
+def test_rows_that_were_not_measured_again_stay() -> None:
+    head = "two cores.\n\n|  | one | two |\n| --- | --- | --- |\n"
+    page = f"before\n{BEGIN}\n\n{head}| first | 1 s | ×2 |\n| second | 3 s | ×4 |\n\n{END}\nafter\n"
+    renewed = with_table(page, f"{head}| second | 5 s | ×6 |")
+    assert renewed == page.replace("| 3 s | ×4 |", "| 5 s | ×6 |")
+    other = "two cores.\n\n|  | one |\n| --- | --- |\n| second | 5 s |"  # other columns: another table
+    assert with_table(page, other) == f"before\n{BEGIN}\n\n{other}\n\n{END}\nafter\n"
+
+
 def test_workloads_have_names_of_their_own() -> None:
     names = [workload.name for workload in WORKLOADS if isinstance(workload, Workload)]
     assert len(set(names)) == len(names)

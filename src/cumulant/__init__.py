@@ -7,6 +7,7 @@
 """
 
 from cumulant import plots
+from cumulant import sampling as sampling  # now, not with the first question: almost every run is sampled
 from cumulant.accountant import Accountant
 from cumulant.answer import Explanation, Guarantee, Interval
 from cumulant.composition import Composed

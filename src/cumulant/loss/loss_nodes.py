@@ -82,12 +82,15 @@ class LossNodes:
         """Return the same where exponentials would overflow, or masses vanish."""
         exponents = self.log_masses[:, None, :] + x
         scale = np.max(exponents, axis=2)
+        tilted = np.exp(exponents - scale[:, :, None])
+        if np.all(np.log(np.sum(tilted, axis=2)) + scale >= LARGE):
+            return self._moments(theta, tilted, scale, np.ones(1))
         near = masses * real_exp_excess(np.minimum(x, ALL))
         excess = np.sum(np.where(x < ALL, near, np.exp(np.minimum(exponents, FAR))), axis=2)
-        return self._moments(theta, np.exp(exponents - scale[:, :, None]), scale, excess)
+        return self._moments(theta, tilted, scale, excess)
 
     def _moments(self, theta: Array, tilted: Array, scale: Array, excess: Array) -> Cumulants:
-        """Return K, mean and variance from tilted masses, divided by e^scale, and Σ p(e^x - 1 - x)."""
+        """Return K, mean and variance from tilted masses over e^scale; where K is small, K from Σ p(e^x - 1 - x)."""
         total = np.sum(tilted, axis=2)
         column = self.losses[:, :, None]
         mean = (tilted @ column)[:, :, 0] / total

@@ -16,7 +16,7 @@ def log_moments(pair: DominatingPair, lam: Array) -> Array:
     """Return K(λ) = log E_P e^{λL} for λ > 0, to about 1e-14 relatively: orders share the nodes of their octaves."""
     octaves = np.floor(np.log2(lam)).astype(int)
     values = np.empty(lam.shape)
-    for first, size in {shared_octaves(pair, octave) for octave in octaves.tolist()}:
+    for first, size in {shared_octaves(pair, octave) for octave in set(octaves.tolist())}:
         some = (first <= octaves) & (octaves < first + size)
         values[some] = _nodes(pair, first + size).cumulants(lam[some])[0][0]
     return values

@@ -294,5 +294,7 @@ def _at_orders(evaluate: Callable[[Array], Array], order: ArrayLike) -> Any:
         raise InvalidParameter(f"order must be a number or a rectangular array of numbers, got {order!r}") from None
     if dimensions == 0:
         return float(evaluate(np.array([parameters.order(order)]))[0])
-    orders = np.array([parameters.order(value) for value in np.ravel(order)])
+    orders = np.ravel(order)
+    if orders.dtype != np.float64 or not np.all(orders >= 1):  # look closer, and say which one is wrong
+        orders = np.array([parameters.order(value) for value in orders])
     return evaluate(orders).reshape(np.shape(order))
