@@ -125,7 +125,8 @@ def with_table(page: str, table: str) -> str:
 
 
 def _first_cell(line: str) -> str:
-    return line.split("|")[1].strip() if line.startswith("|") else line
+    """Return what names a row of the table; other lines stand for themselves."""
+    return line[: line.index("|", 1)] if line.startswith("|") else line
 
 
 def _columns(lines: Sequence[str]) -> str:
