@@ -15,7 +15,7 @@ from benchmarks.workloads import BY_NAME as WORKLOADS_BY_NAME
 from benchmarks.workloads import WORKLOADS
 
 PAGE = ROOT / "docs" / "benchmarks.md"
-PICTURES = ROOT / "docs" / "figures"
+PICTURES = ROOT / "docs" / "benchmarks"
 BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
 
@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.docs:
         PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), table), encoding="utf-8")
         if options.only is None and options.contestant is None:
-            draw(results, PICTURES / "benchmarks.svg")
+            draw(results, PICTURES / "time.svg")
     print(table)
 
 
@@ -95,7 +95,7 @@ def _growth(options: argparse.Namespace) -> None:
     for path in write(points, options.out):
         print(path)
     if options.docs:
-        draw(points, PICTURES / "benchmarks-growth.svg")
+        draw(points, PICTURES / "growth.svg")
 
 
 def _hunt(options: argparse.Namespace) -> None:
