@@ -16,6 +16,7 @@ from cumulant.conversion.exact import prepared
 from cumulant.conversion.inversion import inversions_at, plan_for, tilts_for_epsilon
 from cumulant.loss.finite_pair import FinitePair, table_pair
 from cumulant.loss.loss_nodes import LossNodes
+from cumulant.numerics.complex_plane import turns_of_multiples
 from cumulant.numerics.contour import Contour, Lattice, log_chernoff
 from cumulant.numerics.nonuniform import characteristic_function
 
@@ -211,6 +212,20 @@ def test_k_of_a_sampled_gaussian_keeps_its_digits() -> None:
             exact = mp.log1p(exact)
             found = mp.mpc(float(value.real), float(value.imag))
             assert abs(found - exact) <= abs(exact) * mpf(10) ** -12
+
+
+@pytest.mark.parametrize("x", [1e-12, 3e-4, 0.07, 0.11, 2.5, -40.0])
+def test_sines_of_multiples_keep_their_digits(x: float) -> None:
+    """sin, 1 - cos and sin y - y at y = 0, x, 2x, …, each to a part in 1e13 of its own order."""
+    sine, versine, excess = (column[:, 0] for column in turns_of_multiples(np.array([x]), 21))
+    with mp.workdps(40):
+        for k in range(21):
+            y = k * mpf(x)
+            error = 21 * mpf(2) ** -52 * abs(y)  # of the multiple itself, where waves are short
+            small = min(abs(y), 1)
+            assert abs(mpf(float(sine[k])) - mp.sin(y)) <= mpf(10) ** -13 * small + error
+            assert abs(mpf(float(versine[k])) - (1 - mp.cos(y))) <= mpf(10) ** -13 * small**2 + error * small
+            assert abs(mpf(float(excess[k])) - (mp.sin(y) - y)) <= mpf(10) ** -13 * y * y + error * small
 
 
 @pytest.mark.parametrize("count", [50, 700, 5000])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from benchmarks import runs
 from benchmarks.contestants.base import Contestant, only
@@ -85,22 +86,17 @@ def _curve(question: Curve) -> str:
     )
 
 
-PLD = Contestant(
-    name="dp-accounting pld",
-    package="dp-accounting",
-    module="dp_accounting",
-    imports=IMPORTS,
-    epsilon=_epsilon("pld.PLDAccountant"),
-    online=_online("pld.PLDAccountant"),
-    calibration=_calibration("pld.PLDAccountant"),
-)
-RDP = Contestant(
-    name="dp-accounting rdp",
-    package="dp-accounting",
-    module="dp_accounting",
-    imports=IMPORTS,
-    epsilon=_epsilon("rdp.RdpAccountant"),
-    online=_online("rdp.RdpAccountant"),
-    calibration=_calibration("rdp.RdpAccountant"),
-    curve=_curve,
-)
+def _contestant(name: str, accountant: str) -> Contestant:
+    return Contestant(
+        name=name,
+        package="dp-accounting",
+        module="dp_accounting",
+        imports=IMPORTS,
+        epsilon=_epsilon(accountant),
+        online=_online(accountant),
+        calibration=_calibration(accountant),
+    )
+
+
+PLD = _contestant("dp-accounting pld", "pld.PLDAccountant")
+RDP = replace(_contestant("dp-accounting rdp", "rdp.RdpAccountant"), curve=_curve)

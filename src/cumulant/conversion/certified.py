@@ -2,8 +2,9 @@
 
 For one scenario the plan of the float path (tilt, step, length of the line) is kept. K at the nodes is enclosed by
 balls, the sum with it; what was left out is bounded: aliases by Chernoff's bound, the cut by the decay of the
-characteristic function. Those two are 1e-13 of the answer, so a relative error of 1e-6 in *them* is covered by one
-factor. The upper end comes from pairs that dominate, the lower from pairs that are attained.
+characteristic function. Those two are small parts of the answer, 1e-13 if the line is not cut early, and a relative
+error of 1e-6 in *them* is covered by one factor. The upper end comes from pairs that dominate, the lower from pairs
+that are attained.
 
 Where a certificate in balls would take too long the bounds of the float path are used, which carry estimates of
 every rounding (`Contour`); they are wider.

@@ -34,19 +34,10 @@ class Kept(Generic[Value]):
         asked = list(zip(pairs, questions, strict=True))
         answers = [self._table.get(one) for one in asked]
         missing = {one: None for one, answer in zip(asked, answers, strict=True) if answer is None}
-        new = self._evaluated(list(missing))
+        new = evaluated(list(missing), self._evaluate)
         if new:
             self._keep(new)
         return [new[one] if answer is None else answer for one, answer in zip(asked, answers, strict=True)]
-
-    def _evaluated(self, asked: Sequence[Asked]) -> dict[Asked, Value]:
-        groups: dict[tuple[Hashable, tuple[Hashable, ...]], list[DominatingPair]] = {}
-        for pair, question in asked:
-            groups.setdefault((pair.kind(SIMILAR), question), []).append(pair)
-        found: dict[Asked, Value] = {}
-        for (_, question), group in groups.items():
-            found.update(zip(((pair, question) for pair in group), self._evaluate(group, *question), strict=True))
-        return found
 
     def _keep(self, new: dict[Asked, Value]) -> None:
         with self._lock:
@@ -56,3 +47,14 @@ class Kept(Generic[Value]):
                     self._total += self._weight(value)
             while self._total > self._most:
                 self._total -= self._weight(self._table.pop(next(iter(self._table))))
+
+
+def evaluated(asked: Sequence[Asked], evaluate: Callable[..., Sequence[Value]]) -> dict[Asked, Value]:
+    """Return the answers to questions, each about one pair; pairs of one kind are asked together."""
+    groups: dict[tuple[Hashable, tuple[Hashable, ...]], list[DominatingPair]] = {}
+    for pair, question in asked:
+        groups.setdefault((pair.kind(SIMILAR), question), []).append(pair)
+    found: dict[Asked, Value] = {}
+    for (_, question), group in groups.items():
+        found.update(zip(((pair, question) for pair in group), evaluate(group, *question), strict=True))
+    return found

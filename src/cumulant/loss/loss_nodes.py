@@ -132,7 +132,7 @@ class LossNodes:
         functions of a and of b are products of matrices. The functions are those of `turns_of_multiples`.
         """
         short = _shorter(count)
-        tilted = np.exp(self.log_masses + theta * self.losses - k_theta[:, None])
+        tilted = self._tilted(theta, k_theta)
         weights = tilted[:, :, None]
         sine_a, versine_a, excess_a = turns_of_multiples(step * short * self.losses, -(-count // short))
         sine_b, versine_b, excess_b = turns_of_multiples(step * self.losses, short)
@@ -143,6 +143,10 @@ class LossNodes:
         even, odd = (values.reshape(len(tilted), -1)[:, :count] for values in (even, odd))
         drift = self._tilted_mean(theta, tilted, k_theta)[:, None] * (step * np.arange(count))
         return log1p_complex(-even, drift + odd)
+
+    def _tilted(self, theta: float, k_theta: Array) -> Array:
+        """Return the masses P_i = p_i e^{θL_i}/M(θ)."""
+        return np.asarray(np.exp(self.log_masses + theta * self.losses - k_theta[:, None]))
 
     def _tilted_mean(self, theta: float, tilted: Array, k_theta: Array) -> Array:
         """Return E L under the tilted masses; where they are hardly tilted, κ and what tilting adds to it."""
@@ -161,14 +165,14 @@ class LossNodes:
 
     def _sizes(self, theta: float, k_theta: Array) -> tuple[Array, Array, Array, Array]:
         """Return tilted masses, their relative rounding, which grows with exponents, and E|L| and E L² under them."""
-        tilted = np.exp(self.log_masses + theta * self.losses - k_theta[:, None])
+        tilted = self._tilted(theta, k_theta)
         exponents = np.abs(self.log_masses) + theta * np.abs(self.losses)
         terms = (exponents, np.abs(self.losses), self.losses**2)
         size, first, second = (np.sum(tilted * term, axis=1, keepdims=True) for term in terms)
         return tilted, ROUNDOFF + 2.0**-52 * size, first, second
 
     def _turning(self, theta: float, omega: Array, widths: Sequence[float], k_theta: Array) -> Array:
-        tilted = np.exp(self.log_masses + theta * self.losses - k_theta[:, None])
+        tilted = self._tilted(theta, k_theta)
         order = np.argsort(self.losses, axis=1)
         below = np.cumsum(np.take_along_axis(tilted, order, axis=1), axis=1)
         place = np.argmax(below >= 0.5 * below[:, -1:], axis=1)[:, None]

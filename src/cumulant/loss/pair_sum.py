@@ -16,7 +16,8 @@ from typing import final
 import numpy as np
 
 from cumulant.loss.cgf import combined_failure
-from cumulant.loss.kept import SIMILAR, Kept
+from cumulant.loss.kept import SIMILAR, Kept, evaluated
+from cumulant.loss.loss_nodes import LossNodes
 from cumulant.loss.pair import DominatingPair, GaussianPair
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.decay import Cells, escape
@@ -146,8 +147,9 @@ class LossSum:
 
     def turning(self, index: int, omega: Array, widths: Sequence[float]) -> list[tuple[Array, Array]]:
         """Return D and the bound of the slope of √D of `inversion._sooner` at each ω, of all but the Gaussians."""
-        asked = (self._pairs, [(index, tuple(omega.tolist()), tuple(widths))] * len(self.parts))
-        totals = np.tensordot(self._counts, np.array(Kept(_turning, 0).of(*asked)), 1)
+        question = (index, tuple(omega.tolist()), tuple(widths))
+        found = evaluated([(pair, question) for pair in self._pairs], _turning)
+        totals = np.tensordot(self._counts, np.array([found[pair, question] for pair in self._pairs]), 1)
         return [(turned, np.sqrt(square)) for turned, square in totals]
 
     def effort(self, index: int) -> tuple[float, float]:
@@ -199,8 +201,13 @@ def shared_octaves(pair: DominatingPair, octave: int) -> tuple[int, int]:
     return octave - octave % size, size
 
 
+def _nodes(pairs: Sequence[DominatingPair], theta: float, omega: float) -> LossNodes:
+    """Return nodes that serve all pairs of one kind."""
+    return pairs[0].together(pairs).nodes(theta, omega)
+
+
 def _blocks(pairs: Sequence[DominatingPair], first: int, size: int) -> list[_Block]:
-    nodes = pairs[0].together(pairs).nodes(2.0 ** (first + size), 0.0)
+    nodes = _nodes(pairs, 2.0 ** (first + size), 0.0)
     values = np.stack(nodes.cumulants(tilts(first), size), axis=1)
     return [_Block(first, row, float(kappa)) for row, kappa in zip(values, nodes.divergence, strict=True)]
 
@@ -231,7 +238,7 @@ def _k_at(pairs: Sequence[DominatingPair], index: int) -> Array:
 
 
 def _lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) -> list[tuple[Complex, Array]]:
-    nodes = pairs[0].together(pairs).nodes(tilt(index), eta * (count - 1))
+    nodes = _nodes(pairs, tilt(index), eta * (count - 1))
     return list(zip(*nodes.log_moment(tilt(index), eta, count, _k_at(pairs, index)), strict=True))
 
 
@@ -241,7 +248,7 @@ _kept_lines = Kept(_lines, 4_000_000, lambda line: len(line[0]))  # 24 bytes a p
 def _turning(
     pairs: Sequence[DominatingPair], index: int, omega: tuple[float, ...], widths: tuple[float, ...]
 ) -> list[Array]:
-    nodes = pairs[0].together(pairs).nodes(tilt(index), omega[-1])
+    nodes = _nodes(pairs, tilt(index), omega[-1])
     return list(nodes.turning(tilt(index), np.array(omega), widths, _k_at(pairs, index)))
 
 
