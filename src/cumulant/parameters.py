@@ -1,13 +1,20 @@
-"""Rules that arguments must obey; each check returns the clean value or raises `InvalidParameter`."""
+"""Rules that arguments must obey; each check returns the clean value or raises `InvalidParameter`.
+
+Parameters that are computed from others, at the end, are rounded to the side on which more is revealed.
+"""
 
 from __future__ import annotations
 
 import math
 import operator
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
 from cumulant.errors import InvalidParameter
+
+MOST = 10**18  # releases: 30 years of a billion a second
+LONGEST = 2000  # characters of a value in a message
 
 
 def require(condition: bool, rule: str, value: object) -> None:
@@ -19,7 +26,16 @@ def require(condition: bool, rule: str, value: object) -> None:
     cumulant.errors.InvalidParameter: scale must be > 0, got -1.0
     """
     if not condition:
-        raise InvalidParameter(f"{rule}, got {value!r}")
+        raise InvalidParameter(f"{rule}, got {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """Return how a value looks in a message: its repr, unless that has thousands of digits or levels."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"a {type(value).__name__} too large to print"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def real(name: str, value: Any, rule: str) -> float:
@@ -59,21 +75,22 @@ def probability(name: str, value: Any) -> float:
 
 
 def whole_number(name: str, value: Any, *, at_least: int = 0) -> int:
-    """Return an integer >= `at_least`; 1000.0 is refused rather than guessed at."""
+    """Return an integer >= `at_least` that a double can hold; 1000.0 is refused rather than guessed at."""
     rule = f"{name} must be a whole number >= {at_least}"
     require(not isinstance(value, bool), rule, value)
     try:
         number = operator.index(value)
     except TypeError:
-        raise InvalidParameter(f"{rule} of type int, got {value!r}") from None
+        raise InvalidParameter(f"{rule} of type int, got {shown(value)}") from None
     require(number >= at_least, rule, value)
+    require(number <= 10**300, f"{name} must be at most 1e300", value)
     return number
 
 
 def count(value: Any) -> int:
-    """Return how often something is released: a whole number that a double can hold."""
+    """Return how often something is released, in all: a whole number up to 1e18."""
     number = whole_number("count", value)
-    require(number <= 10**300, "count must be at most 1e300", value)
+    require(number <= MOST, "count must be at most 1e18 releases in all", value)
     return number
 
 
@@ -86,7 +103,7 @@ def order(value: Any) -> float:
 
 
 def sampled_rate(*, batch: Any, population: Any, rate: Any) -> float:
-    """Return m/n, from the two numbers or as given."""
+    """Return m/n, from the two numbers, rounded up, or as given."""
     if rate is not None:
         if batch is not None or population is not None:
             raise InvalidParameter(f"give batch and population, or rate, got {batch!r}, {population!r} and {rate!r}")
@@ -94,7 +111,7 @@ def sampled_rate(*, batch: Any, population: Any, rate: Any) -> float:
     m = whole_number("batch", batch)
     n = whole_number("population", population, at_least=1)
     require(m <= n, f"batch must be at most the population of {n}", m)
-    return m / n
+    return ratio_above(m, n)
 
 
 def log_of_delta(*, delta: Any, log_delta: Any) -> float:
@@ -107,3 +124,50 @@ def log_of_delta(*, delta: Any, log_delta: Any) -> float:
     number = real("log_delta", log_delta, "must be a number <= 0")
     require(number <= 0, "log_delta must be a number <= 0", log_delta)
     return number
+
+
+def ratio_above(part: int, whole: int) -> float:
+    """Return part/whole, rounded up; exact where a double holds it.
+
+    >>> ratio_above(1, 4), ratio_above(1, 3) >= Fraction(1, 3)
+    (0.25, True)
+    """
+    return _above(Fraction(part, whole))
+
+
+def product_above(count: int | Fraction, value: float) -> float:
+    """Return count·value for values >= 0, rounded up; exact where a double holds it, inf beyond the largest.
+
+    >>> product_above(3, 0.5), product_above(3, 0.1) >= 3 * Fraction(0.1), product_above(0, math.inf)
+    (1.5, True, 0.0)
+    """
+    if count == 0 or value == 0:
+        return 0.0
+    return value if count == 1 or math.isinf(value) else _above(count * Fraction(value))
+
+
+def share_below(value: float, size: int) -> float:
+    """Return value/size for value > 0, rounded down; exact where a double holds it.
+
+    >>> share_below(1.0, 4), share_below(1.0, 3) <= Fraction(1, 3)
+    (0.25, True)
+    """
+    exact = Fraction(value) / size
+    nearest = float(exact)
+    return nearest if nearest <= exact else math.nextafter(nearest, 0.0)
+
+
+def noise_for_group(name: str, noise: float, size: Any) -> float:
+    """Return the noise in units of what `size` records can change: noise/size, rounded down."""
+    share = share_below(noise, whole_number("size", size, at_least=1))
+    require(share > 0, f"size must leave some noise: {name}={noise!r} over size underflows", size)
+    return share
+
+
+def _above(exact: Fraction) -> float:
+    """Return the smallest double that is not below, inf beyond the largest."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cumulant.errors import InvalidParameter
+from cumulant.numerics.rounding import ULP, float_above
 
 Array = NDArray[np.float64]
 
@@ -77,24 +78,23 @@ def total(parts: Sequence[tuple[Cgf, int]]) -> Cgf:
         result = np.zeros_like(lam)
         with np.errstate(over="ignore"):  # an infinite loss is an answer
             for cgf, count in parts:
-                result += count * cgf.log_moment(lam)
+                result += float(count) * cgf.log_moment(lam)
         return result
 
     return Cgf(
         log_moment=log_moment,
-        kl=_sum_up([count * cgf.kl for cgf, count in parts]),
-        pure=_sum_up([count * cgf.pure for cgf, count in parts]),
+        kl=_sum_up([(count, cgf.kl) for cgf, count in parts]),
+        pure=_sum_up([(count, cgf.pure) for cgf, count in parts]),
         failure=combined_failure((cgf.failure, count) for cgf, count in parts),
         exact=all(cgf.exact for cgf, _ in parts),
     )
 
 
-def _sum_up(terms: Sequence[float]) -> float:
-    """Return a sum rounded up; exact for one term and for whole numbers, as ε's often are."""
-    plain = sum(terms)
-    if len(terms) < 2 or math.isinf(plain) or Fraction(plain) >= sum(map(Fraction, terms)):
-        return plain
-    return plain * (1 + 2.0**-52 * len(terms))
+def _sum_up(terms: Sequence[tuple[int, float]]) -> float:
+    """Return Σ n_i x_i, rounded up once; exact where a double holds it, as ε's often are."""
+    if any(math.isinf(x) for _, x in terms):
+        return math.inf
+    return float_above(sum((n * Fraction(x) for n, x in terms), Fraction(0)))
 
 
 def combined_failure(failures: Iterable[tuple[float, int]]) -> float:
@@ -105,7 +105,7 @@ def combined_failure(failures: Iterable[tuple[float, int]]) -> float:
     if len(failing) == 1 and failing[0][1] == 1:
         return failing[0][0]
     log_survival = math.fsum(count * math.log1p(-p) if p < 1 else -math.inf for p, count in failing)
-    return min(1.0, -math.expm1(log_survival) * (1 + 4e-16 * (1 + len(failing))))
+    return min(1.0, math.nextafter(-math.expm1(log_survival) * (1 + 4 * ULP), 2.0))
 
 
 def interpolated(at_integers: Callable[[int], float], *, pure: float = math.inf) -> Cgf:

@@ -20,7 +20,7 @@ from cumulant.numerics.quadrature import legendre
 from cumulant.numerics.rounding import ULP, exp_above, log_above
 from cumulant.numerics.scalar_logspace import log1m_exp, log_add, log_expm1
 from cumulant.numerics.search import smallest_true
-from cumulant.parameters import nonnegative, probability, real, require, whole_number
+from cumulant.parameters import nonnegative, probability, product_above, real, require, whole_number
 
 ERFCX_ERROR = 4e-15  # relative, generous for two evaluations and the products around them
 
@@ -219,7 +219,7 @@ def group_profile(profile: PrivacyProfile, size: int) -> PrivacyProfile:
     size = whole_number("size", size, at_least=1)
     if size == 1:
         return profile
-    pure = _times(size, profile.pure)
+    pure = product_above(size, profile.pure)
 
     def log_delta(epsilon: float) -> float:
         if epsilon >= pure:
@@ -238,19 +238,14 @@ def black_box_groups(profile: PrivacyProfile) -> GroupProfiles:
 
 def gaussian_groups(mean: float) -> GroupProfiles:
     """Return the Gaussian mechanism's groups: the sensitivity, and so μ, grows k-fold (triangle inequality)."""
-    return lambda size: gaussian_profile(_times(size, mean))
+    return lambda size: gaussian_profile(product_above(size, mean))
 
 
 def laplace_groups(theta: float) -> GroupProfiles:
     """Return the Laplace mechanism's groups: the sensitivity, and so θ, grows k-fold (triangle inequality)."""
-    return lambda size: laplace_profile(_times(size, theta))
+    return lambda size: laplace_profile(product_above(size, theta))
 
 
 def binary_groups(epsilon0: float) -> GroupProfiles:
     """Return the groups of any ε₀-DP mechanism: kε₀-DP, for which randomized response is the worst."""
-    return lambda size: binary_profile(_times(size, epsilon0))
-
-
-def _times(size: int, value: float) -> float:
-    """Return size·value, rounded up."""
-    return value if size == 1 else size * value * (1 + ULP)
+    return lambda size: binary_profile(product_above(size, epsilon0))

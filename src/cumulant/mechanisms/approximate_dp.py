@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, final
 
 from cumulant.loss.cgf import Cgf
@@ -12,7 +13,11 @@ from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import PrivacyProfile, approximate_profile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
-from cumulant.parameters import nonnegative, probability, whole_number
+from cumulant.numerics.rounding import ULP, exp_above
+from cumulant.numerics.scalar_logspace import log_expm1
+from cumulant.parameters import nonnegative, probability, product_above, whole_number
+
+LARGE = 700.0  # e^700 is still a float
 
 
 @final
@@ -48,12 +53,27 @@ class ApproximateDP(AbstractMechanism):
     def group(self, *, size: int) -> ApproximateDP:
         """(kε, δ(e^{kε}-1)/(e^ε-1))-DP for k records (Vadhan 2017, Lemma 2.2)."""
         k = whole_number("size", size, at_least=1)
-        factor = sum(math.exp(min(i * self.bound, 700.0)) for i in range(k)) if self.failure else 0.0
-        rounded_up = self.failure * factor * (1 + 1e-15 * k) if k > 1 else self.failure
-        return ApproximateDP(epsilon=k * self.bound, delta=min(1.0, rounded_up))
+        total = product_above(k, self.bound)
+        return ApproximateDP(epsilon=total, delta=_chained_failure(k, self.bound, total, self.failure))
 
     def __repr__(self) -> str:
         return f"ApproximateDP(epsilon={self.bound!r}, delta={self.failure!r})"
 
     def _plain(self) -> dict[str, Any]:
         return {"mechanism": "ApproximateDP", "epsilon": self.bound, "delta": self.failure}
+
+
+def _chained_failure(size: int, epsilon: float, total: float, delta: float) -> float:
+    """Return δ Σ_{i<k} e^{iε} = δ(e^{kε} - 1)/(e^ε - 1), rounded up, at most 1; `total` is kε, rounded up."""
+    if size == 1 or delta in (0.0, 1.0):
+        return delta
+    if epsilon == 0:
+        return min(1.0, product_above(size, delta))
+    if total < LARGE:
+        factor = math.expm1(total) / math.expm1(epsilon) * (1 + 8 * ULP)
+        return min(1.0, product_above(Fraction(factor), delta))
+    if math.isinf(total):
+        return 1.0
+    log_factor = total - log_expm1(epsilon)  # log(e^{kε} - 1) <= kε
+    rounding = 4 * ULP * (1 + total + abs(math.log(delta)))
+    return exp_above(min(0.0, math.log(delta) + log_factor + rounding))

@@ -13,7 +13,7 @@ from cumulant.loss.pair_family import GaussianFamily
 from cumulant.loss.profile import GroupProfiles, gaussian_groups
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.logspace import reciprocal_up
-from cumulant.parameters import positive, whole_number
+from cumulant.parameters import noise_for_group, positive
 
 
 @final
@@ -57,7 +57,7 @@ class Gaussian(AbstractMechanism):
 
     def group(self, *, size: int) -> Gaussian:
         """The sensitivity of a group is `size` times that of one (triangle inequality)."""
-        return Gaussian(noise_multiplier=self.noise_multiplier / whole_number("size", size, at_least=1))
+        return Gaussian(noise_multiplier=noise_for_group("noise_multiplier", self.noise_multiplier, size))
 
     @property
     def tight_and_self_consistent(self) -> bool:

@@ -13,7 +13,7 @@ from cumulant.loss.pair_family import LaplaceFamily
 from cumulant.loss.profile import GroupProfiles, laplace_groups
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.logspace import exp_excess, reciprocal_up
-from cumulant.parameters import positive, whole_number
+from cumulant.parameters import noise_for_group, positive
 
 
 @final
@@ -64,7 +64,7 @@ class Laplace(AbstractMechanism):
 
     def group(self, *, size: int) -> Laplace:
         """The sensitivity of a group is `size` times that of one (triangle inequality)."""
-        return Laplace(scale=self.scale / whole_number("size", size, at_least=1))
+        return Laplace(scale=noise_for_group("scale", self.scale, size))
 
     @property
     def tight_and_self_consistent(self) -> bool:

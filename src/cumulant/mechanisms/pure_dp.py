@@ -12,7 +12,7 @@ from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import GroupProfiles, binary_groups
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
-from cumulant.parameters import nonnegative, whole_number
+from cumulant.parameters import nonnegative, product_above, whole_number
 
 
 @final
@@ -46,8 +46,8 @@ class PureDP(AbstractMechanism):
         return binary_groups(self.bound)
 
     def group(self, *, size: int) -> PureDP:
-        """Pure DP adds up along a chain of neighbours."""
-        return PureDP(epsilon=whole_number("size", size, at_least=1) * self.bound)
+        """Pure DP adds up along a chain of neighbours; rounded up."""
+        return PureDP(epsilon=product_above(whole_number("size", size, at_least=1), self.bound))
 
     def __repr__(self) -> str:
         return f"PureDP(epsilon={self.bound!r})"

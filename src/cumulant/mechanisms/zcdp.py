@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, final
 
 from cumulant.loss.cgf import Array, Cgf
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.parameters import nonnegative, whole_number
+from cumulant.numerics.rounding import ULP
+from cumulant.parameters import nonnegative, product_above, whole_number
+
+FEW = 100  # summed exactly
+EULER = 0.5772156649015329  # γ, rounded up
 
 
 @final
@@ -34,8 +39,7 @@ class ZCDP(AbstractMechanism):
     def group(self, *, size: int) -> ZCDP:
         """k²ρ-zCDP for k records, and (ξk Σ_{i<=k} 1/i, k²ρ) in general (Bun and Steinke 2016, Proposition 27)."""
         k = whole_number("size", size, at_least=1)
-        harmonic = math.fsum(1.0 / i for i in range(1, k + 1))
-        return ZCDP(rho=k * k * self.rho, xi=k * harmonic * self.xi)
+        return ZCDP(rho=product_above(k * k, self.rho), xi=product_above(k * _harmonic(k), self.xi))
 
     def loss(self) -> Cgf:
         rho, xi = self.rho, self.xi
@@ -45,3 +49,10 @@ class ZCDP(AbstractMechanism):
 
         pure = xi if rho == 0 else math.inf
         return Cgf(log_moment=log_moment, kl=xi + rho, pure=pure, exact=False)
+
+
+def _harmonic(k: int) -> Fraction:
+    """Return Σ_{i<=k} 1/i, or a double above it: log k + γ + 1/(2k) is."""
+    if k <= FEW:
+        return sum((Fraction(1, i) for i in range(1, k + 1)), Fraction(0))
+    return Fraction((math.log(k) + EULER + 0.5 / k) * (1 + 4 * ULP))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import final
 
 from cumulant.loss.profile import PrivacyProfile
-from cumulant.parameters import probability, require, whole_number
-
-ULP = 2.0**-52
+from cumulant.numerics.rounding import ULP, log_above
+from cumulant.parameters import probability, product_above, ratio_above, require, whole_number
+from cumulant.sampling.profile_theorems import Multiplicity
 
 
 @final
@@ -50,12 +51,12 @@ class RandomizedMembership:
         """Return the exact profile for m of n records, replace-one."""
         batch, population = whole_number("batch", batch), whole_number("population", population, at_least=1)
         require(batch <= population, f"batch must be at most the population of {population}", batch)
-        return self.sampled(batch / population)
+        return self.sampled(ratio_above(batch, population))
 
     def with_replacement(self, *, draws: int, population: int) -> PrivacyProfile:
         """Return the exact profile for m draws from n records, replace-one or (n >= 2) add-or-remove-one."""
         draws, population = whole_number("draws", draws), whole_number("population", population, at_least=1)
-        return self.sampled(-math.expm1(draws * math.log1p(-1 / population)) if population > 1 else min(1.0, draws))
+        return self.sampled(Multiplicity(draws, population).rate if draws else 0.0)
 
     def sampled(self, eta: float) -> PrivacyProfile:
         """Return the exact profile where v, if present, is sampled with probability η.
@@ -72,14 +73,14 @@ class RandomizedMembership:
         Tightness:  exact.
         """
         p, eta = max(self.p, 1 - self.p), probability("eta", eta)
-        gain = eta * (2 * p - 1)  # exact differences: p >= ½
+        gain = product_above(Fraction(eta), 2 * p - 1)  # exact differences: p >= ½
         pure = math.log1p(gain / (1 - p)) * (1 + 4 * ULP) if p < 1 else (math.inf if gain > 0 else 0.0)
 
         def log_delta(epsilon: float) -> float:
             if epsilon >= pure:
                 return -math.inf
             if p == 1:
-                return math.log(gain)
+                return log_above(math.log(gain))
             paid = math.expm1(epsilon) * (1 - p)
             delta = gain - paid + 4 * ULP * gain  # up by the rounding of both, as paid <= gain
             return min(0.0, math.log(delta) + ULP) if delta > 0 else math.log(ULP * gain)

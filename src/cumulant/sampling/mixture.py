@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -21,7 +22,9 @@ from cumulant.loss.sampled_pair import removed_gaussian
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.numerics.logspace import Array
+from cumulant.parameters import product_above
 from cumulant.sampling.poisson_theorems import poisson_tight
+from cumulant.sampling.profile_theorems import amplified_epsilon
 
 QUADRATURE_ERROR = 2e-13  # relative, generous for rules that leave out e^-50 and sums of 1e4 terms
 FARTHEST_PEAK = 2000.0  # standard deviations up to which a Gaussian mixture is followed on its trapezoidal rule
@@ -49,6 +52,8 @@ def sampled_loss(
     base, rate = mechanism.loss(), max(rate, TINIEST_RATE)
     if base.failure > 0:
         return amplified_failure(base, rate)
+    if base.pure == 0:
+        return NO_LOSS  # nothing, sampled
     ratio = mechanism.likelihood_ratio()
     return black_box_loss(black_box, base, rate) if ratio is None else known(ratio, base, rate)
 
@@ -128,7 +133,8 @@ def convex_bound(base: Cgf, rate: float) -> Cgf:
         far = np.logaddexp(math.log1p(-rate), math.log(rate) + k)
         return np.where(k < 1, np.log1p(rate * np.expm1(np.minimum(k, 1.0))), far) * (1 + QUADRATURE_ERROR)
 
-    return replace(base, log_moment=log_moment, kl=rate * base.kl, pure=amplified_pure(base.pure, rate), exact=False)
+    kl = product_above(Fraction(rate), base.kl)
+    return replace(base, log_moment=log_moment, kl=kl, pure=amplified_pure(base.pure, rate), exact=False)
 
 
 def at_most(cgf: Cgf, other: Cgf) -> Cgf:
@@ -142,13 +148,8 @@ def at_most(cgf: Cgf, other: Cgf) -> Cgf:
 
 
 def amplified_pure(pure: float, rate: float) -> float:
-    """Return log(1 + γ(e^ε - 1)): Balle, Barthe and Gaboardi (2018), Theorems 8 and 9 at δ = 0."""
-    if math.isinf(pure):
-        return math.inf
-    if pure > 30:
-        log_rest = math.log1p(-rate) if rate < 1 else -math.inf
-        return float(np.logaddexp(log_rest, math.log(rate) + pure)) * (1 + 4e-15)  # rounded up
-    return math.log1p(rate * math.expm1(pure)) * (1 + 2e-15)  # rounded up
+    """Return log(1 + γ(e^ε - 1)), rounded up: Balle, Barthe and Gaboardi (2018), Theorems 8 and 9 at δ = 0."""
+    return amplified_epsilon(pure, rate)
 
 
 def amplified_failure(base: Cgf, rate: float) -> Cgf:
@@ -162,7 +163,8 @@ def amplified_failure(base: Cgf, rate: float) -> Cgf:
             "sampling a composition in which one part may fail (approximate DP) and another has unbounded loss is not "
             "covered by a theorem here; sample the parts and compose the samples instead"
         )
-    return replace(binary_loss(amplified_pure(base.pure, rate)), failure=rate * base.failure * (1 + 4e-16), exact=False)
+    failure = product_above(Fraction(rate), base.failure)
+    return replace(binary_loss(amplified_pure(base.pure, rate)), failure=failure, exact=False)
 
 
 def slope_at_zero(log_moment: Callable[[Array], Array]) -> float:

@@ -20,7 +20,7 @@ from cumulant.numerics.binomial import Binomial
 from cumulant.numerics.logspace import Array, log_expm1, log_sum
 from cumulant.numerics.rounding import ULP, log_above
 from cumulant.numerics.search import largest_true
-from cumulant.parameters import nonnegative, probability, require, whole_number
+from cumulant.parameters import nonnegative, probability, ratio_above, require, whole_number
 
 BLOCK = 256  # multiplicities whose weights are computed at once
 NEGLIGIBLE = math.log(1e-9)  # multiplicities are summed until the rest can add this part at most
@@ -177,7 +177,7 @@ def without_replacement_profile(profile: PrivacyProfile, *, batch: int, populati
     """
     batch, population = whole_number("batch", batch), whole_number("population", population, at_least=1)
     require(batch <= population, f"batch must be at most the population of {population}", batch)
-    return amplified_profile(profile, min(1.0, batch / population * (1 + ULP)) if batch < population else 1.0)
+    return amplified_profile(profile, ratio_above(batch, population))
 
 
 def with_replacement_profile(groups: GroupProfiles, *, draws: int, population: int) -> PrivacyProfile:
