@@ -61,14 +61,15 @@ class Composed(AbstractMechanism):
         return gaussian_ratio(family.mean) if family is not None and family.mean > 0 else None
 
     def scenarios(self) -> Scenarios | None:
-        return _in_each_order([(release.pairs(), count) for release, count in self.parts])
+        relation = self.neighbors
+        return _in_each_order([(release.pairs(relation), count) for release, count in self.parts])
 
     def attained_scenarios(self) -> Scenarios | None:
-        return _in_each_order([(release.attained_pairs(), count) for release, count in self.parts])
+        relation = self.neighbors
+        return _in_each_order([(release.attained_pairs(relation), count) for release, count in self.parts])
 
-    @property
-    def pairs_attained(self) -> bool:
-        return all(release.pairs_attained for release, _ in self.parts)
+    def pairs_attained(self, relation: Neighbors | None) -> bool:
+        return all(release.pairs_attained(relation) for release, _ in self.parts)
 
     @property
     def sharper_by_rdp(self) -> bool:

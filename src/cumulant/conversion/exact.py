@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import final
 
@@ -31,6 +32,7 @@ from cumulant.loss.pair_family import Pair
 from cumulant.loss.pair_sum import PER_OCTAVE, LossSum, tilts
 from cumulant.numerics.contour import Lattice, log_chernoff
 from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import float_above
 from cumulant.numerics.search import smallest_true
 
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
@@ -76,12 +78,12 @@ def prepared(scenario: Scenario) -> tuple[LossSum, Lattice | None]:
     losses = LossSum.of(scenario)
     if losses.variance > 0 or not losses.parts:
         return losses, None
-    lattices = [pair.lattice for pair, _ in losses.parts]
-    spans = {lattice[1] for lattice in lattices if lattice is not None}
-    if None in lattices or len(spans) > 1:
+    found = [(lattice, n) for pair, n in losses.parts if (lattice := pair.lattice) is not None]
+    if len(found) < len(losses.parts) or len({lattice.span for lattice, _ in found}) > 1:
         return losses, None
-    offset = math.fsum(n * lattice[0] for lattice, (_, n) in zip(lattices, losses.parts, strict=True) if lattice)
-    return losses, Lattice(offset, spans.pop())
+    offset = sum((n * Fraction(lattice.offset) for lattice, n in found), Fraction(0))
+    apart = sum((n * Fraction(lattice.error) for lattice, n in found), abs(offset - Fraction(float(offset))))
+    return losses, Lattice(float(offset), found[0][0].span, float_above(apart))
 
 
 @final

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import final
 
 import numpy as np
 
+from cumulant.errors import OutOfReach
+from cumulant.loss.atoms import Atoms, Binary, TruthfulAnswer
 from cumulant.loss.loss_nodes import LossNodes
-from cumulant.loss.pair import DominatingPair
+from cumulant.loss.pair import DominatingPair, LatticeOfLosses
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import float_above
+
+SUM_ERROR = 1e-12  # how far the masses of a pair may be from 1 by rounding, and a little for every output
+LOSS_ROUNDING = 2.0**-50  # relative error of a loss
+EVEN = 4e-15  # how far losses may be from a lattice, relative to the largest
 
 
 @final
@@ -20,49 +27,78 @@ from cumulant.numerics.logspace import Array
 class FinitePair(DominatingPair):
     """Finite losses with the logarithms of their probabilities under P; `failure` is P(Q = 0), `absent` Q(P = 0)."""
 
-    losses: tuple[float, ...]
-    log_masses: tuple[float, ...]
-    failure: float = 0.0
-    absent: float = 0.0
+    atoms: Atoms
+    losses: Array = field(init=False, repr=False, compare=False)
+    log_masses: Array = field(init=False, repr=False, compare=False)
+    failure: float = field(init=False, repr=False, compare=False)
+    absent: float = field(init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
 
-    @staticmethod
-    def of(losses: Array, masses: Array, failure: float, absent: float) -> FinitePair:
-        kept = masses > 0
-        return FinitePair(tuple(losses[kept].tolist()), tuple(np.log(masses[kept]).tolist()), failure, absent)
+    def __post_init__(self) -> None:
+        """Check what every pair must be: masses are numbers and add up to 1 under P and under Q; losses are sorted."""
+        columns = self.atoms.columns()
+        there = columns.log_masses > -math.inf
+        order = np.argsort(columns.losses[there], kind="stable")
+        losses, log_masses = columns.losses[there][order], columns.log_masses[there][order]
+        with np.errstate(under="ignore", over="ignore"):
+            p = float(np.sum(np.exp(log_masses))) + columns.failure
+            q = float(np.sum(np.exp(log_masses - losses))) + columns.absent
+        allowed = SUM_ERROR * (1 + math.log2(1 + len(losses))) + float(np.max(np.abs(log_masses), initial=0.0)) * 1e-14
+        if not (abs(p - 1) <= allowed and abs(q - 1) <= allowed and np.all(np.isfinite(losses))):
+            raise OutOfReach(f"doubles do not hold this pair: its probabilities add up to {p!r} and {q!r}")
+        values = (losses, log_masses, columns.failure, columns.absent, hash(self.atoms))
+        for name, value in zip(("losses", "log_masses", "failure", "absent", "_hash"), values, strict=True):
+            object.__setattr__(self, name, value)
 
-    def columns(self) -> tuple[Array, Array]:
-        """Return losses and masses."""
-        return np.array(self.losses), np.exp(np.array(self.log_masses))
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def supremum(self) -> float:
-        return max(self.losses, default=-math.inf)
+        """The largest loss, rounded up where it is not a parameter."""
+        if not len(self.losses):
+            return -math.inf
+        top = float(self.losses[-1])
+        return top if isinstance(self.atoms, Binary | TruthfulAnswer) else top + abs(top) * LOSS_ROUNDING
 
     @property
     def log_top_mass(self) -> float:
-        return max(zip(self.losses, self.log_masses, strict=True))[1] - math.log1p(-self.failure)
+        return float(self.log_masses[-1]) - math.log1p(-self.failure)
 
     def nodes(self, theta: float, omega: float) -> LossNodes:
-        log_finite = math.log1p(-self.failure)
         lost = (self.absent - self.failure) / (1 - self.failure)  # 1 - Q(P > 0)/P(Q > 0)
-        return LossNodes.of(np.array(self.losses), np.array(self.log_masses) - log_finite, lost)
+        lattice = self.lattice
+        return LossNodes.of(self.losses, self._log_finite(), lost, 0.0 if lattice is None else lattice.slip)
+
+    def _log_finite(self) -> Array:
+        """Return the logarithms of the masses given that the loss is finite."""
+        return self.log_masses - math.log1p(-self.failure) if self.failure else self.log_masses
 
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
-        losses = np.array(self.losses)
-        log_finite = math.log1p(-self.failure)
-        return Cells.of_atoms(losses, np.exp(np.array(self.log_masses) - log_finite + theta * losses - k_theta))
+        with np.errstate(under="ignore"):
+            return Cells.of_atoms(self.losses, np.exp(self._log_finite() + theta * self.losses - k_theta))
 
     def waves(self, theta: float) -> float:
         return 0.0
 
     @property
-    def lattice(self) -> tuple[float, float] | None:
-        if len(set(self.losses)) < 2:
+    def lattice(self) -> LatticeOfLosses | None:
+        """The lattice that the losses lie on within `error`: two points always do, more of them if they are even."""
+        points = np.unique(self.losses)
+        if len(points) < 2:
             return None
-        first, *rest = sorted(set(self.losses))
-        spans = np.diff([first, *rest])
-        even = np.all(np.abs(spans - spans[0]) <= 4e-15 * max(abs(first), abs(rest[-1])))
-        return (first, float(np.max(spans))) if even else None  # rounded up
+        span = (Fraction(points[-1]) - Fraction(points[0])) / (len(points) - 1)
+        offset, step = float(points[0]), float(span)
+        if np.any(np.abs(np.diff(points) - step) > 2 * EVEN * np.max(np.abs(points))):  # a quick no
+            return None
+        # exact differences: a lattice of doubles is not where its losses are, by up to this
+        apart = max(abs(Fraction(x) - Fraction(offset) - k * Fraction(step)) for k, x in enumerate(points.tolist()))
+        largest = float(np.max(np.abs(points)))
+        if apart > EVEN * largest:
+            return None
+        rounding = 0.0 if isinstance(self.atoms, Binary | TruthfulAnswer) else LOSS_ROUNDING * largest
+        slip = float_above(apart)
+        return LatticeOfLosses(offset, step, slip, slip + rounding)
 
 
 def binary_pair(epsilon: float, failure: float = 0.0) -> FinitePair:
@@ -71,15 +107,4 @@ def binary_pair(epsilon: float, failure: float = 0.0) -> FinitePair:
     Holds for:  every (ε, δ)-DP mechanism (Kairouz, Oh and Viswanath 2017, Theorem 3.1).
     Tightness:  attained by that mechanism; composing the pair is optimal composition.
     """
-    log_rest = math.log1p(-failure) if failure < 1 else -math.inf
-    log_rare = -epsilon - math.log1p(math.exp(-epsilon)) + log_rest
-    return FinitePair((-epsilon, epsilon), (log_rare, log_rare + epsilon), failure, failure)
-
-
-def table_pair(p: Sequence[float], q: Sequence[float]) -> FinitePair:
-    """Return the pair of two finite distributions, output by output."""
-    both = [(a, b) for a, b in zip(p, q, strict=True) if a > 0 and b > 0]
-    failure = math.fsum(a for a, b in zip(p, q, strict=True) if b == 0)
-    losses = tuple(math.log(a) - math.log(b) for a, b in both)
-    absent = math.fsum(b for a, b in zip(p, q, strict=True) if a == 0)
-    return FinitePair(losses, tuple(math.log(a) for a, _ in both), failure, absent)
+    return FinitePair(Binary(epsilon, failure))

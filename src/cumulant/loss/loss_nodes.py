@@ -38,14 +38,18 @@ Cumulants = tuple[Array, Array, Array]  # K, K' and K''
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LossNodes:
-    """Losses L_i, the logarithms of their masses under P, and κ = E_P[L]: one law a row."""
+    """Losses L_i, the logarithms of their masses under P, and κ = E_P[L]: one law a row.
+
+    `slip` is how far the losses may be from where they should be, as the points of a lattice.
+    """
 
     losses: Array
     log_masses: Array
     divergence: Array
+    slip: float = 0.0
 
     @staticmethod
-    def of(losses: Array, log_masses: Array, lost: float = 0.0) -> LossNodes:
+    def of(losses: Array, log_masses: Array, lost: float = 0.0, slip: float = 0.0) -> LossNodes:
         """Return nodes with κ summed from positive terms; `lost` is the mass of Q that P lacks."""
         losses, log_masses = np.atleast_2d(losses), np.atleast_2d(log_masses)
         near = np.maximum(losses, -1.0)
@@ -53,7 +57,7 @@ class LossNodes:
         if np.any(losses < -1.0):
             far = np.exp(log_masses - losses) - np.exp(log_masses) * (1 - losses)
             terms = np.where(losses > -1.0, terms, far)
-        return LossNodes(losses, log_masses, np.sum(terms, axis=1) + lost)
+        return LossNodes(losses, log_masses, np.sum(terms, axis=1) + lost, slip)
 
     def cumulants(self, theta: Array, octaves: int = 1) -> Cumulants:
         """Return K(θ) and the mean and variance of the loss tilted by e^{θL}, for real θ > 0: a row for each law.
@@ -112,7 +116,12 @@ class LossNodes:
         sums, error = np.array([values for values, _ in pieces]), np.array([bound for _, bound in pieces])
         with np.errstate(divide="ignore"):
             logs = np.asarray(np.log(sums), dtype=complex)
-        return _with_error(error + rounding + PHASE * first * step * np.arange(count), logs, k_theta)
+        omega = step * np.arange(count)
+        return _with_error(error + rounding + PHASE * first * omega + self._slipped(theta, omega), logs, k_theta)
+
+    def _slipped(self, theta: float, omega: Array) -> Array:
+        """Return a bound of |e^{zx} - 1| for |x| <= slip."""
+        return np.expm1(np.minimum(self.slip * np.hypot(theta, omega), 1.0)) if self.slip else np.zeros(omega.shape)
 
     def _by_products(self, theta: float, step: float, count: int, k_theta: Array) -> tuple[Complex, Array]:
         omega = step * np.arange(count, dtype=float)
@@ -123,7 +132,8 @@ class LossNodes:
         excess = np.maximum(np.expm1(np.minimum(k_theta, LARGE)), 0.0) + 2 * theta * np.abs(self.divergence)
         share = np.where(k_theta < LARGE, excess, np.inf)[:, None] * (1 + (omega / theta) ** 2)
         turned = np.minimum(omega * first, omega * omega * second)  # a phase counts by its square while it is small
-        return _with_error(rounding * np.minimum(share, 2.0) + PHASE * turned, np.concatenate(pieces), k_theta)
+        error = rounding * np.minimum(share, 2.0) + PHASE * turned + self._slipped(theta, omega)
+        return _with_error(error, np.concatenate(pieces), k_theta)
 
     def _turned(self, theta: float, step: float, count: int, k_theta: Array) -> Complex:
         """Return log M(z)/M(θ) = log(1 + Σ P_i (e^{iωL_i} - 1)), P_i = p_i e^{θL_i}/M(θ).
@@ -194,7 +204,8 @@ class LossNodes:
         rows = max(1, CHUNK // (width * self.losses.shape[1]))
         return [
             evaluate(
-                LossNodes(self.losses[some], self.log_masses[some], self.divergence[some]), *(c[some] for c in columns)
+                LossNodes(self.losses[some], self.log_masses[some], self.divergence[some], self.slip),
+                *(c[some] for c in columns),
             )
             for some in (slice(first, first + rows) for first in range(0, len(self.losses), rows))
         ]

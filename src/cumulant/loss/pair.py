@@ -69,9 +69,20 @@ class DominatingPair(ABC):
         """Return how many nodes more a unit of frequency takes, about."""
 
     @property
-    def lattice(self) -> tuple[float, float] | None:
-        """(offset, span) if every loss is offset + a multiple of span."""
+    def lattice(self) -> LatticeOfLosses | None:
+        """The lattice that all losses lie on, if they do."""
         return None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LatticeOfLosses:
+    """Every loss is offset + a multiple of span: as doubles up to `slip`, and in truth up to `error`."""
+
+    offset: float
+    span: float
+    slip: float
+    error: float
 
 
 @final

@@ -4,19 +4,18 @@ Poisson sampling at rate γ of a mechanism that (P, Q) dominates is dominated by
 and by (P, (1-γ)P + γQ) when it joins (Zhu, Dong and Wang 2022, Theorem 11); neither order is always the worse, so both
 are kept. Sampling without replacement is dominated by the envelope, the first for t >= 1 and the second for t < 1
 (Proposition 30). For a symmetric (P, Q) the second is (Q, (1-γ)Q + γP) as well.
+
+Under replace-one a pair that is not symmetric has no "with the record": see `FiniteFamily`.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
-
+from cumulant.loss.atoms import Atoms, Envelope, Join, Leave, Reversed, Symmetrised
 from cumulant.loss.finite_pair import FinitePair
-from cumulant.loss.mixture_ratio import log_mixture
 from cumulant.loss.pair import DominatingPair, GaussianPair
 from cumulant.loss.sampled_pair import (
     added_gaussian,
@@ -26,7 +25,7 @@ from cumulant.loss.sampled_pair import (
     removed_gaussian,
     removed_laplace,
 )
-from cumulant.numerics.logspace import Array
+from cumulant.neighbors import ADD_REMOVE, Neighbors
 
 Pair = GaussianPair | DominatingPair
 Pairs = tuple[Pair, ...]
@@ -41,15 +40,29 @@ class PairFamily(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def unsampled(self) -> Pairs: ...
+    def unsampled(self, relation: Neighbors | None) -> Pairs:
+        """Return pairs that dominate the mechanism itself; under no stated relation they dominate under either."""
+
+    def both_orders(self) -> Pairs:
+        """Return the pair and its reverse, which some neighbours attain, whatever the relation."""
+        return self.unsampled(ADD_REMOVE)
 
     @abstractmethod
     def poisson(self, rate: float) -> Pairs:
         """Return the pairs of a Poisson sample under add-or-remove-one: the record leaves, the record joins."""
 
+    def displaced(self, rate: float) -> Pairs:
+        """Return the same for samples of fixed size, where the record takes the place of another one."""
+        return self.poisson(rate)
+
     @abstractmethod
-    def envelope(self, rate: float) -> Pairs | None:
+    def envelope(self, rate: float) -> Pairs:
         """Return the pair of a sample without replacement under replace-one."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether an exchange of outputs turns (P, Q) into (Q, P)."""
+        return True
 
 
 @final
@@ -57,7 +70,7 @@ class PairFamily(ABC):
 class GaussianFamily(PairFamily):
     mean: float
 
-    def unsampled(self) -> Pairs:
+    def unsampled(self, relation: Neighbors | None) -> Pairs:
         return (GaussianPair(self.mean),)
 
     def poisson(self, rate: float) -> Pairs:
@@ -72,7 +85,7 @@ class GaussianFamily(PairFamily):
 class LaplaceFamily(PairFamily):
     theta: float
 
-    def unsampled(self) -> Pairs:
+    def unsampled(self, relation: Neighbors | None) -> Pairs:
         return (removed_laplace(self.theta, 1.0),)
 
     def poisson(self, rate: float) -> Pairs:
@@ -85,47 +98,42 @@ class LaplaceFamily(PairFamily):
 @final
 @dataclass(frozen=True, slots=True)
 class FiniteFamily(PairFamily):
-    """Finitely many outputs; `pairs` is one for both orders, or (with the record, without it) and the reverse."""
+    """Finitely many outputs: P with the record against Q without it.
 
-    pairs: tuple[FinitePair, ...]
+    Under add-or-remove-one the record is there in every release or in none, so all releases have one order, and both
+    are kept. Under replace-one neighbours have no order: one release may be (P, Q), the next (Q, P). Then the pair is
+    `Symmetrised`, which dominates each.
+    """
 
-    def unsampled(self) -> Pairs:
-        return self.pairs
+    atoms: Atoms
+
+    def unsampled(self, relation: Neighbors | None) -> Pairs:
+        if relation is ADD_REMOVE:
+            return self.both_orders()
+        return (FinitePair(self._symmetric()),)
+
+    def both_orders(self) -> Pairs:
+        if self.atoms.symmetric:
+            return (FinitePair(self.atoms),)
+        return FinitePair(self.atoms), FinitePair(Reversed(self.atoms))
 
     def poisson(self, rate: float) -> Pairs:
-        return left(self.pairs[0], rate), joined(self.pairs[-1], rate)
+        return _left_and_joined(self.atoms, Reversed(self.atoms), rate)
 
-    def envelope(self, rate: float) -> Pairs | None:
-        """Mixing the two orders step by step may be worse than either, so only a pair for both orders has one."""
-        return (enveloped(self.pairs[0], rate),) if len(self.pairs) == 1 else None
+    def displaced(self, rate: float) -> Pairs:
+        return _left_and_joined(self._symmetric(), self._symmetric(), rate)
 
+    def envelope(self, rate: float) -> Pairs:
+        return (FinitePair(Envelope(self._symmetric(), rate)),)
 
-def left(pair: FinitePair, rate: float) -> FinitePair:
-    """Return ((1-γ)Q + γP, Q), output by output; what P lacks has ratio 1 - γ."""
-    losses, p = pair.columns()
-    mixed = _raised(np.append(log_mixture(losses, rate), math.log1p(-rate)))
-    q = np.append(p * np.exp(-losses), pair.absent)
-    return FinitePair.of(mixed, q * np.exp(mixed), rate * pair.failure, 0.0)
+    def _symmetric(self) -> Atoms:
+        return self.atoms if self.symmetric else Symmetrised(self.atoms)
 
-
-def joined(pair: FinitePair, rate: float) -> FinitePair:
-    """Return (P, (1-γ)P + γQ), output by output; what Q lacks has ratio 1/(1-γ)."""
-    losses, p = pair.columns()
-    mixed = _raised(np.append(-log_mixture(-losses, rate), -math.log1p(-rate)))
-    return FinitePair.of(mixed, np.append(p, pair.failure), 0.0, rate * pair.absent)
+    @property
+    def symmetric(self) -> bool:
+        return self.atoms.symmetric
 
 
-def enveloped(pair: FinitePair, rate: float) -> FinitePair:
-    """Return the envelope: leaving where P is the larger, joining where Q is, and an atom at 0 for the rest."""
-    losses, p = pair.columns()
-    above, below = losses > 0, losses < 0
-    up, down = log_mixture(losses[above], rate), -log_mixture(-losses[below], rate)
-    masses = np.concatenate([p[above] * np.exp(up - losses[above]), p[below]])
-    rest = max(1 - rate * pair.failure - float(np.sum(masses)), 0.0)
-    where = _raised(np.concatenate([up, down, [0.0]]))
-    return FinitePair.of(where, np.append(masses, rest), rate * pair.failure, rate * pair.absent)
-
-
-def _raised(losses: Array) -> Array:
-    """Return losses rounded up."""
-    return losses + np.abs(losses) * 2.0**-51
+def _left_and_joined(pair: Atoms, reverse: Atoms, rate: float) -> Pairs:
+    """Return ((1-γ)Q + γP, Q) and (Q, (1-γ)Q + γP), the second from the pair (Q, P)."""
+    return FinitePair(Leave(pair, rate)), FinitePair(Join(reverse, rate))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, final
 
+from cumulant.loss.atoms import Binary
 from cumulant.loss.cgf import Cgf
-from cumulant.loss.finite_pair import binary_pair
 from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import PrivacyProfile, approximate_profile
 from cumulant.mechanisms.base import AbstractMechanism
@@ -45,7 +45,7 @@ class ApproximateDP(AbstractMechanism):
         return replace(binary_loss(self.bound), failure=self.failure, exact=False)
 
     def family(self) -> FiniteFamily:
-        return FiniteFamily((binary_pair(self.bound, self.failure),))
+        return FiniteFamily(Binary(self.bound, self.failure))
 
     def known_profile(self) -> PrivacyProfile:
         return approximate_profile(self.bound, self.failure)

@@ -56,23 +56,25 @@ class AbstractMechanism(Questions):
         """Return a dominating pair, and what sampling makes of it, if one is known."""
         return None
 
-    def pairs(self) -> Pairs | None:
-        """Return dominating pairs if they are known: one for both orders of neighbours, or one for each."""
+    def pairs(self, relation: Neighbors | None) -> Pairs | None:
+        """Return dominating pairs if they are known: one for both orders of neighbours, or one for each.
+
+        `relation` is that of the whole run, for mechanisms that have none of their own.
+        """
         family = self.family()
-        return None if family is None else family.unsampled()
+        return None if family is None else family.unsampled(self.neighbors or relation)
 
     def attained_family(self) -> PairFamily | None:
         """Return the pairs that some neighbours attain, by which answers can be bounded from below."""
         return self.family()
 
-    def attained_pairs(self) -> Pairs | None:
+    def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
         """Return pairs that some neighbours attain."""
         family = self.attained_family()
-        return self.pairs() if family is None else family.unsampled()
+        return self.pairs(relation) if family is None else family.both_orders()
 
-    @property
-    def pairs_attained(self) -> bool:
-        """Whether some neighbours attain the dominating pairs, so that answers from them are exact."""
+    def pairs_attained(self, relation: Neighbors | None) -> bool:
+        """Return whether some neighbours attain the dominating pairs, so that answers from them are exact."""
         return True
 
     @property
@@ -86,10 +88,10 @@ class AbstractMechanism(Questions):
 
     def scenarios(self) -> Scenarios | None:
         """Return the pairs of all releases with counts, for each order of the neighbours."""
-        return _one_release(self.pairs())
+        return _one_release(self.pairs(self.neighbors))
 
     def attained_scenarios(self) -> Scenarios | None:
-        return _one_release(self.attained_pairs())
+        return _one_release(self.attained_pairs(self.neighbors))
 
     def likelihood_ratio(self) -> LikelihoodRatio | None:
         """Return the law of the ratio of a symmetric dominating pair if one is known."""

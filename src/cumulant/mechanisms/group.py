@@ -63,7 +63,7 @@ class Group(AbstractMechanism):
     def loss(self) -> Cgf:
         return group_loss(self.mechanism.loss(), self.size)
 
-    def pairs(self) -> Pairs | None:
+    def pairs(self, relation: Neighbors | None) -> Pairs | None:
         return self.mechanism.group_pairs(self.size)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
+from cumulant.loss.atoms import Binary
 from cumulant.loss.cgf import Cgf
-from cumulant.loss.finite_pair import binary_pair
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, binary_ratio
 from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import GroupProfiles, binary_groups
@@ -37,7 +37,7 @@ class PureDP(AbstractMechanism):
         return replace(binary_loss(self.bound), exact=False)
 
     def family(self) -> FiniteFamily:
-        return FiniteFamily((binary_pair(self.bound),))
+        return FiniteFamily(Binary(self.bound))
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return binary_ratio(self.bound)

@@ -23,7 +23,7 @@ from cumulant.conversion.tradeoff import false_negative_rate
 from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.loss.cgf import Cgf
 from cumulant.loss.profile import PrivacyProfile
-from cumulant.neighbors import Neighbors
+from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.logspace import Array
 
 if TYPE_CHECKING:
@@ -63,9 +63,8 @@ class Questions(ABC):
     @abstractmethod
     def tight_and_self_consistent(self) -> bool: ...
 
-    @property
     @abstractmethod
-    def pairs_attained(self) -> bool: ...
+    def pairs_attained(self, relation: Neighbors | None) -> bool: ...
 
     @property
     @abstractmethod
@@ -212,7 +211,7 @@ class Questions(ABC):
     def _guarantee_at_delta(self, log_delta: float, method: str) -> Guarantee:
         profile = self._profile_for(method)
         if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < math.inf:
-            return Guarantee.by_profile(by_profile, log_delta, exact=self.pairs_attained)
+            return Guarantee.by_profile(by_profile, log_delta, exact=self._attained)
         inverted = self._by_pairs(lambda scenarios: epsilon_of_pairs(scenarios, log_delta), method)
         if inverted is not None and (method == "exact" or not self._doubtful(inverted)):
             return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, exact=self._is_exact(inverted))
@@ -225,7 +224,7 @@ class Questions(ABC):
         profile = self._profile_for(method)
         if profile is not None:
             log_delta = profile.log_delta(epsilon)
-            by_profile = Guarantee.by_profile(epsilon, log_delta, exact=self.pairs_attained)
+            by_profile = Guarantee.by_profile(epsilon, log_delta, exact=self._attained)
             return replace(by_profile, stated_delta=self._stated_failure(log_delta))
         inverted = self._by_pairs(lambda scenarios: log_delta_of_pairs(scenarios, epsilon), method)
         if inverted is not None and (method == "exact" or not self._doubtful(inverted)):
@@ -269,12 +268,19 @@ class Questions(ABC):
                 raise
             return None
 
+    @property
+    def _attained(self) -> bool:
+        """Whether some neighbours attain the pairs; in a single release no orders can be mixed."""
+        releases = self.releases()
+        single = len(releases) == 1 and releases[0][1] == 1
+        return self.pairs_attained(self.neighbors or (ADD_REMOVE if single else None))
+
     def _doubtful(self, inverted: Inverted) -> bool:
         """Whether Rényi DP could be the tighter one."""
         return not inverted.slack <= ROUGH or self.sharper_by_rdp  # slack may be nan
 
     def _is_exact(self, inverted: Inverted) -> bool:
-        return self.pairs_attained and inverted.slack <= ROUGH
+        return self._attained and inverted.slack <= ROUGH
 
     def _part(self, count: int) -> Part:
         return Part(

@@ -8,8 +8,8 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from cumulant.loss.atoms import TruthfulAnswer
 from cumulant.loss.cgf import Array, Cgf
-from cumulant.loss.finite_pair import binary_pair
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, binary_ratio
 from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import GroupProfiles, binary_profile
@@ -47,7 +47,7 @@ class RandomizedResponse(AbstractMechanism):
         return binary_loss(self.log_odds)
 
     def family(self) -> FiniteFamily:
-        return FiniteFamily((binary_pair(self.log_odds),))
+        return FiniteFamily(TruthfulAnswer(self.p, self.log_odds))
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return binary_ratio(self.log_odds)

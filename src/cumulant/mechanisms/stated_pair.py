@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
+from cumulant.errors import InvalidParameter
+from cumulant.loss.atoms import Atoms, LossTable, Reversed, Table
 from cumulant.loss.cgf import Array, Cgf
-from cumulant.loss.finite_pair import FinitePair, table_pair
+from cumulant.loss.finite_pair import FinitePair
 from cumulant.loss.pair_family import FiniteFamily
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.quadrature import POINTS, nodes_on
 from cumulant.parameters import probability, real, require
 
 CELLS = 2000  # of a density
-ROUNDED = 1e-12  # what may be missing of 1 by rounding
-NEARLY_ONE = 1e-9  # how far a table may sum from 1
+UNIT = 2.0**-52
+NEARLY_ONE = 1e-9  # how far a table may sum from 1: what is missing is revealed, and too much is refused
 
-Table = tuple[float, ...]
+Values = tuple[float, ...]
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedPair(AbstractMechanism):
-    """A mechanism whose outputs on any neighbours are no easier to tell apart than P and Q, in either order.
+    """A mechanism whose outputs on neighbours are no easier to tell apart than P and Q, in either order.
 
     Give P, with the record, and Q, without it, as tables of probabilities, output by output. `from_losses` takes the
     distribution of the privacy loss instead, `from_densities` two densities on an interval. `inner_probabilities` is a
     pair that is attained, for the lower ends of intervals; by default the pair itself.
+
+    Under add-or-remove-one the record is in all releases or in none, so P and Q keep their places in a run. Under
+    replace-one nothing tells which neighbour comes first: every release may be (P, Q) or (Q, P), and a run of a pair
+    that is not symmetric costs more. `relation=` says for which relation the pair holds; without it an unsampled run is
+    answered for both, that is, as under replace-one.
+
+    What a table lacks of 1, beyond rounding, counts as revealed: P's rest in one order, Q's in the other.
 
     Holds for:  what you state; the pair must dominate for every ratio t >= 0 (Zhu, Dong and Wang 2022, Definition 7).
     Tightness:  exact for mechanisms that attain it.
@@ -42,37 +52,61 @@ class StatedPair(AbstractMechanism):
 
     theorem: ClassVar[str] = "a dominating pair stated by the user"
 
-    probabilities: Table
-    neighbor_probabilities: Table
-    inner_probabilities: tuple[Table, Table] | None = None
+    probabilities: Values
+    neighbor_probabilities: Values
+    inner_probabilities: tuple[Values, Values] | None = None
+    losses: Values | None = None
+    relation: Neighbors | None = None
 
     def __post_init__(self) -> None:
-        for name in ("probabilities", "neighbor_probabilities"):
-            object.__setattr__(self, name, _checked_table(name, getattr(self, name)))
-        same = len(self.probabilities) == len(self.neighbor_probabilities)
+        p, q = _checked_tables("", self.probabilities, self.neighbor_probabilities)
+        object.__setattr__(self, "probabilities", p)
+        object.__setattr__(self, "neighbor_probabilities", q)
         if self.inner_probabilities is not None:
-            p, q = self.inner_probabilities
-            object.__setattr__(self, "inner_probabilities", (tuple(p), tuple(q)))
-        require(same, "probabilities and neighbor_probabilities must have the same length", self.neighbor_probabilities)
+            require(_is_pair(self.inner_probabilities), "inner_probabilities must be two tables", self.inner_probabilities)
+            object.__setattr__(self, "inner_probabilities", _checked_tables("inner ", *self.inner_probabilities))
+        if self.losses is not None:
+            object.__setattr__(self, "losses", _checked_losses(self.losses, p, q))
+        require(
+            self.relation is None or isinstance(self.relation, Neighbors),
+            "relation must be cumulant.ADD_REMOVE, cumulant.REPLACE_ONE or None",
+            self.relation,
+        )
+
+    @property
+    def neighbors(self) -> Neighbors | None:
+        return self.relation
 
     @staticmethod
-    def from_losses(*, losses: Sequence[float], probabilities: Sequence[float]) -> StatedPair:
+    def from_losses(
+        *, losses: Sequence[float], probabilities: Sequence[float], relation: Neighbors | None = None
+    ) -> StatedPair:
         """Return the pair of a privacy loss that takes finitely many values under P; an infinite loss is revelation.
 
-        What is missing of E[e^-L] = 1 is what Q has and P lacks: in the other order it is revealed.
+        What is missing of E[e^-L] = 1, beyond rounding, is what Q has and P lacks: in the other order it is revealed.
 
         >>> p = 1 / (1 + math.exp(-1.0))
         >>> round(StatedPair.from_losses(losses=[1.0, -1.0], probabilities=[p, 1 - p]).epsilon(delta=0.0), 12)
         1.0
         """
         p = _checked_table("probabilities", probabilities)
-        require(len(losses) == len(p), "losses must be as many as probabilities", losses)
+        require(len(losses) == len(probabilities), "losses must be as many as probabilities", losses)
         values = [math.inf if loss == math.inf else real("losses", loss, "must be numbers or inf") for loss in losses]
-        q = [mass * math.exp(-loss) for loss, mass in zip(values, p, strict=True)]
+        values += [math.inf] * (len(p) - len(values))  # what is missing of P is revealed
+        require(min(values) > -math.inf, "losses must be numbers or inf", losses)
+        log_q = [math.log(mass) - loss if mass > 0 else -math.inf for loss, mass in zip(values, p, strict=True)]
+        require(max(log_q) < 1.0, "losses must have E[e^-L] <= 1 under these probabilities", losses)
+        q = [math.exp(log) for log in log_q]
         rest = 1 - math.fsum(q)
-        require(rest > -NEARLY_ONE, "losses must have E[e^-L] <= 1 under these probabilities", losses)
-        missing = rest if rest > ROUNDED else 0.0
-        return StatedPair(probabilities=(*p, 0.0), neighbor_probabilities=_scaled((*q, missing)))
+        rounding = UNIT * (4 * len(q) + math.fsum(m * abs(x) for m, x in zip(q, values, strict=True) if m > 0))
+        require(rest >= -max(rounding, NEARLY_ONE), "losses must have E[e^-L] <= 1 under these probabilities", losses)
+        missing = rest if rest > rounding else 0.0
+        return StatedPair(
+            probabilities=(*p, 0.0),
+            neighbor_probabilities=_scaled((*q, missing)),
+            losses=(*values, -math.inf),
+            relation=relation,
+        )
 
     @staticmethod
     def from_densities(
@@ -80,11 +114,13 @@ class StatedPair(AbstractMechanism):
         log_density: Callable[[Array], Array],
         neighbor_log_density: Callable[[Array], Array],
         support: tuple[float, float],
+        relation: Neighbors | None = None,
     ) -> StatedPair:
         """Return a pair that dominates two densities on an interval, cell by cell, and one that they dominate.
 
         Inside a cell the ratio lies between its smallest and largest value; putting the cell's masses there makes
-        outputs easier to tell apart, merging the cell makes it harder. What P has outside counts as revealed.
+        outputs easier to tell apart, merging the cell makes it harder. What P has outside counts as revealed, and so
+        does what Q has outside, in the other order. A density may vanish, log 0 = -inf, but at the ends of cells only.
 
         Holds for:  densities whose ratio is monotone between neighbouring nodes of a Gauss-Legendre rule.
         """
@@ -92,73 +128,184 @@ class StatedPair(AbstractMechanism):
         require(low < high, "support must be an interval (low, high)", support)
         edges = np.linspace(low, high, CELLS + 1)
         t, log_weights = nodes_on(edges[:-1], edges[1:])
-        masses = [np.exp(log_weights + f(t)).reshape(CELLS, POINTS) for f in (log_density, neighbor_log_density)]
-        p, q = (np.sum(mass, axis=1) for mass in masses)
-        ratios = log_density(t) - neighbor_log_density(t)
-        ends = log_density(edges) - neighbor_log_density(edges)
-        inside = ratios.reshape(CELLS, POINTS)
-        least = np.minimum(np.min(inside, axis=1), np.minimum(ends[:-1], ends[1:]))
-        most = np.maximum(np.max(inside, axis=1), np.maximum(ends[:-1], ends[1:]))
-        outer = _split(p, q, np.exp(least), np.exp(most))
+        inside = [_densities(name, f, t) for name, f in _named(log_density, neighbor_log_density)]
+        ends = [_densities(name, f, edges) for name, f in _named(log_density, neighbor_log_density)]
+        with np.errstate(under="ignore"):
+            p, q = (np.sum(np.exp(log_weights + logs).reshape(CELLS, POINTS), axis=1) for logs in inside)
+        least, most = _ratios(_log_ratio(*inside).reshape(CELLS, POINTS), _log_ratio(*ends))
+        outer = _split(p, q, least, most)
         return StatedPair(
             probabilities=_with_rest(outer[0], (1.0, 0.0)),
             neighbor_probabilities=_with_rest(outer[1], (0.0, 1.0)),
             inner_probabilities=(_scaled(p.tolist()), _scaled(q.tolist())),
+            relation=relation,
         )
 
     def loss(self) -> Cgf:
-        pairs = _both_orders(self.probabilities, self.neighbor_probabilities)
-        nodes = [pair.nodes(1.0, 0.0) for pair in pairs]
+        pairs = [FinitePair(atoms) for atoms in self._both_orders()]
+        nodes = [pair.nodes(1.0, 0.0) for pair in pairs if pair.failure < 1]
 
         def log_moment(lam: Array) -> Array:
+            if not nodes:
+                return np.zeros(lam.shape)
             return np.asarray(np.max([node.cumulants(lam)[0][0] for node in nodes], axis=0) * (1 + 1e-13))  # rounded up
 
         return Cgf(
             log_moment=log_moment,
-            kl=max(0.0, *(float(node.divergence[0]) for node in nodes)),
+            kl=max(0.0, *(float(node.divergence[0]) for node in nodes), 0.0),
             pure=max(0.0, *(pair.supremum for pair in pairs)),
             failure=max(pair.failure for pair in pairs),
         )
 
+    def _both_orders(self) -> tuple[Atoms, ...]:
+        atoms = self._atoms()
+        return (atoms,) if atoms.symmetric else (atoms, Reversed(atoms))
+
+    def _atoms(self) -> Atoms:
+        if self.losses is None:
+            return Table(self.probabilities, self.neighbor_probabilities)
+        rows = [(x, p) for x, p in zip(self.losses, self.probabilities, strict=True) if p > 0]
+        finite = [(x, p) for x, p in rows if x < math.inf]
+        missing = math.fsum(q for q, p in zip(self.neighbor_probabilities, self.probabilities, strict=True) if p == 0)
+        revealed = math.fsum(p for x, p in rows if x == math.inf)
+        return LossTable(tuple(x for x, _ in finite), tuple(p for _, p in finite), revealed, missing)
+
     def family(self) -> FiniteFamily:
-        return FiniteFamily(_both_orders(self.probabilities, self.neighbor_probabilities))
+        return FiniteFamily(self._atoms())
 
     def attained_family(self) -> FiniteFamily:
-        return (
-            self.family() if self.inner_probabilities is None else FiniteFamily(_both_orders(*self.inner_probabilities))
-        )
+        return self.family() if self.inner_probabilities is None else FiniteFamily(Table(*self.inner_probabilities))
+
+    def pairs_attained(self, relation: Neighbors | None) -> bool:
+        """Some neighbours attain the pair in one order for all releases; what mixes orders dominates only."""
+        return self.inner_probabilities is None and (relation is ADD_REMOVE or self._atoms().symmetric)
 
     @property
-    def pairs_attained(self) -> bool:
-        return self.inner_probabilities is None
+    def sharper_by_rdp(self) -> bool:
+        """Mixing orders may cost more than the worse order's Rényi DP."""
+        return self.relation is not ADD_REMOVE and not self._atoms().symmetric
+
+    def _plain(self) -> dict[str, Any]:
+        """What is None is left out, so that tables are written as they always were."""
+        content = AbstractMechanism._plain(self)
+        if self.losses is None:
+            content.pop("losses")
+        else:
+            content["losses"] = ["-inf" if x == -math.inf else "inf" if x == math.inf else x for x in self.losses]
+        if self.relation is None:
+            content.pop("relation")
+        return content
+
+    @classmethod
+    def _from_plain(cls, content: dict[str, Any]) -> AbstractMechanism:
+        if content.get("losses") is not None:
+            content = {**content, "losses": [float(x) if x in ("inf", "-inf") else x for x in content["losses"]]}
+        return super()._from_plain(content)  # type: ignore[misc]
 
 
-def _both_orders(p: Table, q: Table) -> tuple[FinitePair, ...]:
-    """Return the pair and its reverse, or one of them where an exchange of outputs makes them the same."""
-    same = sorted(zip(p, q, strict=True)) == sorted(zip(q, p, strict=True))
-    return (table_pair(p, q),) if same else (table_pair(p, q), table_pair(q, p))
+# Tables ---------------------------------------------------------------------------------------------------------------
 
 
-def _split(p: Array, q: Array, least: Array, most: Array) -> tuple[Array, Array]:
-    """Return masses of P and Q on the smallest and largest ratio of every cell, with the cell's sums."""
-    gap = np.maximum(most - least, 1e-300)
-    upper = np.clip((p - least * q) / gap, 0.0, q)
-    lower = q - upper
-    return np.concatenate([least * lower, most * upper]), np.concatenate([lower, upper])
+def _checked_tables(kind: str, p: Any, q: Any) -> tuple[Values, Values]:
+    """Return two tables of one length that add up to 1: what one lacks stands on an output that the other has not."""
+    first, second = (
+        _checked_table(f"{kind}{name}", table)
+        for name, table in (("probabilities", p), ("neighbor_probabilities", q))
+    )
+    require(len(p) == len(q), "probabilities and neighbor_probabilities must have the same length", q)
+    if len(first) == len(second) == len(p):
+        return first, second
+    rest_p, rest_q = (table[-1] if len(table) > len(p) else 0.0 for table in (first, second))
+    return (*first[: len(p)], rest_p, 0.0), (*second[: len(p)], 0.0, rest_q)
 
 
-def _with_rest(masses: Array, rest_at: tuple[float, float]) -> Table:
-    """Return masses with what is missing of 1 on one of two more outputs."""
-    rest = max(1 - float(np.sum(masses)), 0.0)
-    return _scaled([*masses.tolist(), rest * rest_at[0], rest * rest_at[1]])
+def _checked_table(name: str, table: Any) -> Values:
+    """Return probabilities; what is missing of 1, beyond rounding, is one output more.
+
+    A sum of n numbers that were rounded is within n units of 1; such a table is scaled (`atoms.Table`).
+    """
+    require(isinstance(table, Iterable) and not isinstance(table, str | bytes), f"{name} must be a table", table)
+    values = tuple(probability(name, value) for value in table)
+    require(len(values) > 0, f"{name} must have at least one entry", table)
+    rest = math.fsum([1.0, *(-value for value in values)])
+    rounding = UNIT * max(4, len(values))
+    require(-rounding <= rest < NEARLY_ONE, f"{name} must add up to 1", math.fsum(values))
+    return values if rest <= rounding else (*values, rest)
 
 
-def _scaled(masses: Sequence[float]) -> Table:
+def _checked_losses(losses: Any, p: Values, q: Values) -> Values:
+    """Return the losses of each output, checked against the tables that belong to them."""
+    require(len(losses) == len(p), "losses must be as many as probabilities", losses)
+    values = tuple(float(loss) if loss in (math.inf, -math.inf) else real("losses", loss, "must be numbers") for loss in losses)
+    for loss, a, b in zip(values, p, q, strict=True):
+        if a > 0:
+            there = (math.inf if b == 0 else math.log(a) - math.log(b)) if b < 1e-290 else math.log(a / b)
+            fine = abs(loss - there) <= 1e-9 * (1 + abs(loss)) or (b < 1e-290 and loss > 600)
+            require(fine or loss == there, "losses must be log P/Q of these tables", loss)
+        else:
+            require(loss == -math.inf, "losses must be -inf where P is 0", loss)
+    return values
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
+
+
+def _scaled(masses: Sequence[float]) -> Values:
     total = math.fsum(masses)
     return tuple(mass / total for mass in masses)
 
 
-def _checked_table(name: str, table: Sequence[float]) -> Table:
-    values = tuple(probability(name, value) for value in table)
-    require(abs(math.fsum(values) - 1) < NEARLY_ONE, f"{name} must add up to 1", math.fsum(values))
+# Densities ------------------------------------------------------------------------------------------------------------
+
+
+def _named(*functions: Callable[[Array], Array]) -> list[tuple[str, Callable[[Array], Array]]]:
+    return list(zip(("log_density", "neighbor_log_density"), functions, strict=True))
+
+
+def _densities(name: str, function: Callable[[Array], Array], t: Array) -> Array:
+    """Return a user's log-densities, checked: numbers, or -inf where there is nothing."""
+    try:
+        values = np.asarray(function(t), dtype=float)
+    except Exception as error:
+        raise InvalidParameter(f"{name} must map an array to an array of numbers, it raised {error!r}") from error
+    require(values.shape == t.shape, f"{name} must map an array to an array of the same shape", values.shape)
+    require(not bool(np.any(np.isnan(values) | np.isposinf(values))), f"{name} must not be nan or inf", name)
     return values
+
+
+def _log_ratio(p: Array, q: Array) -> Array:
+    """Return log p/q, ±inf where one is 0; NaN where neither is there."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(p - q)
+
+
+def _ratios(inside: Array, ends: Array) -> tuple[Array, Array]:
+    """Return the smallest and the largest log-ratio of every cell; where there is nothing, 0 and 0."""
+    all_of_it = np.concatenate([inside, ends[:-1, None], ends[1:, None]], axis=1)
+    nothing = np.all(np.isnan(all_of_it), axis=1)
+    filled = np.where(nothing[:, None], 0.0, all_of_it)
+    return np.nanmin(filled, axis=1), np.nanmax(filled, axis=1)
+
+
+def _split(p: Array, q: Array, least: Array, most: Array) -> tuple[Array, Array]:
+    """Return masses of P and Q on the smallest and largest ratio of every cell, with the cell's sums.
+
+    With q₁ + q₂ = q and e^{least} q₁ + e^{most} q₂ = p, all ratios taken relative to the largest, so that none overflows.
+    Where the smallest ratio is 0 and the largest infinite the cell is revealed.
+    """
+    gap = least - most
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        share = np.exp(np.where(np.isnan(gap), 0.0, gap))  # e^{least - most}, in [0, 1]
+        scaled = np.where(np.isposinf(most), 0.0, p * np.exp(-np.where(np.isfinite(most), most, 0.0)))
+        upper = np.clip((scaled - share * q) / np.maximum(1 - share, 1e-300), 0.0, q)
+        upper = np.where(share == 1, q, np.where(np.isneginf(most), 0.0, upper))
+        lower = q - upper
+        small = np.where(np.isfinite(least), np.exp(least + np.log(lower)), 0.0)
+    return np.concatenate([np.minimum(small, p), np.maximum(p - small, 0.0)]), np.concatenate([lower, upper])
+
+
+def _with_rest(masses: Array, rest_at: tuple[float, float]) -> Values:
+    """Return masses with what is missing of 1 on one of two more outputs."""
+    rest = max(1 - float(np.sum(masses)), 0.0)
+    return _scaled([*masses.tolist(), rest * rest_at[0], rest * rest_at[1]])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,24 @@ def as_ball(value: float, radius: float = 0.0) -> arb:
     from flint import arb
 
     return arb(value, radius) if radius else arb(value)
+
+
+def ball_of_fraction(value: Fraction) -> arb:
+    """Return the ball of a fraction."""
+    from flint import arb, fmpq
+
+    return arb(fmpq(value.numerator, value.denominator))
+
+
+def fraction_near(ball: arb) -> Fraction:
+    """Return the middle of a ball."""
+    mantissa, exponent = ball.mid().man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
+def log_mixture_ball(u: arb, rate: arb) -> arb:
+    """Return log(1 - γ + γe^u)."""
+    return (rate * u.expm1()).log1p() if u < 1 else u + ((1 - rate) * (-u).exp() + rate).log()
 
 
 def normal_ball(t: arb) -> arb:

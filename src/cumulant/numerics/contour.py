@@ -31,10 +31,14 @@ NEXT = 1.01  # tilts this close are taken as the same
 @final
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Losses at offset + multiples of span."""
+    """Losses at offset + multiples of span, each within `error` of its point.
+
+    With δ' the profile of the points themselves, δ'(ε + error) <= δ(ε) <= δ'(ε - error).
+    """
 
     offset: float
     span: float
+    error: float = 0.0
 
     def payoff(self, z: Complex, epsilon: float) -> Complex:
         """Return span·Σ (1 - e^{-x}) e^{-zx} over the points x > 0 of the lattice, seen from ε: geometric series.
@@ -104,6 +108,7 @@ class Contour:
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         """Return the upper bound of log δ(ε), and its slope, approximately."""
+        epsilon = self._moved(epsilon, -1)
         terms, doubt = self._terms(epsilon)
         total = float(np.sum(terms.real))
         high = total + doubt + self.tail
@@ -113,12 +118,15 @@ class Contour:
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return lower and upper bound of log δ(ε); the lower is -inf where the error eats the value."""
-        terms, doubt = self._terms(epsilon)
-        total, scale = float(np.sum(terms.real)), self._scale(epsilon)
-        high = total + doubt + self.tail
-        low = total - doubt - self.tail - self.alias(epsilon)
+        above = self._moved(epsilon, 1)
+        terms, doubt = self._terms(above)
+        low = float(np.sum(terms.real)) - doubt - self.tail - self.alias(above)
         # what is not positive, or not a number, says nothing: δ lies between 0 and 1
-        return scale + math.log(low) if low > 0 else -math.inf, scale + math.log(high) if high > 0 else 0.0
+        return self._scale(above) + math.log(low) if low > 0 else -math.inf, self.log_upper(epsilon)[0]
+
+    def _moved(self, epsilon: float, side: int) -> float:
+        """Return ε moved to one side by what the losses are off their lattice, and as much for rounding."""
+        return epsilon if self.lattice is None or self.lattice.error == 0 else epsilon + 2 * side * self.lattice.error
 
     def _scale(self, epsilon: float) -> float:
         """Return K(θ) - θε, the logarithm of what the terms were divided by."""
@@ -136,7 +144,8 @@ class Contour:
         """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^{K(θ)-θε}."""
         scale, window = self._scale(epsilon), 2 * math.pi / self.step
         gap = np.abs(self.tilts - self.theta) * window
-        logs = log_chernoff(self.tilts) + self.k_tilts - self.tilts * epsilon - scale
+        off = 0.0 if self.lattice is None else self.lattice.error
+        logs = log_chernoff(self.tilts) + self.k_tilts - self.tilts * (epsilon - off) - scale
         with np.errstate(divide="ignore", invalid="ignore"):  # a tilt equal to θ is left out below
             bounds = np.exp(np.minimum(logs - gap, 700.0)) / -np.expm1(-gap)
         above, below = bounds[self.tilts > self.theta * NEXT], bounds[self.tilts < self.theta / NEXT]

@@ -59,17 +59,16 @@ class SharpenedGaussianBatch(AbstractMechanism):
         require(0 < rate < 1, "rate must be strictly between 0 and 1", self.rate)
         object.__setattr__(self, "rate", rate)
 
-    def pairs(self) -> Pairs | None:
-        return self._batch().pairs()
+    def pairs(self, relation: Neighbors | None) -> Pairs | None:
+        return self._batch().pairs(relation)
 
-    def attained_pairs(self) -> Pairs | None:
-        return self._batch().attained_pairs()
+    def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
+        return self._batch().attained_pairs(relation)
 
     def _batch(self) -> SampledWithoutReplacement:
         return SampledWithoutReplacement(mechanism=Gaussian(noise_multiplier=self.noise_multiplier), rate=self.rate)
 
-    @property
-    def pairs_attained(self) -> bool:
+    def pairs_attained(self, relation: Neighbors | None) -> bool:
         return False
 
     @property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, final
 
 from cumulant.answer import Interval
@@ -16,12 +16,15 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import reciprocal_up
+from cumulant.numerics.rounding import float_above
 from cumulant.parameters import probability
 from cumulant.sampling.mixture import NO_LOSS, mixture_loss
 from cumulant.sampling.profile_theorems import poisson_profile
 from cumulant.sampling.relation import checked_relation, lower_moment
 from cumulant.sampling.replaced_pair import gaussian_replace_one_loss
 from cumulant.sampling.without_replacement import envelope_loss
+
+LARGEST_GROUP = 400  # records whose binomial mixture is followed; larger groups have a bound by Rényi DP
 
 
 @final
@@ -74,37 +77,41 @@ class PoissonSampled(AbstractMechanism):
             return gaussian_replace_one_loss(self.mechanism.noise_multiplier, self.rate)
         return envelope_loss(self.mechanism.group(size=2), self.rate)
 
-    def pairs(self) -> Pairs | None:
-        """Zhu, Dong and Wang (2022), Theorem 11, in both orders; under replace-one see `_replaced_pairs`."""
-        if self.rate in (0.0, 1.0):
-            return NO_PAIRS if self.rate == 0 else self._everyone().pairs()
+    def pairs(self, relation: Neighbors | None) -> Pairs | None:
+        """Zhu, Dong and Wang (2022), Theorem 11, in both orders; under replace-one see `_replaced_pairs`.
+
+        A rate of 1 is the limit of rates below it: the mechanism itself, and under replace-one groups of two.
+        """
+        if self.rate == 0:
+            return NO_PAIRS
         if self.relation is REPLACE_ONE:
             return self._replaced_pairs()
+        if self.rate == 1:
+            return self.mechanism.pairs(ADD_REMOVE)
         family = self.mechanism.family()
         return None if family is None else family.poisson(self.rate)
 
-    def _everyone(self) -> AbstractMechanism:
-        """Return what sampling everyone is."""
-        return self.mechanism.group(size=2) if self.relation is REPLACE_ONE else self.mechanism
-
     def _replaced_pairs(self) -> Pairs | None:
         """Return N(+1) against N(-1) inside the mixture; for other noise the envelope of groups of two."""
+        two = self.mechanism.group(size=2)
+        if self.rate == 1:
+            return two.pairs(REPLACE_ONE)
         if isinstance(self.mechanism, Gaussian):
             return (replaced_gaussian(reciprocal_up(self.mechanism.noise_multiplier), self.rate),)
-        family = self.mechanism.group(size=2).family()
+        family = two.family()
         return None if family is None else family.envelope(self.rate)
 
-    def attained_pairs(self) -> Pairs | None:
+    def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
         """Under replace-one a record may be replaced by one that contributes nothing: as if it left."""
         family = self.mechanism.attained_family()
-        if self.pairs_attained or family is None:
-            return self.pairs()
-        return self._everyone().attained_pairs() if self.rate == 1 else family.poisson(self.rate)
+        if self.pairs_attained(relation) or (family is None and self.rate < 1):
+            return self.pairs(relation)
+        return self.mechanism.attained_pairs(ADD_REMOVE) if family is None or self.rate == 1 else family.poisson(self.rate)
 
-    @property
-    def pairs_attained(self) -> bool:
-        proven = self.relation is ADD_REMOVE or isinstance(self.mechanism, Gaussian) or self.rate in (0.0, 1.0)
-        return proven and self.mechanism.pairs_attained
+    def pairs_attained(self, relation: Neighbors | None) -> bool:
+        if self.relation is REPLACE_ONE:
+            return isinstance(self.mechanism, Gaussian) or self.rate == 0
+        return self.mechanism.pairs_attained(ADD_REMOVE)
 
     def group_pairs(self, size: int) -> Pairs | None:
         """Return mixtures of N(j), j binomial: math in `sampled_pair.GroupedGaussianMixture`; the group moves as one.
@@ -112,7 +119,12 @@ class PoissonSampled(AbstractMechanism):
         With all records of the group equal every inner product is largest, so by Kahane's comparison the pair
         dominates, and one dataset attains it (Ganesh 2024).
         """
-        if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE or self.rate in (0.0, 1.0):
+        if self.rate == 0:
+            return NO_PAIRS
+        if self.rate == 1:
+            several = size if self.relation is ADD_REMOVE else 2 * size
+            return self.mechanism.group(size=several).pairs(self.relation)
+        if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE or size > LARGEST_GROUP:
             return None
         mean = reciprocal_up(self.mechanism.noise_multiplier)
         return removed_gaussian(mean, self.rate, size), added_gaussian(mean, self.rate, size)
@@ -133,9 +145,8 @@ class PoissonSampled(AbstractMechanism):
         return Interval(lower_moment(self.mechanism, self.rate, order), self.rdp(order=order))
 
     def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
-        """Thinning twice is thinning once, at the product of the rates."""
-        if self.relation is ADD_REMOVE and neighbors in (None, ADD_REMOVE):
-            product = self.rate * probability("rate", rate)
-            rounded_up = min(1.0, math.nextafter(product, 2.0)) if 0 < product < 1 else product
-            return PoissonSampled(mechanism=self.mechanism, rate=rounded_up)
+        """Thinning twice is thinning once, at the product of the rates, whichever relation is asked about."""
+        if self.relation is ADD_REMOVE and neighbors in (None, ADD_REMOVE, REPLACE_ONE):
+            product = float_above(Fraction(self.rate) * Fraction(probability("rate", rate)))
+            return PoissonSampled(mechanism=self.mechanism, rate=product, relation=neighbors or ADD_REMOVE)
         return AbstractMechanism.poisson(self, rate=rate, neighbors=neighbors)

@@ -52,6 +52,11 @@ class SampledWithoutReplacement(AbstractMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", probability("rate", self.rate))
         checked_relation("sampling without replacement", self.relation, self.mechanism, needs=REPLACE_ONE)
+        if self.rate == 1 and self.relation is ADD_REMOVE:
+            raise UnprovenCombination(
+                "a batch of all records has another size when one is added or removed, which a guarantee for "
+                "replace-one does not cover; ask under replace-one, or leave out the sampling"
+            )
 
     @property
     def neighbors(self) -> Neighbors:
@@ -69,25 +74,27 @@ class SampledWithoutReplacement(AbstractMechanism):
         lossy = mixture_loss if self.relation is ADD_REMOVE else envelope_loss
         return lossy(self.mechanism, self.rate)
 
-    def pairs(self) -> Pairs | None:
+    def pairs(self, relation: Neighbors | None) -> Pairs | None:
         """The envelope (Zhu, Dong and Wang 2022, Proposition 30); under add-or-remove-one the mixture, both orders."""
-        if self.rate in (0.0, 1.0):
-            return NO_PAIRS if self.rate == 0 else self.mechanism.pairs()
+        if self.rate == 0:
+            return NO_PAIRS
+        if self.rate == 1:
+            return self.mechanism.pairs(REPLACE_ONE)
         family = self.mechanism.family()
         if family is None:
             return None
-        return family.poisson(self.rate) if self.relation is ADD_REMOVE else family.envelope(self.rate)
+        return family.displaced(self.rate) if self.relation is ADD_REMOVE else family.envelope(self.rate)
 
-    def attained_pairs(self) -> Pairs | None:
+    def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
         """All other records equal to one of the two that are exchanged: the mixture, in both orders."""
         family = self.mechanism.attained_family()
-        if self.pairs_attained or family is None:
-            return self.pairs()
-        return self.mechanism.attained_pairs() if self.rate == 1 else family.poisson(self.rate)
+        if self.pairs_attained(relation) or family is None:
+            return self.pairs(relation)
+        return self.mechanism.attained_pairs(REPLACE_ONE) if self.rate == 1 else family.poisson(self.rate)
 
-    @property
-    def pairs_attained(self) -> bool:
-        return (self.relation is ADD_REMOVE or self.rate in (0.0, 1.0)) and self.mechanism.pairs_attained
+    def pairs_attained(self, relation: Neighbors | None) -> bool:
+        known = self.relation is ADD_REMOVE or self.rate in (0.0, 1.0)
+        return known and self.mechanism.pairs_attained(REPLACE_ONE)
 
     def sharpened(self) -> AbstractMechanism:
         """For Gaussian noise under replace-one, search the worst triple: about 15 % less ε, in seconds."""
