@@ -12,6 +12,7 @@ from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
+from cumulant.parameters import MOST
 
 
 class Accountant:
@@ -48,7 +49,7 @@ class Accountant:
             known = self._counts.get(mechanism)
         except TypeError:  # unhashable, so no mechanism
             known = None
-        if known is not None and type(count) is int and count >= 0 and self._budget is None:
+        if known is not None and type(count) is int and 0 <= count <= MOST - known and self._budget is None:
             self._counts[mechanism] = known + count  # a training step again: one dictionary update
             return
         if not isinstance(mechanism, AbstractMechanism):
@@ -58,12 +59,14 @@ class Accountant:
             return
         if self._budget is not None:
             self._check_budget(mechanism, count, *self._budget)
+        counts = self._counts
+        after = {release: counts.get(release, 0) + times * count for release, times in mechanism.releases()}
+        for total in after.values():
+            parameters.count(total)  # refuse before anything changes
         neighbors = mechanism.neighbors
         if neighbors is not None and self._neighbors is not neighbors:
             self._settle(neighbors)
-        counts = self._counts
-        for release, times in mechanism.releases():
-            counts[release] = counts.get(release, 0) + times * count
+        counts.update(after)
 
     def _check_budget(self, mechanism: AbstractMechanism, count: int, epsilon: float, delta: float) -> None:
         spent = self.run

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, final
 from cumulant import parameters
 from cumulant.answer import Interval
 from cumulant.conversion.exact import Scenarios
-from cumulant.loss.cgf import Cgf, total
+from cumulant.errors import InvalidParameter
+from cumulant.loss.cgf import Cgf, combined_failure, total
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
 from cumulant.loss.pair import GaussianPair
-from cumulant.loss.pair_family import GaussianFamily, Pairs
-from cumulant.loss.profile import PrivacyProfile
+from cumulant.loss.pair_family import NO_PAIRS, GaussianFamily, PairFamily, Pairs
+from cumulant.loss.profile import GroupProfiles, PrivacyProfile, gaussian_groups
 from cumulant.mechanisms.base import AbstractMechanism, Releases, from_plain
 from cumulant.neighbors import Neighbors, common_relation
 
@@ -36,29 +37,41 @@ class Composed(AbstractMechanism):
 
     parts: Releases
 
+    def __post_init__(self) -> None:
+        counts: dict[AbstractMechanism, int] = {}
+        for mechanism, count in _checked_parts(self.parts):
+            for release, times in mechanism.releases():
+                counts[release] = counts.get(release, 0) + times * count
+        kept = tuple((release, parameters.count(count)) for release, count in counts.items() if count)
+        object.__setattr__(self, "parts", kept)
+        common_relation(release.neighbors for release, _ in kept)  # refuse a mixture now, not when asked
+
     @classmethod
     def of(cls, parts: Iterable[tuple[AbstractMechanism, int]]) -> Composed:
         """Return the composition of mechanisms with counts; compositions among them are opened up."""
-        counts: dict[AbstractMechanism, int] = {}
-        for mechanism, count in parts:
-            for release, times in mechanism.releases():
-                counts[release] = counts.get(release, 0) + times * count
-        composed = cls(tuple((release, count) for release, count in counts.items() if count))
-        common_relation(release.neighbors for release, _ in composed.parts)  # refuse a mixture now, not when asked
-        return composed
+        return cls(tuple(parts))
 
     def loss(self) -> Cgf:
         return total([(release.loss(), count) for release, count in self.parts])
 
-    def family(self) -> GaussianFamily | None:
-        """Composed Gaussians are one Gaussian."""
+    def family(self) -> PairFamily | None:
+        """Composed Gaussians are one Gaussian; nothing is nothing, however it is sampled."""
+        mean = self._gaussian_mean()
+        return mean if mean is None else GaussianFamily(mean) if mean > 0 else Nothing()
+
+    def _gaussian_mean(self) -> float | None:
+        """Return μ of N(μ, 1) against N(0, 1) if that is what all parts together are."""
         families = [(release.family(), count) for release, count in self.parts]
         means = [(GaussianPair(f.mean), count) for f, count in families if isinstance(f, GaussianFamily)]
-        return GaussianFamily(GaussianPair.product(means).mean) if len(means) == len(families) else None
+        return GaussianPair.product(means).mean if len(means) == len(families) else None
 
     def likelihood_ratio(self) -> LikelihoodRatio | None:
-        family = self.family()
-        return gaussian_ratio(family.mean) if family is not None and family.mean > 0 else None
+        mean = self._gaussian_mean()
+        return gaussian_ratio(mean) if mean is not None and mean > 0 else None
+
+    def group_profiles(self) -> GroupProfiles | None:
+        mean = self._gaussian_mean()
+        return None if mean is None else gaussian_groups(mean)
 
     def scenarios(self) -> Scenarios | None:
         relation = self.neighbors
@@ -92,6 +105,10 @@ class Composed(AbstractMechanism):
         return Composed.of((release.group(size=size), count) for release, count in self.parts)
 
     @property
+    def failure_probability(self) -> float:
+        return combined_failure((release.failure_probability, count) for release, count in self.parts)
+
+    @property
     def neighbors(self) -> Neighbors | None:
         return common_relation(release.neighbors for release, _ in self.parts)
 
@@ -112,9 +129,37 @@ class Composed(AbstractMechanism):
     @classmethod
     def _from_plain(cls, content: dict[str, Any]) -> Composed:
         parts = content.pop("parts")
-        if content:
-            raise TypeError(f"unknown fields {sorted(content)}")
-        return cls.of((from_plain(part["release"]), parameters.count(part["count"])) for part in parts)
+        strange = set(content).union(*(set(part) - {"count", "release"} for part in parts))
+        if strange:
+            raise TypeError(f"unknown fields {sorted(map(str, strange))}")
+        return cls.of((from_plain(part["release"]), part["count"]) for part in parts)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Nothing(PairFamily):
+    """What no release reveals, sampled or not."""
+
+    def unsampled(self, relation: Neighbors | None = None) -> Pairs:
+        return NO_PAIRS
+
+    def poisson(self, rate: float) -> Pairs:
+        return NO_PAIRS
+
+    def envelope(self, rate: float) -> Pairs:
+        return NO_PAIRS
+
+
+def _checked_parts(parts: Any) -> Releases:
+    """Return pairs of a mechanism and how often it is released."""
+    rule = "parts must be pairs of a mechanism and a count"
+    try:
+        rows = [tuple(part) for part in parts]
+    except TypeError:
+        raise InvalidParameter(f"{rule}, got {parameters.shown(parts)}") from None
+    for row in rows:
+        parameters.require(len(row) == 2 and isinstance(row[0], AbstractMechanism), rule, row)
+    return tuple((mechanism, parameters.count(count)) for mechanism, count in rows)
 
 
 def _in_each_order(parts: list[tuple[Pairs | None, int]]) -> Scenarios | None:

@@ -3,7 +3,8 @@
 Every answer has been asked itself: what is returned meets the budget, whatever the shape of the cost.
 
 A search costs what its questions cost, so it asks few: log ε is close to linear in the logarithm of a noise, a rate
-or a count, and interpolation there needs about ten. The scale is laid so that cost falls along it.
+or a count, and interpolation there needs about ten. The scale is laid so that cost falls along it. Where the dominating
+pairs are out of reach, which takes seconds to find out, Rényi DP leads the search, and the pairs are asked at its end.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from cumulant import parameters
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.parameters import MOST, require
 
 FARTHEST = 100  # octaves from 1 in which a parameter is looked for
-MOST = 2**62  # releases
 RELATIVE = 1e-9  # how far a parameter may be from the best one
 SMOOTH = 1e-4  # a bracket so narrow that interpolation is right to RELATIVE
 PATIENCE = 3  # questions in which a bracket must halve
@@ -44,11 +45,11 @@ def calibrate(
     >>> round(calibrate(lambda sigma: Gaussian(noise_multiplier=sigma) * 10, epsilon=1.0, delta=1e-5), 6)
     11.797...
     """
-    search = _Search(build, _NOISE, _Budget.of(epsilon, delta, log_delta, method))
+    search = _Search(_builder(build), _NOISE, _Budget.of(epsilon, delta, log_delta, method))
     first = search.asked(1.0)
-    ends = search.enclosed(first)
-    if ends is not None:
-        return search.narrowed(*ends).value
+    found = search.best(first)
+    if found is not None:
+        return found.value
     if first.over:
         raise InvalidParameter(f"no parameter up to 2^{FARTHEST} meets {search.budget}")
     raise InvalidParameter(f"every parameter down to 2^-{FARTHEST} meets epsilon={epsilon!r}: nothing to search")
@@ -72,14 +73,14 @@ def max_rate(
     >>> round(rate, 5)
     0.0095
     """
-    search = _Search(build, _RATE, _Budget.of(epsilon, delta, log_delta, method))
+    search = _Search(_builder(build), _RATE, _Budget.of(epsilon, delta, log_delta, method))
     first = search.asked(1.0)
     if not first.over:
         return 1.0
-    ends = search.enclosed(first)
-    if ends is None:
+    found = search.best(first)
+    if found is None:
         raise InvalidParameter(f"no rate down to 2^-{FARTHEST} meets {search.budget}")
-    return search.narrowed(*ends).value
+    return found.value
 
 
 def max_count(
@@ -100,15 +101,15 @@ def max_count(
     >>> max_count(Gaussian(noise_multiplier=20.0), epsilon=6.0, delta=1e-5)
     685
     """
-    before = Composed(()) if spent is None else spent
-    if not isinstance(before, AbstractMechanism):
-        raise InvalidParameter(f"spent must be a cumulant mechanism, such as accountant.run, got {spent!r}")
+    step = _mechanism("step", step)
+    before = Composed(()) if spent is None else _mechanism("spent", spent)
     log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
-    count = max_whole(lambda n: before + step * n, most=MOST, epsilon=epsilon, log_delta=log_delta, method=method)
+    most = _room(before, step)
+    count = max_whole(lambda n: before + step * n, most=most, epsilon=epsilon, log_delta=log_delta, method=method)
     if count == 0 and (already := before.epsilon(log_delta=log_delta, method=method)) > epsilon:
         raise BudgetExceeded(f"what was spent costs epsilon={already:.4g} already, over the budget of {epsilon:g}")
-    if count == MOST:
-        raise InvalidParameter(f"step must cost something, but 2^62 releases of {step!r} meet epsilon={epsilon!r}")
+    if count == most:
+        raise InvalidParameter(f"step must cost something, but {most} releases of {step!r} meet epsilon={epsilon!r}")
     return count
 
 
@@ -125,12 +126,33 @@ def max_whole(
 
     For what costs more the larger it is. n was asked itself, and so was n + 1 unless it is beyond `most`.
     """
-    search = _Search(build, _whole_up_to(most), _Budget.of(epsilon, delta, log_delta, method))
+    budget = _Budget.of(epsilon, delta, log_delta, method)
+    if parameters.whole_number("most", most) == 0:
+        return 0
+    search = _Search(_builder(build), _whole_up_to(most), budget)
     first = search.asked(1)
     if first.over:
         return 0
-    ends = search.enclosed(first)
-    return most if ends is None else int(search.narrowed(*ends).value)
+    found = search.best(first)
+    return most if found is None else int(found.value)
+
+
+def _builder(build: Any) -> Build:
+    """Return a function that builds mechanisms, and says so where it does not."""
+    require(callable(build), "build must be a function from the parameter to a mechanism", build)
+    return lambda value: _mechanism("what build returns", build(value))
+
+
+def _mechanism(name: str, value: Any) -> AbstractMechanism:
+    """Return a mechanism; an accountant is none, but its run is."""
+    require(isinstance(value, AbstractMechanism), f"{name} must be a cumulant mechanism, such as accountant.run", value)
+    return value  # type: ignore[no-any-return]
+
+
+def _room(before: AbstractMechanism, step: AbstractMechanism) -> int:
+    """Return how many steps more can be counted."""
+    known = dict(before.releases())
+    return min(((MOST - known.get(release, 0)) // times for release, times in step.releases()), default=MOST)
 
 
 @final
@@ -157,18 +179,32 @@ class _Budget:
 class _Scale:
     """Where a parameter lies on the line that is searched: cost falls along it.
 
-    `value` is the parameter at a place, `middle` the one between two, `fine` how far one may be from the best.
+    `value` is the parameter at a place, `middle` the one between two, `fine` how far one may be from the best, `dearer`
+    the next that costs more.
     """
 
     place: Callable[[float], float]
     value: Callable[[float], float]
     middle: Callable[[float, float], float]
     fine: Callable[[float], float]
+    dearer: Callable[[float], float]
     farthest: float = FARTHEST * math.log(2)
 
 
-_NOISE = _Scale(math.log, math.exp, lambda a, b: math.sqrt(a) * math.sqrt(b), lambda value: RELATIVE * value)
-_RATE = _Scale(lambda rate: -math.log(rate), lambda x: min(1.0, math.exp(-x)), _NOISE.middle, _NOISE.fine)
+_NOISE = _Scale(
+    math.log,
+    math.exp,
+    lambda a, b: math.sqrt(a) * math.sqrt(b),
+    lambda value: RELATIVE * value,
+    lambda noise: noise * (1 - RELATIVE),
+)
+_RATE = _Scale(
+    lambda rate: -math.log(rate),
+    lambda x: min(1.0, math.exp(-x)),
+    _NOISE.middle,
+    _NOISE.fine,
+    lambda rate: min(1.0, rate * (1 + RELATIVE)),
+)
 
 
 def _whole_up_to(most: int) -> _Scale:
@@ -177,6 +213,7 @@ def _whole_up_to(most: int) -> _Scale:
         lambda x: min(most, max(1, round(math.exp(-x)))),
         lambda a, b: (int(a) + int(b)) // 2,
         lambda n: 1,
+        lambda n: n + 1,
         farthest=math.log(most),
     )
 
@@ -196,17 +233,38 @@ _Ends = tuple[_Tried, _Tried, _Tried | None]  # within the budget, over it, and 
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Search:
+    """`method` is that of the next question: the budget's, or "rdp" since the pairs have been out of reach."""
+
     build: Build
     scale: _Scale
     budget: _Budget
+    method: str = ""
 
     def asked(self, value: float) -> _Tried:
-        budget = self.budget
-        spent = self.build(value).epsilon(log_delta=budget.log_delta, method=budget.method)
+        budget, method = self.budget, self.method or self.budget.method
+        guarantee = self.build(value).guarantee(log_delta=budget.log_delta, method=method)
+        if guarantee.method == "rdp" and not self.method:
+            self.method = "rdp"  # safe: never less than the best
+        spent = guarantee.epsilon
         # Safe side: whether the budget is met is compared without logarithms; what is not a number does not meet it.
         return _Tried(value, self.scale.place(value), _log_ratio(spent, budget.epsilon), not spent <= budget.epsilon)
+
+    def best(self, first: _Tried) -> _Tried | None:
+        """Return the dearest parameter within the budget, None if there is no crossing on the scale."""
+        found = self._crossed(first)
+        if self.method != "rdp" or self.budget.method == "rdp":
+            return found
+        self.method = self.budget.method  # from now on, whatever it takes
+        if found is None:
+            return self._crossed(self.asked(first.value))
+        beyond = self.asked(self.scale.dearer(found.value))
+        return found if beyond.over else self._crossed(beyond) or beyond
+
+    def _crossed(self, first: _Tried) -> _Tried | None:
+        ends = self.enclosed(first)
+        return None if ends is None else self.narrowed(*ends)
 
     def enclosed(self, first: _Tried) -> _Ends | None:
         """Return two parameters between which the budget is crossed, None if there are none on the scale.

@@ -23,12 +23,14 @@ from cumulant.loss.pair_family import PairFamily, Pairs
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile
 from cumulant.mechanisms.questions import Questions
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
-from cumulant.parameters import require
+from cumulant.parameters import require, shown
 
 if TYPE_CHECKING:
     from cumulant.composition import Composed
 
 FORMAT = 1  # version of the dictionaries that `to_dict` writes
+DEEPEST = 64  # dictionaries and lists inside one another that are written and read
+TOO_DEEP = f"a mechanism must be nested at most {DEEPEST} levels deep to be written or read as data"
 
 Releases = tuple[tuple["AbstractMechanism", int], ...]
 
@@ -110,6 +112,11 @@ class AbstractMechanism(Questions):
     def neighbors(self) -> Neighbors | None:
         """The relation the guarantee is for; None: whichever the sensitivity is measured for."""
         return None
+
+    @property
+    def failure_probability(self) -> float:
+        """The probability that everything is revealed: `loss().failure`, known without K where that takes a while."""
+        return self.loss().failure
 
     @property
     def tight_and_self_consistent(self) -> bool:
@@ -205,7 +212,12 @@ class AbstractMechanism(Questions):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data that `cumulant.from_dict` reads back."""
-        return {"cumulant": FORMAT, **self._plain()}
+        try:
+            data = {"cumulant": FORMAT, **self._plain()}
+        except RecursionError:
+            raise InvalidParameter(TOO_DEEP) from None
+        require(_nesting(data) <= DEEPEST, TOO_DEEP, type(self).__name__)
+        return data
 
     def _plain(self) -> dict[str, Any]:
         content = {field.name: _plain_value(field.name, getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
@@ -219,28 +231,67 @@ class AbstractMechanism(Questions):
 
 
 def from_dict(data: dict[str, Any]) -> AbstractMechanism:
-    """Return the mechanism that `to_dict` described.
+    """Return the mechanism that `to_dict` described; what is unknown, missing or too deep is refused.
+
+    A key that a JSON text has twice is gone from the dictionary: `json.loads(text, object_pairs_hook=unique_keys)`
+    refuses it.
 
     >>> from cumulant import Laplace
     >>> from_dict(Laplace(scale=2.0).to_dict())
     Laplace(scale=2.0)
     """
-    if not isinstance(data, dict) or data.get("cumulant") != FORMAT:
-        raise InvalidParameter(f"a mechanism must be a dictionary with 'cumulant': {FORMAT}, got {data!r}")
+    require(_nesting(data) <= DEEPEST, TOO_DEEP, type(data).__name__)
+    version = data.get("cumulant") if isinstance(data, dict) else None
+    require(
+        type(version) is int and version == FORMAT, f"a mechanism must be a dictionary with 'cumulant': {FORMAT}", data
+    )
     return from_plain({key: value for key, value in data.items() if key != "cumulant"})
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the dictionary of a JSON object, refusing a key that comes twice: an `object_pairs_hook`.
+
+    >>> import json
+    >>> json.loads('{"scale": 2.0, "scale": 200.0}', object_pairs_hook=unique_keys)
+    Traceback (most recent call last):
+    ...
+    cumulant.errors.InvalidParameter: keys of a JSON object must differ, got 'scale' twice
+    """
+    content: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in content:
+            raise InvalidParameter(f"keys of a JSON object must differ, got {key!r} twice")
+        content[key] = value
+    return content
+
+
+def _nesting(data: Any) -> int:
+    """Return how many dictionaries and lists are inside one another, without recursion; ends one beyond the limit."""
+    level, depth = [data], 0
+    while level and depth <= DEEPEST:
+        inner = {id(x): x for x in level if isinstance(x, dict | list | tuple)}  # once each, however often it is shared
+        depth += bool(inner)
+        level = [item for x in inner.values() for item in (x.values() if isinstance(x, dict) else x)]
+    return depth
 
 
 def from_plain(content: dict[str, Any]) -> AbstractMechanism:
     """Return the mechanism of a nested description, whose version was checked outside."""
     require(isinstance(content, dict), "a mechanism must be a dictionary", content)
     name = content.get("mechanism")
-    kind = AbstractMechanism.kinds.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise InvalidParameter(f"mechanism must be one of {', '.join(sorted(AbstractMechanism.kinds))}, got {name!r}")
+    kinds = _all_kinds()
+    require(isinstance(name, str) and name in kinds, f"mechanism must be one of {', '.join(sorted(kinds))}", name)
     try:
-        return kind._from_plain({key: value for key, value in content.items() if key != "mechanism"})
-    except (KeyError, TypeError) as error:
-        raise InvalidParameter(f"these are not the fields of {name}: {content!r} ({error!r})") from error
+        return kinds[str(name)]._from_plain({key: value for key, value in content.items() if key != "mechanism"})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidParameter(f"these are not the fields of {name}: {shown(content)} ({error!r})") from error
+
+
+def _all_kinds() -> dict[str, type[AbstractMechanism]]:
+    """Return every kind of mechanism by name, also those whose modules are not loaded with the library."""
+    from cumulant.sampling import gaussian_triples  # noqa: F401  (its class names itself in `kinds`)
+
+    return AbstractMechanism.kinds
 
 
 def _from_value(name: str, value: Any) -> Any:

@@ -112,6 +112,6 @@ def _checked_modulus(name: str, value: Any) -> Modulus:
 def _at(modulus: Modulus, radius: float) -> float:
     if not callable(modulus):
         return modulus
-    value = modulus(radius)
+    value = real("a modulus", modulus(radius), f"must be a number >= 0 at radius {radius}")
     require(value >= 0, f"a modulus must be a number >= 0 at radius {radius}", value)
     return value

@@ -15,7 +15,7 @@ from cumulant.loss.pair_family import Pairs
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.logspace import Array
-from cumulant.parameters import whole_number
+from cumulant.parameters import product_above, require, whole_number
 
 KNOTS: Array = 2.0 ** (np.arange(-16, 61) / 4)  # λ at which the bound is computed; chords between (Corollary 10)
 EXPONENTS: Array = 1 + 2.0 ** np.arange(-3.0, 3.5, 0.5)  # Hölder's p: each gives a bound, the least is taken
@@ -44,13 +44,18 @@ class Group(AbstractMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", whole_number("size", self.size, at_least=1))
-        if self.mechanism.loss().failure > 0:
+        require(isinstance(self.mechanism, AbstractMechanism), "mechanism must be a cumulant mechanism", self.mechanism)
+        if self.mechanism.failure_probability > 0:
             raise UnprovenCombination("a group bound needs a mechanism that cannot fail; use ApproximateDP(...).group")
         if self.mechanism.fixed_size and self.mechanism.neighbors is ADD_REMOVE:
             raise UnprovenCombination(
                 "adding records one after another changes the size, and with it the rate of a fixed batch; "
                 "ask for groups under replace-one"
             )
+
+    @property
+    def failure_probability(self) -> float:
+        return 0.0
 
     @property
     def fixed_size(self) -> bool:
@@ -82,7 +87,7 @@ def group_loss(cgf: Cgf, size: int) -> Cgf:
     def of(size: int) -> Cgf:
         if size == 1:
             return cgf
-        return projected(_joined(of((size + 1) // 2), of(size // 2)), pure=size * cgf.pure)
+        return projected(_joined(of((size + 1) // 2), of(size // 2)), pure=product_above(size, cgf.pure))
 
     return of(size)
 

@@ -43,6 +43,10 @@ class RenyiCurve(AbstractMechanism):
             object.__setattr__(self, "curve", table)
             object.__setattr__(self, "_loss", _table_loss(table))
 
+    def __reduce__(self) -> tuple[type[RenyiCurve], tuple[Any]]:
+        """Pickle and copy the curve; what follows from it is computed again."""
+        return RenyiCurve, (self.curve,)
+
     def loss(self) -> Cgf:
         return self._loss
 
@@ -55,10 +59,8 @@ class RenyiCurve(AbstractMechanism):
     @classmethod
     def _from_plain(cls, content: dict[str, Any]) -> RenyiCurve:
         points = content.pop("curve")
-        if content or not isinstance(points, list):
-            raise InvalidParameter(
-                f"a RenyiCurve has one field, a list of [order, epsilon], got {points!r} {content!r}"
-            )
+        rule = "a RenyiCurve has one field, a list of [order, epsilon]"
+        require(not content and isinstance(points, list), rule, {"curve": points, **content})
         rows: list[Any] = [[math.inf if number == "inf" else number for number in row] for row in points]
         return cls(rows)
 
