@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -62,6 +62,11 @@ def ball(value: Number) -> Ball:
     return value if isinstance(value, arb) else arb(value)
 
 
+def alike(*numbers: Number) -> tuple[Number, ...]:
+    """Return fractions as they are, or balls of all where one is a ball."""
+    return numbers if all(isinstance(x, Fraction) for x in numbers) else tuple(ball(x) for x in numbers)
+
+
 def within(value: Ball, radius: Ball) -> Ball:
     """Return a ball that is wider by a radius."""
     return value.union(value + radius).union(value - radius)
@@ -84,7 +89,8 @@ class Table:
 
     @property
     def reverse(self) -> Table:
-        return Table(tuple((q, p) for p, q in self.rows))
+        steps = None if self.steps is None else tuple(-step for step in self.steps)
+        return Table(tuple((q, p) for p, q in self.rows), steps)
 
 
 def _zero(value: Number) -> bool:
@@ -115,12 +121,12 @@ class Sampled:
     view: View
     size: int = 1
 
-    @property
+    @cached_property
     def shares(self) -> list[Fraction]:
         g, k = self.rate, self.size
         return [math.comb(k, j) * g**j * (1 - g) ** (k - j) for j in range(k + 1)]
 
-    @property
+    @cached_property
     def exponents(self) -> list[tuple[Ball, Ball, Ball]]:
         """(share, slope, offset) of the parts of w."""
         m, gaussian = ball(self.mean), self.noise == "gaussian"
@@ -225,23 +231,31 @@ class Sampled:
         if self.size == 1:
             x = (1 + log_w.expm1() / g).log()
             return x if self.noise == "laplace" else x / m + m / 2
-        low, high = -1e3, 1e3
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.log_w(np.array([middle]))[0] < float(log_w) else (low, middle)
-        t = arb(high)
-        for _ in range(12):  # Newton's method; δ does not change with t to first order
-            terms = [(b * (slope * t - offset).exp(), slope) for b, slope, offset in self.exponents]
-            w, slope = sum((x for x, _ in terms), arb(0)), sum((x * s for x, s in terms), arb(0))
-            t = (t - (w.log() - log_w) * w / slope).mid()
-        return t
+        exponents, goal = self.exponents, log_w.exp() - ball(self.shares[0])
+        rest = [(math.log(b), float(s), float(o)) for b, s, o in exponents if s > 0]
+        aim, t = float(goal.log()), 0.0
+        for _ in range(60):  # Newton's method for log(w - (1-γ)^k), which is convex and increases
+            logs = [b + slope * t - offset for b, slope, offset in rest]
+            top = max(logs)
+            terms = [math.exp(x - top) for x in logs]
+            change = (top + math.log(sum(terms)) - aim) * sum(terms)
+            change /= sum(x * slope for x, (_, slope, _) in zip(terms, rest, strict=True))
+            t -= change
+            if abs(change) < 1e-13:
+                break
+        near = arb(t)
+        for _ in range(3):  # δ does not change with t to first order
+            parts = [(b * (slope * near - offset).exp(), slope) for b, slope, offset in exponents if slope > 0]
+            w, slope = sum((x for x, _ in parts), arb(0)), sum((x * s for x, s in parts), arb(0))
+            near = (near - ((w / goal).log()) * w / slope).mid()
+        return near
 
     def coordinates(self, loss: Ball) -> list[Ball]:
         """Return the t inside the interval at which the loss is given."""
         if self.view == "replaced":
             return [self._where_replaced(loss)]
         signs = {"leaving": (1,), "joining": (-1,), "envelope": (1, -1)}[self.view]
-        least = ball(self.shares[0]).log()
+        least = ball(self.shares[0]).log() if self.shares[0] else -math.inf
         found = [self.where(sign * loss) for sign in signs if sign * loss > least]
         low, high = self.interval()
         return [t for t in found if t > low and t < high]
@@ -325,13 +339,15 @@ Scenario = Sequence[tuple[Law, int]]
 
 def binary(odds: Number, failure: Number = Fraction(0)) -> Table:
     """Return (ε, δ)-DP at its worst, given e^ε: with probability δ all is revealed, else randomized response."""
+    odds, failure = alike(odds, failure)
     true, lie = (1 - failure) * odds / (1 + odds), (1 - failure) / (1 + odds)
-    revealed = () if _zero(failure) else ((failure, Fraction(0)), (Fraction(0), failure))
+    revealed = () if _zero(failure) else ((failure, 0 * failure), (0 * failure, failure))
     return Table(((true, lie), (lie, true), *revealed), None if revealed else (1, -1))
 
 
 def leaving(table: Table, rate: Fraction) -> Table:
-    return Table(tuple(((1 - rate) * q + rate * p, q) for p, q in table.rows))
+    g, _ = alike(rate, table.rows[0][0])
+    return Table(tuple(((1 - g) * q + g * p, q) for p, q in table.rows))
 
 
 def joining(table: Table, rate: Fraction) -> Table:
@@ -340,8 +356,9 @@ def joining(table: Table, rate: Fraction) -> Table:
 
 def envelope(table: Table, rate: Fraction) -> Table:
     """Return the pair of H_t of leaving for t >= 1 and of joining for t <= 1, for a symmetric table."""
+    g, _ = alike(rate, table.rows[0][0])
     above = [(p, q) for p, q in table.rows if p > q]
-    up = [((1 - rate) * q + rate * p, q) for p, q in above]
+    up = [((1 - g) * q + g * p, q) for p, q in above]
     left = 1 - sum(p for p, _ in up) - sum(q for _, q in up)
     rows = [*up, *((q, p) for p, q in up), (left, left)]
     return Table(tuple(rows), (1, -1, 0) if len(above) == 1 and not _zero(above[0][1]) else None)
@@ -477,7 +494,7 @@ class _Question:
             return self._over_sums(epsilon, finite, lambda x: laplace_delta(law.mean, count, x))
         laws = [law for law, n in self.lines for _ in range(min(n, 4))]
         smooth = sum(law.noise == "gaussian" for law in laws)
-        if len(laws) <= (3 if smooth == 0 else 2):
+        if len(laws) <= (3 if smooth == 0 else 2) - (self.square > 0):
             return self._over_sums(epsilon, finite, lambda x: few(laws, self.square, x))
         return Line(self.square, self.tables, self.lines, epsilon).delta()
 
@@ -563,8 +580,9 @@ def _pieces(law: Sampled, corners: Sequence[Ball], fineness: float) -> list[Ball
     near = [arb(2) ** -j for j in range(40)] if gaussian else []
     for corner in corners:
         ends += [corner, *(corner + side * x for x in near for side in (-1, 1))]
-    inside = sorted((x for x in ends if x >= a and x <= b), key=lambda x: (float(x), x.mid()))
-    return [x for i, x in enumerate(inside) if i == 0 or abs(x - inside[i - 1]) > 1e-30]
+    inside = sorted((x.mid() for x in ends if x > a and x < b), key=float)
+    points = [a, *inside, b]
+    return [x for i, x in enumerate(points) if i == 0 or x - points[i - 1] > 1e-30]
 
 
 # The line -------------------------------------------------------------------------------------------------------------
