@@ -56,7 +56,12 @@ def _growth_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _hunt_parser(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--minutes", type=float, help="10 if no number of cases is given")
+    parser.add_argument(
+        "--fast", action="store_true", help="many cases in long-lived processes, the truth in milliseconds"
+    )
+    parser.add_argument("--cases", type=int, help="so many cases in all, with --fast")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once, with --fast")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--peer", default=hunt.LIBRARY, help="a contestant, or the module of a package")
     parser.add_argument("--resume", type=Path, help="a file of an earlier hunt, which goes on where it stopped")
@@ -99,12 +104,31 @@ def _growth(options: argparse.Namespace) -> None:
 
 
 def _hunt(options: argparse.Namespace) -> None:
+    if options.fast or (options.resume is not None and json.loads(options.resume.read_text()).get("fast")):
+        _fast_hunt(options)
     if options.resume is not None:
         state, path = hunt.Hunt.resumed(options.resume), options.resume
     else:
         state, path = hunt.Hunt(options.peer, options.seed), options.out
-    print(hunt.summary(hunt.run(state, path, minutes=options.minutes)))
+    print(hunt.summary(hunt.run(state, path, minutes=_minutes(options))))
     raise SystemExit(1 if state.findings and state.target == hunt.LIBRARY else 0)
+
+
+def _fast_hunt(options: argparse.Namespace) -> None:
+    from benchmarks import fast_hunt
+
+    if options.resume is not None:
+        state, path = fast_hunt.FastHunt.resumed(options.resume), options.resume
+    else:
+        state, path = fast_hunt.FastHunt(options.seed), options.out
+    minutes = options.minutes if options.cases is not None else _minutes(options)
+    fast_hunt.run(state, path, cases=options.cases, minutes=minutes, jobs=options.jobs)
+    print(fast_hunt.summary(state))
+    raise SystemExit(1 if fast_hunt.found(state) else 0)
+
+
+def _minutes(options: argparse.Namespace) -> float:
+    return 10.0 if options.minutes is None else float(options.minutes)
 
 
 def _contestants(options: argparse.Namespace, known: Sequence[Contestant]) -> list[Contestant]:

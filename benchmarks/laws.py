@@ -87,6 +87,30 @@ class TwoPointLaw:
         return -self.theta, self.theta
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class TableLaw:
+    """Finitely many outputs: losses with their masses under P and under Q, both positive.
+
+    Outputs that only one of the two has are left out, so the masses may be less than 1.
+    """
+
+    losses: tuple[float, ...]
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+
+    def masses(self, boundaries: Array) -> Masses:
+        cells = np.searchsorted(boundaries, self.losses, side="right") - 1
+        inside = (cells >= 0) & (cells < len(boundaries) - 1)
+        found = []
+        for masses in (self.p, self.q):
+            found.append(np.bincount(cells[inside], np.array(masses)[inside], minlength=len(boundaries) - 1))
+        return found[0], found[1]
+
+    def ends(self, tail: float) -> tuple[float, float]:
+        return min(self.losses), max(self.losses)
+
+
 # Sampling: one dataset has a record that the other has not, or has another instead ------------------------------------
 
 
