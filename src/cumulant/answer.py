@@ -29,12 +29,17 @@ ROUTES = {
 class Interval:
     """A lower and an upper bound of one number.
 
+    `certified` says that every step to both ends was ball arithmetic, or rounding to the outside with a proven bound.
+    Where it is False the ends rest on estimates of rounding in doubles, and `unproven` is how wide that part is.
+
     >>> 1.5 in Interval(1.0, 2.0)
     True
     """
 
     lower: float
     upper: float
+    certified: bool = False
+    unproven: float = 0.0
 
     @property
     def width(self) -> float:

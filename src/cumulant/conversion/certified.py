@@ -1,268 +1,425 @@
-"""Certified intervals: the finite sum of the inversion in ball arithmetic, the rest by proven bounds.
+"""Certified intervals: every step from the parameters to the ends in ball arithmetic, or rounded to the outside.
 
-For one scenario the plan of the float path (tilt, step, length of the line) is kept. K at the nodes is enclosed by
-balls, the sum with it; what was left out is bounded: aliases by Chernoff's bound, the cut by the decay of the
-characteristic function. Those two are small parts of the answer, 1e-13 if the line is not cut early, and a relative
-error of 1e-6 in *them* is covered by one factor. The upper end comes from pairs that dominate, the lower from pairs
-that are attained.
+For one scenario the line is planned in doubles: a tilt, a step. What is proven of it then:
 
-Where a certificate in balls would take too long the bounds of the float path are used, which carry estimates of
-every rounding (`Contour`); they are wider.
+- M at the nodes of the line, and at the two tilts of Chernoff's bound: `loss.ball_moment`, from parameters that are
+  balls themselves;
+- what lies beyond the end of the line: cells of the tilted law as balls, and the two inequalities of `numerics.decay`;
+- the finite sum, its aliases, and the logarithm: here.
+
+The upper end comes from pairs that dominate, the lower from pairs that are attained. An interval says `certified` only
+if both ends came this way. Where balls would take too long the bounds of the float path are used, which carry estimates
+of every rounding (`Contour`); such an interval says so, and how wide the part is that rests on them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, final
 
 from cumulant.answer import Interval
-from cumulant.conversion.exact import Scenario, Scenarios, epsilon_of_pairs, prepared
-from cumulant.conversion.failure import log_delta_left
-from cumulant.conversion.inversion import Plan, Tilts, inversions_at, plan_for, tilts_for_delta, tilts_for_epsilon
+from cumulant.conversion.ball_bounds import Bounds
+from cumulant.conversion.ball_line import GAUSSIAN_MEAN, BallLine, ball_line, smoothed_lines
+from cumulant.conversion.enumeration import enumerated
+from cumulant.conversion.exact import Scenario, Scenarios, prepared
+from cumulant.conversion.inversion import Inversion, Tilts, inversions_at, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.errors import OutOfReach
-from cumulant.loss.ball_moment import ULPS, tilted_moments
-from cumulant.loss.pair_sum import LossSum, k_at, tilt
+from cumulant.loss.ball_moment import failure_ball, supremum_ball, top_mass_ball
+from cumulant.loss.pair_sum import LossSum
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
-from cumulant.numerics.contour import Contour, Lattice
-from cumulant.numerics.rounding import exp_above
+from cumulant.numerics.contour import Lattice
 
-SLACK = 1.001  # on bounds of what was left out, which floats compute
-INPUTS = 1e-14  # relative change of ε that covers the rounding of parameters and of δ
-SMALLER = 1 - 1e-13  # a failure probability, rounded down
-TURNS = 30
+if TYPE_CHECKING:
+    from flint import arb
 
-
-class Bounds(Protocol):
-    """log δ(ε) of one scenario, enclosed."""
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]: ...
-
-    def log_upper(self, epsilon: float) -> tuple[float, float]: ...
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class BallContour:
-    """The line of a `Contour` with e^{K(z_j) - K(θ)} as balls, and K(θ) as a ball."""
-
-    contour: Contour
-    step: Any
-    moments: list[Any]
-    k_theta: Any
-    bits: int
-
-    def log_upper(self, epsilon: float) -> tuple[float, float]:
-        return self.log_bounds(epsilon)[1], self.contour.log_upper(epsilon)[1]
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        left_out = as_ball(self.contour.tail * SLACK)
-        alias = as_ball(self.contour.alias(epsilon) * SLACK)
-        with precision(self.bits):
-            total = self._sum(epsilon)
-            ends = (total - left_out - alias).lower(), (total + left_out).upper()
-            exact_scale = self.k_theta - as_ball(self.contour.theta) * as_ball(epsilon)
-            low, high = ((end.log() + exact_scale) if end > 0 else None for end in ends)
-            # what is not certainly positive says nothing: δ lies between 0 and 1
-            return -math.inf if low is None else lower_float(low), 0.0 if high is None else min(upper_float(high), 0.0)
-
-    def _sum(self, epsilon: float) -> Any:
-        """Return (η/π) Σ' Re e^{K(z) - K(θ) - iωε}·kernel."""
-        from flint import acb, arb
-
-        theta, at = as_ball(self.contour.theta), as_ball(epsilon)
-        total = arb(0)
-        for j, moment in enumerate(self.moments):
-            z = acb(theta, self.step * j)
-            term = (moment * acb(0, -self.step * j * at).exp() * self._kernel(z, at)).real
-            total += term if j else term / 2
-        return total * self.step / arb.pi()
-
-    def _kernel(self, z: Any, epsilon: Any) -> Any:
-        if self.contour.lattice is None:
-            return 1 / (z * (z + 1))
-        lattice = self.contour.lattice
-        span, offset = _span(lattice), as_ball(lattice.offset, abs(lattice.offset) * ULPS)
-        points = math.floor((float(epsilon.mid()) - lattice.offset) / lattice.span) + 1
-        gap = offset + points * span - epsilon  # a gap of 0 within its radius adds a payoff of 0 within that radius
-        weight = -(-gap).expm1() - (-z * span).exp() * (-gap).exp() * (gap - span).expm1()
-        return span * (-z * gap).exp() * weight / ((1 - (-z * span).exp()) * (1 - (-(z + 1) * span).exp()))
+BITS = 192
+TURNS = 40
+STILL = 1e-15  # a relative step that is none
+NUDGES = (0.0, 1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 2e-11, 2e-10, 2e-9, 1e-7, 1e-5)
+ROUNDS = 3  # lines that may be planned for one end, each from the answer of the last
+WIDE = 1e-4  # how far apart, in log δ, proven bounds may be before estimated ones are preferred
+NEAR = 0.5  # how far, in nats, an answer may be from what its line was planned for
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class GaussianClosedForm:
-    """δ = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle and Wang 2018, Theorem 5), in balls; μ within a few roundings."""
+class End:
+    """One end of an interval, whether balls prove it, and how much of it rests on estimates otherwise."""
 
-    mean: float
-
-    def log_upper(self, epsilon: float) -> tuple[float, float]:
-        step = 1e-6 * epsilon + 1e-9 * self.mean
-        here, there = self.log_bounds(epsilon)[1], self.log_bounds(epsilon + step)[1]
-        return here, (there - here) / step
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        with precision(192 + math.ceil(2 * math.log2(1 + epsilon / self.mean) + 2 * math.log2(1 + 1 / self.mean))):
-            low, high = (self._delta(epsilon, side) for side in (-1, 1))
-            return lower_float(low.log()), upper_float(high.log())
-
-    def _delta(self, epsilon: float, side: int) -> Any:
-        mean = as_ball(self.mean) * (1 + as_ball(side * 2.0**-48))
-        at, root = as_ball(epsilon), as_ball(2.0).sqrt()
-        first, second = (at / mean - mean / 2) / root, (at / mean + mean / 2) / root
-        return (first.erfc() - at.exp() * second.erfc()) / 2
+    value: float
+    proven: bool = True
+    estimated: float = 0.0
 
 
-def certified_epsilon(upper: Scenarios, lower: Scenarios, log_delta: float) -> Interval:
+def certified_epsilon(upper: Scenarios, lower: Scenarios, delta: arb) -> Interval:
     """Return ε at δ between a bound that holds for all neighbours and one that some attain."""
-    above = max(_epsilon_above(scenario, log_delta) for scenario in upper)
-    below = max(_epsilon_below(scenario, log_delta) for scenario in lower)
-    return Interval(min(below, above), above)
+    above = _worst([_Question.of(scenario, delta).from_above() for scenario in upper])
+    below = _worst([_Question.of(scenario, delta).from_below() for scenario in lower])
+    return _interval(below, above)
+
+
+def delta_ball(*, delta: float | None, log_delta: float | None) -> arb:
+    """Return δ as it was given: exactly, or as e^{log δ}."""
+    with precision(BITS):
+        return as_ball(delta) if delta is not None else as_ball(log_delta or 0.0).exp()
 
 
 def certified_delta(upper: Scenarios, lower: Scenarios, epsilon: float) -> Interval:
     """Return δ at ε between a bound that holds for all neighbours and one that some attain."""
     ends = [_delta_ends(scenario, epsilon) for scenario in upper]
     attained = ends if lower == upper else [_delta_ends(scenario, epsilon) for scenario in lower]
-    above, below = max(high for _, high in ends), max(low for low, _ in attained)
-    return Interval(min(below, above), above)
+    return _interval(_worst([low for low, _ in attained]), _worst([high for _, high in ends]))
 
 
-def _epsilon_above(scenario: Scenario, log_delta: float) -> float:
-    losses, lattice = prepared(scenario)
-    if losses.released_nothing:
+def _worst(ends: Sequence[End]) -> End:
+    """Return the largest end; it is proven if all are, since another one may be the larger in truth."""
+    largest = max(ends, key=lambda end: end.value)
+    return End(largest.value, all(end.proven for end in ends), max(end.estimated for end in ends))
+
+
+def _interval(below: End, above: End) -> Interval:
+    lower = min(below.value, above.value)
+    estimated = below.estimated + above.estimated
+    return Interval(lower, above.value, certified=below.proven and above.proven, unproven=estimated)
+
+
+# ε at δ ---------------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    """ε at δ in one scenario: what the failure probability leaves of log δ, between two doubles."""
+
+    losses: LossSum
+    lattice: Lattice | None
+    least: float  # log δ' from below: an ε with δ(ε) at most this is an upper end
+    most: float  # log δ' from above; NaN where δ is below the failure probability
+
+    @staticmethod
+    def of(scenario: Scenario, delta: arb) -> _Question:
+        losses, lattice = prepared(scenario)
+        with precision(BITS):
+            least, most = _log_left(_failure(losses), delta)
+        return _Question(losses, lattice, least, most)
+
+    def from_above(self) -> End:
+        if self.losses.released_nothing or self.least >= 0:
+            return End(0.0)
+        if math.isnan(self.least):
+            return End(math.inf)
+        top = _supremum(self.losses)
+        if self.least == -math.inf:
+            return End(upper_float(top) if top is not None else math.inf)
+        largest = math.inf if top is None else upper_float(top)
+        return self._searched(self.least, lambda bounds, start: _first_below(bounds, start, self.least, largest), min)
+
+    def from_below(self) -> End:
+        if self.losses.released_nothing or self.most >= 0:
+            return End(0.0)
+        if math.isnan(self.most):
+            return End(math.inf)
+        top = _supremum(self.losses)
+        if self.most == -math.inf:
+            return End(math.inf if top is None else max(lower_float(top), 0.0))
+        return self._searched(self.most, lambda bounds, start: _last_above(bounds, start, self.most), max)
+
+    def _searched(
+        self, log_delta: float, search: Callable[[Bounds, float], float], best: Callable[..., End]
+    ) -> End:
+        """Return the best of what a few lines prove, each planned from the answer of the last."""
+        if not self.losses.parts:
+            bounds = GaussianClosedForm(self.losses.mean)
+            return End(search(bounds, bounds.start(log_delta)))
+        if (every := enumerated(self.losses)) is not None:
+            return End(search(every, every.start(log_delta)))
+        tilts = tilts_for_delta(self.losses, log_delta)
+        if tilts is None:
+            return End(search(NearTheLargestLoss(self.losses), max(self.losses.supremum, 0.0)))
+        found: list[End] = []
+        for _ in range(ROUNDS):
+            bounds = _bounds(self.losses, self.lattice, tilts)
+            value = search(bounds, tilts.epsilon)
+            found.append(End(value, bounds.proven, _in_epsilon(bounds, value)))
+            near = abs(value - tilts.epsilon) * tilts.steepness <= NEAR
+            if near or not 0 < value < math.inf:
+                break
+            tilts = tilts.asking(value, log_delta)
+        proven = [end for end in found if end.proven]
+        return best(proven or found, key=lambda end: end.value)
+
+
+def _in_epsilon(bounds: Bounds, epsilon: float) -> float:
+    if bounds.proven or not 0 < epsilon < math.inf:
         return 0.0
-    left = log_delta_left(losses.failure, log_delta - 4e-16 * (1 + abs(log_delta)) if log_delta < 0 else log_delta)
-    if math.isnan(left):
-        return math.inf
-    if left >= 0 or left == -math.inf:
-        return 0.0 if left >= 0 else losses.supremum
-    try:
-        bounds = _bounds(losses, lattice, lambda: tilts_for_delta(losses, left))
-        start = epsilon_of_pairs([scenario], log_delta).value
-    except OutOfReach:
-        return losses.supremum
-    return 0.0 if bounds.log_bounds(0.0)[1] <= left else _first_below(bounds, start, left, losses.supremum)
+    return bounds.estimated(epsilon) / max(-bounds.slope(epsilon), 1e-300)
 
 
-def _first_below(bounds: Bounds, start: float, log_delta: float, supremum: float) -> float:
-    """Return an ε from `start` up at which the upper bound is at most δ, raised for the rounding of parameters."""
-    epsilon = max(start, 1e-300)
+def _first_below(bounds: Bounds, start: float, log_delta: float, largest: float) -> float:
+    """Return an ε, as small as can be found, at which the upper bound of log δ is at most log δ.
+
+    Any ε at which the bound was evaluated and found small enough is an upper end; the largest loss is one anyway.
+    """
+    if bounds.log_bounds(0.0)[1] <= log_delta:
+        return 0.0
+    first = max(min(start, largest), 1e-300)
+    return _nearest(lambda x: bounds.log_bounds(x)[1] - log_delta, first, bounds.slope, 1, largest)
+
+
+def _last_above(bounds: Bounds, start: float, log_delta: float) -> float:
+    """Return an ε, as large as can be found, at which the lower bound of log δ is at least log δ; 0 is one anyway."""
+    return _nearest(
+        lambda x: max(bounds.log_bounds(x)[0], -1e300) - log_delta, max(start, 1e-300), bounds.slope, -1, 0.0
+    )
+
+
+def _nearest(
+    falls: Callable[[float], float], start: float, slope: Callable[[float], float], side: int, anyway: float
+) -> float:
+    """Return a point on one side of where a falling function vanishes, as near as can be found: secants in a bracket.
+
+    `side` 1 asks for a value <= 0, -1 for one >= 0. Only points that were tested are returned, or `anyway`.
+    """
+    low, high, x = 0.0, math.inf, start
+    best, before = anyway, None
     for _ in range(TURNS):
-        high, slope = bounds.log_upper(epsilon)
-        if high <= log_delta:
-            return min(epsilon * (1 + INPUTS), supremum)
-        epsilon += max(1.01 * (high - log_delta) / -slope, 1e-15 * epsilon)
-    return supremum
-
-
-def _epsilon_below(scenario: Scenario, log_delta: float) -> float:
-    losses, lattice = prepared(scenario)
-    if losses.released_nothing:
-        return 0.0
-    rounding = 4e-16 * (1 + abs(log_delta)) if log_delta > -math.inf else 0.0
-    left = log_delta_left(losses.failure * SMALLER, log_delta + rounding)
-    if math.isnan(left):
-        return math.inf
-    if left >= 0 or left == -math.inf:  # at δ = 0 it is the largest loss itself
-        return 0.0 if left >= 0 else losses.supremum * (1 - INPUTS)
-    try:
-        bounds = _bounds(losses, lattice, lambda: tilts_for_delta(losses, left))
-        epsilon = epsilon_of_pairs([scenario], log_delta).value
-    except OutOfReach:
-        return _near_the_largest_loss(losses, left)
-    for _ in range(TURNS):
-        missing = left - bounds.log_bounds(epsilon)[0]
-        if missing <= 0:
-            return max(0.0, epsilon * (1 - INPUTS))
-        if not missing < 1e300:
+        f = falls(x)
+        if side * f <= 0:
+            best = min(best, x) if side > 0 else max(best, x)
+        low, high = (max(low, x), high) if f > 0 else (low, min(high, x))
+        steepness = slope(x) if before is None or before[0] == x else (f - before[1]) / (x - before[0])
+        step = -f / steepness if abs(f) < 1e299 and steepness < 0 else math.inf
+        before = (x, f) if abs(f) < 1e299 else None
+        if abs(step) <= STILL * x or (high < math.inf and high - low <= STILL * high):
             break
-        epsilon -= max(1.01 * missing / -bounds.log_upper(epsilon)[1], 1e-15 * epsilon)
-        if epsilon <= 0:
-            break
-    return 0.0
+        trial = x + step
+        x = trial if low < trial < high else ((low + high) / 2 if high < math.inf else 2 * x + 1)
+    for nudge in NUDGES:  # the side that was asked for
+        point = x * (1 + side * nudge)
+        if (point >= best if side > 0 else point <= best) or side * falls(point) <= 0:
+            return min(best, point) if side > 0 else max(best, point)
+    return best
 
 
-def _near_the_largest_loss(losses: LossSum, log_delta: float) -> float:
-    """Return sup L + log(1 - δ/P(L = sup L)), as δ(ε) >= P(L = sup L)(1 - e^{ε - sup L})."""
-    log_top = losses.log_top_mass - 1e-12 * (1 + abs(losses.log_top_mass))
-    if log_delta >= log_top:
-        return 0.0
-    return max(0.0, losses.supremum * (1 - INPUTS) + math.log1p(-math.exp(log_delta - log_top)) * (1 + 1e-12))
+# δ at ε ---------------------------------------------------------------------------------------------------------------
 
 
-def _delta_ends(scenario: Scenario, epsilon: float) -> tuple[float, float]:
+def _delta_ends(scenario: Scenario, epsilon: float) -> tuple[End, End]:
     losses, lattice = prepared(scenario)
-    p = losses.failure
-    if epsilon >= losses.supremum or losses.released_nothing or p == 1:
-        return p * SMALLER, p
-    try:
-        bounds = _bounds(losses, lattice, lambda: tilts_for_epsilon(losses, epsilon))
-    except OutOfReach:
-        high = min(1.0, -math.expm1(epsilon - losses.supremum) * (1 + 1e-12))  # δ <= 1 - e^{ε - sup L}
-        return p * SMALLER, min(1.0, (p + (1 - p) * high) * (1 + 1e-15))
+    with precision(BITS):
+        p = _failure(losses)
+        revealed = End(max(lower_float(p), 0.0)), End(min(upper_float(p), 1.0))
+        top = _supremum(losses)
+        if losses.released_nothing or not p < 1 or (top is not None and epsilon >= upper_float(top)):
+            return revealed if p > 0 else (End(0.0), End(0.0))
+    bounds = _bounds_at(losses, lattice, epsilon)
     low, high = bounds.log_bounds(epsilon)
-    # the parameters' own rounding moves ε by INPUTS, and log δ by so much times its slope
-    moved = INPUTS * (1 + abs(epsilon * bounds.log_upper(epsilon)[1])) if epsilon > 0 else INPUTS
-    low, high = math.exp(min(low - moved, 0.0)), exp_above(min(high + moved, 0.0))
-    return max(0.0, (p * SMALLER + (1 - p) * low) * (1 - 1e-15)), min(1.0, (p + (1 - p) * high) * (1 + 1e-15))
+    with precision(BITS):
+        ends = [p + (1 - p) * _exp(log) for log in (low, high)]
+        estimated = 0.0 if bounds.proven else bounds.estimated(epsilon) * upper_float(ends[1])
+        return (
+            End(max(lower_float(ends[0]), 0.0), bounds.proven, estimated),
+            End(min(upper_float(ends[1]), 1.0), bounds.proven, estimated),
+        )
 
 
-def _bounds(losses: LossSum, lattice: Lattice | None, tilts: Callable[[], Tilts | None]) -> Bounds:
-    """Return balls if they are affordable, else the float path with its own estimates."""
+def _bounds_at(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Bounds:
     if not losses.parts:
         return GaussianClosedForm(losses.mean)
-    found = tilts()
-    if found is None:
-        raise OutOfReach("no tilt is large enough: only the largest loss matters")
-    plan = plan_for(found)
-    *_, inversion = inversions_at(losses, plan, lattice)
-    if inversion.coarser is not None:
-        return inversion
+    if (every := enumerated(losses)) is not None:
+        return every
+    tilts = tilts_for_epsilon(losses, epsilon)
+    if tilts is None:
+        return NearTheLargestLoss(losses)
+    bounds = _bounds(losses, lattice, tilts)
+    for _ in range(ROUNDS - 1):
+        high = bounds.log_bounds(epsilon)[1]
+        if abs(high - tilts.log_delta) <= NEAR:
+            break
+        tilts = tilts.asking(epsilon, high)
+        bounds = _bounds(losses, lattice, tilts)
+    return bounds
+
+
+def _exp(log: float) -> Any:
+    return as_ball(log).exp() if log > -math.inf else as_ball(0.0)
+
+
+# The ways to enclose δ(ε) ---------------------------------------------------------------------------------------------
+
+
+def _bounds(losses: LossSum, lattice: Lattice | None, tilts: Tilts) -> Bounds:
+    """Return balls if they are affordable, else the float path with its own estimates."""
+    plan = plan_for(tilts)
     try:
-        return _ball_contour(losses, plan, inversion.contour)
+        return OnALine(ball_line(losses, plan, lattice))
     except OutOfReach:
-        return inversion
+        pass
+    if lattice is None:
+        try:
+            smoothed = SmoothedLine(*smoothed_lines(losses, plan))
+            low, high = smoothed.log_bounds(tilts.epsilon)
+            if high - low <= WIDE:
+                return smoothed
+        except OutOfReach:
+            pass
+    return InDoubles(list(inversions_at(losses, plan, lattice)), tilts.epsilon)
 
 
-def _ball_contour(losses: LossSum, plan: Plan, contour: Contour) -> BallContour:
-    releases = sum(n for _, n in losses.parts) + 1
-    bits = 96 + math.ceil(math.log2(releases) + 1.5 * math.ceil(plan.height))
-    step, moments, k_theta = _moments_on(losses, plan.index, contour.step, len(contour.k), contour.lattice, bits=bits)
-    return BallContour(contour, step, moments, k_theta, bits)
+@final
+class OnALine(Bounds):
+    """The sum over a line, in balls."""
+
+    def __init__(self, line: BallLine) -> None:
+        self._line = line
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        return self._line.log_bounds(epsilon)
+
+    def slope(self, epsilon: float) -> float:
+        return self._line.slope(epsilon)
 
 
-@lru_cache(maxsize=32)  # the two ends of an interval ask for the same line
-def _moments_on(
-    losses: LossSum, index: int, eta: float, count: int, lattice: Lattice | None, *, bits: int
-) -> tuple[Any, list[Any], Any]:
-    """Return η, e^{K(z_j) - K(θ)} at the nodes and K(θ), as balls."""
-    from flint import acb, arb
+@final
+class SmoothedLine(Bounds):
+    """The same with one more tiny Gaussian release: D_s - e^{3s²/8}(D_2s - D_s) <= D <= D_s (see `inversion`)."""
 
-    with precision(bits):
-        step = as_ball(eta) if lattice is None else _period_step(eta, lattice)
-        theta = as_ball(tilt(index))
-        variance = as_ball(losses.variance, losses.variance * 2.0**-48)
-        z = [acb(theta, step * j) for j in range(count)]
-        logs = [variance * (w * (w + 1) - theta * (theta + 1)) / 2 for w in z]
-        k_theta = variance * theta * (theta + 1) / 2
-        for pair, n in losses.parts:
-            k = k_at(pair, index)
-            k_theta += arb(n) * as_ball(k)
-            moments = tilted_moments(pair, tilt(index), k, step=step, count=count, bits=bits)
-            logs = [log + arb(n) * moment.log() for log, moment in zip(logs, moments, strict=True)]
-        return step, [log.exp() for log in logs], k_theta
+    def __init__(self, once: BallLine, twice: BallLine, variance: float) -> None:
+        self._once, self._twice, self._variance = once, twice, variance
 
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        low, high = self._once.log_bounds(epsilon)
+        if low == -math.inf:
+            return low, high
+        with precision(BITS):
+            upper = as_ball(self._twice.log_bounds(epsilon)[1])
+            gain = (as_ball(self._variance) * 3 / 8).exp() * (upper - as_ball(low)).expm1()
+            left = 1 - gain if gain > 0 else as_ball(1.0)
+            return (lower_float(as_ball(low) + left.log()) if left > 0 else -math.inf), high
 
-def _period_step(eta: float, lattice: Lattice) -> Any:
-    """Return 2π/(N·span) exactly: the nodes close after one period."""
-    from flint import arb
-
-    points = round(2 * math.pi / (eta * lattice.span))
-    return 2 * arb.pi() / (points * _span(lattice))
+    def slope(self, epsilon: float) -> float:
+        return self._once.slope(epsilon)
 
 
-def _span(lattice: Lattice) -> Any:
-    return as_ball(lattice.span, max(abs(lattice.offset), lattice.span) * ULPS)
+@final
+class InDoubles(Bounds):
+    """The bounds of the float path: its rounding is estimated, not enclosed."""
+
+    proven = False
+
+    def __init__(self, inversions: list[Inversion], epsilon: float) -> None:
+        def distance(inversion: Inversion) -> float:
+            low, high = inversion.log_bounds(epsilon)
+            return high - low if low > -math.inf else math.inf
+
+        self._inversion = min(inversions, key=distance)
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        return self._inversion.log_bounds(epsilon)
+
+    def slope(self, epsilon: float) -> float:
+        return self._inversion.log_upper(epsilon)[1]
+
+    def estimated(self, epsilon: float) -> float:
+        return self._inversion.contour.estimated(epsilon)
+
+
+@final
+class GaussianClosedForm(Bounds):
+    """δ = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle and Wang 2018, Theorem 5), which grows with μ; μ was rounded up."""
+
+    def __init__(self, mean: float) -> None:
+        self._mean = mean
+
+    def start(self, log_delta: float) -> float:
+        """Return about the ε of a δ."""
+        from cumulant.conversion.exact import gaussian_epsilon
+        from cumulant.loss.pair import GaussianPair
+
+        return gaussian_epsilon(GaussianPair(self._mean), log_delta)
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        far = 2 * math.log2(1 + epsilon / self._mean) + 2 * math.log2(1 + 1 / self._mean)
+        with precision(BITS + math.ceil(far)):
+            mean = as_ball(self._mean)
+            low, high = _gaussian_delta(mean * (1 - as_ball(GAUSSIAN_MEAN)), epsilon), _gaussian_delta(mean, epsilon)
+            return (lower_float(low.log()) if low > 0 else -math.inf), min(upper_float(high.log()), 0.0)
+
+    def slope(self, epsilon: float) -> float:
+        step = 1e-6 * epsilon + 1e-9 * self._mean
+        here, there = self.log_bounds(epsilon)[1], self.log_bounds(epsilon + step)[1]
+        return (there - here) / step
+
+
+def _gaussian_delta(mean: arb, epsilon: float) -> arb:
+    at, root = as_ball(epsilon), as_ball(2.0).sqrt()
+    first, second = (at / mean - mean / 2) / root, (at / mean + mean / 2) / root
+    return (first.erfc() - at.exp() * second.erfc()) / 2
+
+
+@final
+class NearTheLargestLoss(Bounds):
+    """P(L = sup L)(1 - e^{ε - sup L}) <= δ(ε) <= 1 - e^{ε - sup L}, where no tilt is large enough for a line."""
+
+    def __init__(self, losses: LossSum) -> None:
+        with precision(BITS):
+            top = _supremum(losses)
+            if top is None:
+                raise OutOfReach("no tilt is large enough, and there is no largest loss")
+            self._top = top
+            self._log_mass = sum((n * _log(top_mass_ball(pair, BITS)) for pair, n in losses.parts), as_ball(0.0))
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        with precision(BITS):
+            gap = -(as_ball(epsilon) - self._top).expm1()
+            if not gap > 0:
+                return -math.inf, -math.inf if gap <= 0 else min(upper_float(gap.upper().log()), 0.0)
+            return lower_float(gap.log() + self._log_mass), min(upper_float(gap.log()), 0.0)
+
+    def slope(self, epsilon: float) -> float:
+        gap = max(float(self._top.mid()) - epsilon, 1e-300)
+        return -1 / math.expm1(min(gap, 700.0))
+
+
+# What is revealed, and the largest loss -------------------------------------------------------------------------------
+
+
+def _failure(losses: LossSum) -> arb:
+    """Return P(L = ∞) = 1 - Π (1-p_i)^{n_i}; a single failure stays as it is."""
+    failing = [(p, n) for pair, n in losses.parts if (p := failure_ball(pair)) > 0]
+    if len(failing) == 1 and failing[0][1] == 1:
+        return failing[0][0]
+    if any(not p < 1 for p, _ in failing):
+        return as_ball(1.0)
+    if not failing:
+        return as_ball(0.0)
+    return -sum((n * (-p).log1p() for p, n in failing), as_ball(0.0)).expm1()
+
+
+def _log_left(p: arb, delta: arb) -> tuple[float, float]:
+    """Return bounds of log (δ-p)/(1-p): -inf where nothing is left, NaN where p takes more than δ, or may do so."""
+    if delta >= 1:
+        return 0.0, 0.0
+    left = (delta - p) / (1 - p) if p < 1 else as_ball(-1.0)
+    if left > 0:
+        return lower_float(left.log()), upper_float(left.log())
+    if left == 0:
+        return -math.inf, -math.inf
+    most = left.upper()
+    return math.nan, upper_float(most.log()) if most > 0 else math.nan
+
+
+def _supremum(losses: LossSum) -> arb | None:
+    """Return the largest finite loss of all; None where there is none."""
+    if losses.variance > 0:
+        return None
+    with precision(BITS):
+        tops = [(top, n) for pair, n in losses.parts if (top := supremum_ball(pair, BITS)) is not None]
+        return sum((n * top for top, n in tops), as_ball(0.0)) if len(tops) == len(losses.parts) else None
+
+
+def _log(x: arb) -> arb:
+    return x.log() if x > 0 else as_ball(-1e300)
+

@@ -1,73 +1,227 @@
-"""M(z) of a dominating pair as balls, on the nodes of a line, divided by e^{K(θ)}."""
+"""M(z) of a dominating pair as balls, on the nodes of a line, divided by e^{K(θ)}; and its law in cells, as balls.
+
+Everything is computed from the parameters of the pair, each of which stands for an interval: 1/σ was rounded up.
+"""
 
 from __future__ import annotations
 
 import math
-from functools import singledispatch
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache, singledispatch
+from typing import TYPE_CHECKING, Any, final
 
-from flint import acb, arb
+import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.loss.coordinate import CoordinatePair
+from cumulant.loss.coordinate import Branch, CoordinatePair
 from cumulant.loss.finite_pair import FinitePair
 from cumulant.loss.pair import DominatingPair
+from cumulant.loss.pair_sum import tilt
 from cumulant.loss.proven_rule import POINTS, proven_rule
-from cumulant.numerics.balls import as_ball, legendre_balls, transform_balls, upper_float
+from cumulant.numerics.balls import as_ball, legendre_balls, lower_float, precision, transform_balls, upper_float
+from cumulant.numerics.decay import Cells
 
-ULPS = 2.0**-49  # relative radius of a stored loss or log-mass: eight units in the last place
-SPECK = 2.0**-50  # absolute radius of a stored probability
-MOST_TERMS = 600_000  # of sums over nodes and frequencies, about a second
+if TYPE_CHECKING:
+    from flint import arb
+
+MOST_TERMS = 4_000_000  # of sums over nodes and frequencies, about half a second
+MOST_NODES = 60_000
+MOST_CELLS = 1000
+CELL_WIDTH = 0.15  # of the coordinate
+SLIVER = 1e-9  # left out at both ends of a stretch, whose ends are known to rounding only
+MARGIN = 1 + 1e-9  # on products of doubles that bound curvature
 
 
-def tilted_moments(
-    pair: DominatingPair, theta: float, k_theta: float, *, step: arb, count: int, bits: int
-) -> list[Any]:
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BallNodes:
+    """Losses, their weights under P given that the loss is finite, and the quadrature's error relative to e^{K(θ)}."""
+
+    losses: list[arb]
+    weights: list[arb]
+    error: arb
+
+
+def tilted_moments(nodes: BallNodes, theta: float, k_theta: float, *, step: arb, count: int) -> list[Any]:
     """Return e^{-K} M(θ + ijη) for j < count, K and θ taken as the doubles they are."""
-    positions, weights, error = _nodes(pair, theta, upper_float(step) * (count - 1), k_theta, bits)
-    if len(positions) * count > MOST_TERMS:
-        raise OutOfReach(f"a certificate would take {len(positions) * count} terms")
-    frequencies = [step * j for j in range(count)]
-    scale = (-as_ball(k_theta)).exp()
-    tilted = [weight * (as_ball(theta) * x).exp() * scale for x, weight in zip(positions, weights, strict=True)]
-    values = transform_balls(positions, tilted, frequencies)
-    return [_widened(value, error) for value in values]
+    if len(nodes.losses) * count > MOST_TERMS:
+        raise OutOfReach(f"a certificate would take {len(nodes.losses) * count} terms")
+    radius = _radius(nodes)
+    values = transform_balls(nodes.losses, _tilted(nodes, theta, k_theta), step, count)
+    return [_widened(value, radius) for value in values]
+
+
+def moment_of(nodes: BallNodes, theta: float, k_theta: float) -> arb:
+    """Return e^{-K} M(θ)."""
+    return sum(_tilted(nodes, theta, k_theta), as_ball(0.0)) + _radius(nodes)
+
+
+def _radius(nodes: BallNodes) -> arb:
+    return as_ball(0.0, upper_float(nodes.error)) if nodes.error > 0 else as_ball(0.0)
+
+
+def _tilted(nodes: BallNodes, theta: float, k_theta: float) -> list[arb]:
+    scale, power = as_ball(k_theta), as_ball(theta)
+    return [weight * (power * x - scale).exp() for x, weight in zip(nodes.losses, nodes.weights, strict=True)]
 
 
 @singledispatch
-def _nodes(
-    pair: DominatingPair, theta: float, omega: float, k_theta: float, bits: int
-) -> tuple[list[arb], list[arb], float]:
-    """Return losses, weights under P, and the quadrature error relative to e^{K(θ)}."""
+def ball_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
+    """Return nodes on which M(z) is right for Re z = θ and |Im z| <= ω."""
     raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
 
 
-@_nodes.register
-def _(pair: FinitePair, theta: float, omega: float, k_theta: float, bits: int) -> tuple[list[arb], list[arb], float]:
-    finite = 1 - as_ball(pair.failure)
-    losses = [as_ball(x, abs(x) * ULPS) for x in pair.losses]
-    masses = [as_ball(m, abs(m) * ULPS).exp() for m in pair.log_masses]
-    return losses, [(mass + as_ball(0.0, SPECK)) / finite for mass in masses], 0.0
+@ball_nodes.register
+def _(pair: FinitePair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
+    columns = _finite_columns(pair, bits)
+    return BallNodes(*columns, as_ball(0.0))
 
 
-@_nodes.register
-def _(
-    pair: CoordinatePair, theta: float, omega: float, k_theta: float, bits: int
-) -> tuple[list[arb], list[arb], float]:
-    positions = [as_ball(x, abs(x) * ULPS) for x, _ in pair.atoms]
-    weights = [as_ball(m, abs(m) * ULPS).exp() + as_ball(0.0, SPECK) for _, m in pair.atoms]
-    log_error = -math.inf
-    rule = legendre_balls(POINTS, bits)
+@ball_nodes.register
+def _(pair: CoordinatePair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
+    atoms = pair.ball_atoms()
+    losses, weights = [x for x, _ in atoms], [mass for _, mass in atoms]
+    error, rule = as_ball(0.0), legendre_balls(POINTS, bits)
     for branch in pair.branches:
         proven = proven_rule(branch, theta, omega, k_theta)
-        log_error = max(log_error, proven.log_error) + math.log(len(pair.branches))
-        for start, width in zip(proven.starts.tolist(), proven.widths.tolist(), strict=True):
+        if (len(losses) + POINTS * len(proven.pieces)) > MOST_NODES:
+            raise OutOfReach(f"a certificate would take {POINTS * len(proven.pieces)} nodes")
+        error += proven.log_error.exp()
+        for start, end in proven.pieces:
+            width = end - start
             for node, weight in rule:
-                loss, density = branch.ball(as_ball(start) + as_ball(width) * node)
-                positions.append(loss)
-                weights.append(density * weight * as_ball(width))
-    return positions, weights, math.exp(log_error)
+                loss, density = branch.ball(start + width * node)
+                losses.append(loss)
+                weights.append(density * weight * width)
+    return BallNodes(losses, weights, error)
 
 
-def _widened(value: Any, error: float) -> Any:
-    return value + acb(as_ball(0.0, error), as_ball(0.0, error)) if error else value
+@lru_cache(maxsize=256)
+def _finite_columns(pair: FinitePair, bits: int) -> tuple[list[arb], list[arb]]:
+    """Return losses and their masses given that the loss is finite."""
+    if len(pair.losses) > MOST_NODES:
+        raise OutOfReach(f"a certificate would take {len(pair.losses)} nodes")
+    with precision(bits):
+        columns = pair.atoms.balls()
+        finite = 1 - columns.failure
+        return columns.losses, [mass / finite for mass in columns.masses]
+
+
+def _widened(value: Any, radius: arb) -> Any:
+    from flint import acb
+
+    return value + acb(radius, radius)
+
+
+# The largest loss, and what is revealed -------------------------------------------------------------------------------
+
+
+def supremum_ball(pair: DominatingPair, bits: int) -> arb | None:
+    """Return the largest loss; None where there is none."""
+    if math.isinf(pair.supremum):
+        return None
+    if isinstance(pair, FinitePair):
+        return _largest(_finite_columns(pair, bits)[0])
+    if isinstance(pair, CoordinatePair) and pair.atoms:
+        return _largest([loss for loss, _ in pair.ball_atoms()])
+    return as_ball(pair.supremum) * (1 - as_ball(2.0**-49, 2.0**-49))  # rounded up from its formula
+
+
+def top_mass_ball(pair: DominatingPair, bits: int) -> arb:
+    """Return P(L = sup L) given that L is finite, from below."""
+    if isinstance(pair, FinitePair):
+        losses, masses = _finite_columns(pair, bits)
+        return max(zip(losses, masses, strict=True), key=lambda atom: float(atom[0].mid()))[1]
+    atoms = pair.ball_atoms() if isinstance(pair, CoordinatePair) else []
+    return max(atoms, key=lambda atom: float(atom[0].mid()))[1] if atoms else as_ball(0.0)
+
+
+def failure_ball(pair: DominatingPair) -> arb:
+    return pair.atoms.balls().failure if isinstance(pair, FinitePair) else as_ball(pair.failure)
+
+
+def _largest(losses: list[arb]) -> arb:
+    return max(losses, key=lambda loss: float(loss.mid()))
+
+
+# The law in cells -----------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def proven_cells(pair: DominatingPair, index: int, k_theta: float, bits: int) -> Cells:
+    """Return the law tilted by e^{θL} in cells, every number rounded to the side that claims less decay.
+
+    e^{k_theta} must be at least M(θ).
+    """
+    with precision(bits):
+        rows = _cells_of(pair, tilt(index), as_ball(k_theta), bits)
+    rows.sort(key=lambda row: row[0])
+    return Cells(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+CellRow = tuple[float, float, float, float, float, float]
+
+
+def _cells_of(pair: DominatingPair, theta: float, k_theta: arb, bits: int) -> list[CellRow]:
+    if isinstance(pair, FinitePair):
+        atoms = list(zip(*_finite_columns(pair, bits), strict=True))
+        return [_atom_cell(loss, mass, theta, k_theta) for loss, mass in atoms]
+    if isinstance(pair, CoordinatePair):
+        rows = [_atom_cell(loss, mass, theta, k_theta) for loss, mass in pair.ball_atoms()]
+        for branch in pair.branches:
+            rows += _branch_cells(branch, theta, k_theta)
+        return rows
+    raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
+
+
+def _atom_cell(loss: arb, mass: arb, theta: float, k_theta: arb) -> CellRow:
+    tilted = mass * (as_ball(theta) * loss - k_theta).exp()
+    return lower_float(loss), upper_float(loss), max(lower_float(tilted), 0.0), 0.0, 0.0, math.inf
+
+
+def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
+    """Return cells of one branch; see `Branch.cells`, of which this is the proven form.
+
+    On a cell of width h the log-density is at least its chord less most·h²/8, and the mean of e^x along a chord is at
+    least the geometric mean of its ends.
+    """
+    low, high = branch.span(theta)
+    sliver = SLIVER * (high - low)
+    bends = branch.bends(theta)
+    steepest = max(abs(bends.least), abs(bends.most), bends.quotient)
+    count = min(math.ceil((high - low) / min(CELL_WIDTH, 0.7 / math.sqrt(steepest))), MOST_CELLS)
+    t = np.linspace(low + sliver, high - sliver, count + 1).tolist()
+    width = as_ball(float(max(np.diff(t)))) * as_ball(MARGIN)
+    narrowest = as_ball(float(min(np.diff(t)))) / as_ball(MARGIN)
+    curve, most = as_ball(bends.quotient * MARGIN) * width**2, as_ball(max(bends.most, 0.0) * MARGIN)
+    shrunk, grown = narrowest * (-most * width**2 / 8).exp(), (curve / 8).exp()
+    points = [_point(branch, as_ball(x), theta, k_theta) for x in t]
+    rows = [_cell(a, b, shrunk, grown, curve) for a, b in zip(points[:-1], points[1:], strict=True)]
+    return [row for row in rows if row[2] > 0]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Point:
+    """The loss, the tilted density in the coordinate, and in the loss."""
+
+    loss: arb
+    density: arb
+    quotient: arb
+
+
+def _point(branch: Branch, t: arb, theta: float, k_theta: arb) -> _Point:
+    loss, density = branch.ball(t)
+    tilted = density * (as_ball(theta) * loss - k_theta).exp()
+    return _Point(loss, tilted, tilted / branch.slope_ball(t))
+
+
+def _cell(a: _Point, b: _Point, shrunk: arb, grown: arb, curve: arb) -> CellRow:
+    if a.loss > b.loss:  # a loss that falls with t
+        a, b = b, a
+    mass = shrunk * (a.density * b.density).sqrt()
+    ends = upper_float(a.quotient), upper_float(b.quotient)
+    turn = abs((b.quotient / a.quotient).log()) + curve
+    variation = upper_float(as_ball(max(ends)) * grown * turn)
+    lowest, highest = min(lower_float(a.loss), lower_float(b.loss)), max(upper_float(a.loss), upper_float(b.loss))
+    return lowest, highest, max(lower_float(mass), 0.0), *ends, variation

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -98,16 +98,24 @@ class Branch(ABC):
         """Return a stretch outside which `log_tails` is small, whatever the other parameters."""
 
     @abstractmethod
-    def log_tails(self, theta: float, low: float, high: float) -> float:
+    def log_tails(self, theta: arb, low: arb, high: arb) -> arb:
         """Return the logarithm of a bound of what P e^{θL} has outside [low, high]."""
 
     @abstractmethod
-    def log_ceiling(self, low: Array, high: Array, y: Array, theta: float, omega: float) -> Array:
+    def log_ceiling(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
         """Return log of a bound of |P e^{zL}| where low <= Re t <= high and |Im t| <= y, for |Im z| <= ω, Re z = θ."""
 
     @abstractmethod
     def ball(self, t: arb) -> tuple[arb, arb]:
         """Return the loss and the density of P at a ball."""
+
+    @abstractmethod
+    def slope_ball(self, t: arb) -> arb:
+        """Return |L'(t)|."""
+
+    def ends_ball(self) -> tuple[arb | None, arb | None]:
+        """Return where the stretch begins and ends; None: it does not."""
+        return None, None
 
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
         """Return cells so narrow that the log-density is almost straight on each; of several laws, what holds for all.
@@ -237,11 +245,15 @@ class Stretch(Branch):
 
 @dataclass(frozen=True, slots=True)
 class CoordinatePair(DominatingPair):
-    """A loss made of branches and atoms (L, log-mass under P)."""
+    """A loss made of branches and atoms (L, log-mass under P).
+
+    `ball_atoms` returns the same atoms as balls, (L, mass), from the parameters.
+    """
 
     branches: tuple[Branch, ...]
     atoms: tuple[tuple[float, float], ...] = ()
     supremum: float = math.inf
+    ball_atoms: Callable[[], list[tuple[arb, arb]]] = field(default=list, compare=False)
 
     @property
     def log_top_mass(self) -> float:

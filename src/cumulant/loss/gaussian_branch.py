@@ -13,7 +13,7 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.loss.coordinate import BEYOND, Bends, Branch, Line, Stretch
 from cumulant.loss.mixture_ratio import GaussianMixture, GroupedGaussianMixture
-from cumulant.numerics.balls import normal_ball
+from cumulant.numerics.balls import as_ball, log_root_ball, log_sum_ball, normal_ball
 from cumulant.numerics.logspace import Array
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class GaussianBranch(Branch):
     mixture: Mixture
 
     @abstractmethod
-    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+    def powers(self, theta: Any) -> tuple[tuple[int, Any], ...]:
         """Return (side, Re a) of each factor w(side·t)^a; each a has imaginary part ±Im z."""
 
     def log_slope(self, t: Array) -> Array:
@@ -73,27 +73,32 @@ class GaussianBranch(Branch):
         far = max(abs(power) for _, power in self.powers(theta)) * len(self.powers(theta)) * self.mixture.steepest
         return -far - WHOLE, far + WHOLE
 
-    def log_tails(self, theta: float, low: float, high: float) -> float:
+    def log_tails(self, theta: arb, low: arb, high: arb) -> arb:
         """Bound ∫ φΠw^a beyond each end b, where log Πw^a grows by g per unit: e^{-b²/2}/(b-g) times its value."""
-        growth = sum(abs(power) for _, power in self.powers(theta)) * self.mixture.steepest
-        ends = [(end, self._log_modulus(np.array(end), np.array(end), 0.0, theta)) for end in (low, high)]
-        logs = [float(value) - end**2 / 2 - LOG_ROOT - math.log(abs(end) - growth) for end, value in ends]
-        return float(np.logaddexp(logs[0], logs[1]))
+        growth = as_ball(self.mixture.steepest) * sum((abs(power) for _, power in self.powers(theta)), 0 * theta)
+        return log_sum_ball([self._log_tail(theta, end, growth) for end in (low, high)])
 
-    def log_ceiling(self, low: Array, high: Array, y: Array, theta: float, omega: float) -> Array:
-        nearest = np.where((low < 0) & (high > 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
-        angle = self.mixture.steepest * y
+    def _log_tail(self, theta: arb, end: arb, growth: arb) -> arb:
+        value = self._log_modulus(end, end, 0 * end, theta)
+        return value - end * end / 2 - log_root_ball() - (abs(end) - growth).log()
+
+    def log_ceiling(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
+        nearest = low if low > 0 else high if high < 0 else 0 * low
+        angle = as_ball(self.mixture.steepest) * y
         turning = len(self.powers(theta)) * omega * angle
-        return np.asarray((y**2 - nearest**2) / 2 - LOG_ROOT + turning + self._log_modulus(low, high, angle, theta))
+        return (y * y - nearest * nearest) / 2 - log_root_ball() + turning + self._log_modulus(low, high, angle, theta)
 
-    def _log_modulus(self, low: Any, high: Any, angle: Any, theta: float) -> Any:
+    def _log_modulus(self, low: arb, high: arb, angle: arb, theta: arb) -> arb:
         """Return a bound of Σ Re(a) log|w| on a rectangle."""
-        total = 0.0
+        total = 0 * low
         for side, power in self.powers(theta):
             a, b = (low, high) if side > 0 else (-high, -low)
-            least = self.mixture.log_ratio(a) + np.log(np.cos(angle / 2))
-            total = total + power * (self.mixture.log_ratio(b) if power >= 0 else least)
+            least = self.mixture.log_ball(a) + (angle / 2).cos().log()
+            total += power * (self.mixture.log_ball(b) if power >= 0 else least)
         return total
+
+    def slope_ball(self, t: arb) -> arb:
+        return self.mixture.slope_ball(t)
 
 
 @final
@@ -103,12 +108,12 @@ class Removed(GaussianBranch, Line):
 
     mixture: Mixture
 
-    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+    def powers(self, theta: Any) -> tuple[tuple[int, Any], ...]:
         return ((1, theta + 1),)
 
     def ball(self, t: arb) -> tuple[arb, arb]:
-        w = self.mixture.ball(t)
-        return w.log(), normal_ball(t) * w
+        loss = self.mixture.log_ball(t)
+        return loss, normal_ball(t) * loss.exp()
 
     def loss(self, t: Any) -> Any:
         return self.mixture.log_ratio(t)
@@ -134,11 +139,11 @@ class Added(GaussianBranch, Line):
 
     mixture: Mixture
 
-    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+    def powers(self, theta: Any) -> tuple[tuple[int, Any], ...]:
         return ((1, -theta),)
 
     def ball(self, t: arb) -> tuple[arb, arb]:
-        return -self.mixture.ball(t).log(), normal_ball(t)
+        return -self.mixture.log_ball(t), normal_ball(t)
 
     def loss(self, t: Any) -> Any:
         return -self.mixture.log_ratio(t)
@@ -161,12 +166,15 @@ class Replaced(GaussianBranch, Line):
 
     mixture: GaussianMixture
 
-    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+    def powers(self, theta: Any) -> tuple[tuple[int, Any], ...]:
         return (1, theta + 1), (-1, -theta)
 
     def ball(self, t: arb) -> tuple[arb, arb]:
-        w = self.mixture.ball(t)
-        return w.log() - self.mixture.ball(-t).log(), normal_ball(t) * w
+        loss = self.mixture.log_ball(t)
+        return loss - self.mixture.log_ball(-t), normal_ball(t) * loss.exp()
+
+    def slope_ball(self, t: arb) -> arb:
+        return self.mixture.slope_ball(t) + self.mixture.slope_ball(-t)
 
     def loss(self, t: Any) -> Any:
         return self.mixture.log_ratio(t) - self.mixture.log_ratio(-t)
@@ -200,17 +208,20 @@ class GaussianHalf(GaussianBranch, Stretch):
     mixture: GaussianMixture
     sign: int
 
-    def powers(self, theta: float) -> tuple[tuple[int, float], ...]:
+    def powers(self, theta: Any) -> tuple[tuple[int, Any], ...]:
         return ((1, theta + 1) if self.sign > 0 else (1, -theta),)
 
     def ball(self, t: arb) -> tuple[arb, arb]:
         return (Removed(self.mixture) if self.sign > 0 else Added(self.mixture)).ball(t)
 
     def whole_span(self, theta: float) -> tuple[float, float]:
-        middle = self.mixture.mean / 2  # exact, as is the branch's end
+        middle = self.mixture.mean / 2
         return middle, GaussianBranch.whole_span(self, theta)[1] + middle
 
-    def log_tails(self, theta: float, low: float, high: float) -> float:
+    def ends_ball(self) -> tuple[arb | None, arb | None]:
+        return self.mixture.mean_ball() / 2, None
+
+    def log_tails(self, theta: arb, low: arb, high: arb) -> arb:
         return GaussianBranch.log_tails(self, theta, -high, high)
 
     def loss(self, t: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from cumulant.loss.coordinate import Bends, Stretch
 from cumulant.loss.mixture_ratio import LaplaceMixture
+from cumulant.numerics.balls import as_ball, log_sum_ball
 from cumulant.numerics.logspace import Array
 
 if TYPE_CHECKING:
@@ -26,22 +26,29 @@ class LaplaceStretch(Stretch):
     start: float
 
     def ball(self, t: arb) -> tuple[arb, arb]:
-        w = self.mixture.ball(t)
-        density = (-(t + self.mixture.theta) / 2).exp() / 4
-        return (w.log(), density * w) if self.sign > 0 else (-w.log(), density)
+        loss = self.mixture.log_ball(t)
+        density = (-(t + self.mixture.theta_ball()) / 2).exp() / 4
+        return (loss, density * loss.exp()) if self.sign > 0 else (-loss, density)
+
+    def slope_ball(self, t: arb) -> arb:
+        return self.mixture.slope_ball(t)
+
+    def ends_ball(self) -> tuple[arb | None, arb | None]:
+        theta = self.mixture.theta_ball()
+        return (-theta if self.start < 0 else 0 * theta), theta
 
     def whole_span(self, theta: float) -> tuple[float, float]:
         return self.start, self.mixture.theta
 
-    def log_tails(self, theta: float, low: float, high: float) -> float:
-        return -math.inf
+    def log_tails(self, theta: arb, low: arb, high: arb) -> arb:
+        return log_sum_ball([])
 
-    def log_ceiling(self, low: Array, high: Array, y: Array, theta: float, omega: float) -> Array:
+    def log_ceiling(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
         if self.sign > 0:
-            modulus = (theta + 1) * self.mixture.log_ratio(high)
+            modulus = (theta + 1) * self.mixture.log_ball(high)
         else:
-            modulus = -theta * (self.mixture.log_ratio(low) + np.log(np.cos(y / 2)))
-        return np.asarray(self.mixture.log_density(low) + omega * y + modulus)
+            modulus = -theta * (self.mixture.log_ball(low) + (y / 2).cos().log())
+        return -(low + self.mixture.theta_ball()) / 2 - as_ball(4.0).log() + omega * y + modulus
 
     def loss(self, t: Array) -> Array:
         return np.asarray(self.sign * self.mixture.log_ratio(t))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from cumulant.numerics.balls import as_ball
+from cumulant.numerics.balls import as_ball, log_mixture_ball, reciprocal_ball
 from cumulant.numerics.logspace import Array
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class GaussianMixture:
 
     mean: Any
     rate: Any
+    noise: float | None = None  # σ, where μ is 1/σ rounded up
 
     @staticmethod
     def together(mixtures: Sequence[GaussianMixture]) -> GaussianMixture:
@@ -45,9 +46,20 @@ class GaussianMixture:
         odds = log_odds(self.rate) - self.mean * t + self.mean**2 / 2
         return np.asarray(np.log(self.mean) - np.logaddexp(0.0, odds))
 
-    def ball(self, t: arb) -> arb:
-        mean, rate = as_ball(self.mean), as_ball(self.rate)
-        return 1 - rate + rate * (mean * t - mean * mean / 2).exp()
+    def mean_ball(self) -> arb:
+        return reciprocal_ball(self.mean, self.noise)
+
+    def rate_ball(self) -> arb:
+        return as_ball(self.rate)
+
+    def log_ball(self, t: arb) -> arb:
+        mean = self.mean_ball()
+        return log_mixture_ball(mean * t - mean * mean / 2, self.rate_ball())
+
+    def slope_ball(self, t: arb) -> arb:
+        """Return ℓ'(t) = μ/(1 + (1-γ)/γ·e^{-u})."""
+        mean, rate = self.mean_ball(), self.rate_ball()
+        return mean / (1 + (1 - rate) / rate * (mean * mean / 2 - mean * t).exp())
 
     @property
     def steepest(self) -> float:
@@ -76,6 +88,7 @@ class GroupedGaussianMixture:
     mean: float
     rate: float
     size: int
+    noise: float | None = None  # σ, where μ is 1/σ rounded up
 
     def log_ratio(self, t: Any) -> Any:
         j, log_b = _binomial(self.size, self.rate)
@@ -93,10 +106,19 @@ class GroupedGaussianMixture:
         mean = np.maximum(share @ j / np.sum(share, axis=-1), 1e-300)  # where none of the group counts
         return np.asarray(math.log(self.mean) + np.log(mean))
 
-    def ball(self, t: arb) -> arb:
-        mean, rate = as_ball(self.mean), as_ball(self.rate)
+    def terms_ball(self, t: arb) -> list[arb]:
+        """Return Bin(k,γ)(j) e^{jμt - j²μ²/2} for j = 0..k."""
+        mean, rate = reciprocal_ball(self.mean, self.noise), as_ball(self.rate)
         shares = [math.comb(self.size, j) * rate**j * (1 - rate) ** (self.size - j) for j in range(self.size + 1)]
-        return sum((b * (j * mean * t - (j * mean) ** 2 / 2).exp() for j, b in enumerate(shares)), as_ball(0.0))
+        return [b * (j * mean * t - (j * mean) ** 2 / 2).exp() for j, b in enumerate(shares)]
+
+    def log_ball(self, t: arb) -> arb:
+        return sum(self.terms_ball(t), as_ball(0.0)).log()
+
+    def slope_ball(self, t: arb) -> arb:
+        terms = self.terms_ball(t)
+        weighted = sum((j * term for j, term in enumerate(terms)), as_ball(0.0))
+        return reciprocal_ball(self.mean, self.noise) * weighted / sum(terms, as_ball(0.0))
 
     @property
     def steepest(self) -> float:
@@ -127,6 +149,7 @@ class LaplaceMixture:
 
     theta: float
     rate: float
+    scale: float | None = None  # b, where θ is 1/b rounded up
 
     def log_ratio(self, t: Any) -> Any:
         return log_mixture(t, self.rate)
@@ -134,9 +157,18 @@ class LaplaceMixture:
     def log_slope(self, t: Array) -> Array:
         return np.asarray(-np.logaddexp(0.0, log_odds(self.rate) - t))
 
-    def ball(self, t: arb) -> arb:
-        rate = as_ball(self.rate)
-        return 1 - rate + rate * t.exp()
+    def theta_ball(self) -> arb:
+        return reciprocal_ball(self.theta, self.scale)
+
+    def rate_ball(self) -> arb:
+        return as_ball(self.rate)
+
+    def log_ball(self, t: arb) -> arb:
+        return log_mixture_ball(t, self.rate_ball())
+
+    def slope_ball(self, t: arb) -> arb:
+        rate = self.rate_ball()
+        return 1 / (1 + (1 - rate) / rate * (-t).exp())
 
     def log_density(self, t: Array) -> Array:
         return np.asarray(-(t + self.theta) / 2 - math.log(4.0))
@@ -145,6 +177,11 @@ class LaplaceMixture:
     def ends(self) -> tuple[tuple[float, float], ...]:
         """The atoms: (t, log-mass) under the second distribution."""
         return (-self.theta, -math.log(2.0)), (self.theta, -self.theta - math.log(2.0))
+
+    def end_balls(self) -> tuple[tuple[arb, arb], ...]:
+        """The atoms as balls: (t, mass)."""
+        theta = self.theta_ball()
+        return (-theta, as_ball(0.5)), (theta, (-theta).exp() / 2)
 
 
 def _log_spread(mean: Any, rate: Any) -> float:

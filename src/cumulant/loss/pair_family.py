@@ -69,30 +69,32 @@ class PairFamily(ABC):
 @dataclass(frozen=True, slots=True)
 class GaussianFamily(PairFamily):
     mean: float
+    noise: float | None = None  # σ, where the mean is 1/σ rounded up
 
     def unsampled(self, relation: Neighbors | None) -> Pairs:
         return (GaussianPair(self.mean),)
 
     def poisson(self, rate: float) -> Pairs:
-        return removed_gaussian(self.mean, rate), added_gaussian(self.mean, rate)
+        return tuple(pair(self.mean, rate, noise=self.noise) for pair in (removed_gaussian, added_gaussian))
 
     def envelope(self, rate: float) -> Pairs:
-        return (envelope_gaussian(self.mean, rate),)
+        return (envelope_gaussian(self.mean, rate, noise=self.noise),)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class LaplaceFamily(PairFamily):
     theta: float
+    scale: float | None = None  # b, where θ is 1/b rounded up
 
     def unsampled(self, relation: Neighbors | None) -> Pairs:
-        return (removed_laplace(self.theta, 1.0),)
+        return (removed_laplace(self.theta, 1.0, scale=self.scale),)
 
     def poisson(self, rate: float) -> Pairs:
-        return removed_laplace(self.theta, rate), added_laplace(self.theta, rate)
+        return tuple(pair(self.theta, rate, scale=self.scale) for pair in (removed_laplace, added_laplace))
 
     def envelope(self, rate: float) -> Pairs:
-        return (envelope_laplace(self.theta, rate),)
+        return (envelope_laplace(self.theta, rate, scale=self.scale),)
 
 
 @final

@@ -1,4 +1,4 @@
-"""Gauss-Legendre rules with a proven error, for the moment integrals of a coordinate.
+"""Gauss-Legendre rules with a proven error, for the moment integrals of a coordinate, in balls.
 
 M(z) is the integral of F(t) = base(t)·Π w(±t)^{a}, with complex exponents a. On a piece of half-width c around m, if
 |F| <= B on the ellipse with foci m ± c and semi-axes c(ρ ± 1/ρ)/2, then n points err by at most
@@ -15,17 +15,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.loss.coordinate import Branch
-from cumulant.numerics.logspace import Array
+from cumulant.numerics.balls import as_ball, log_sum_ball
+
+if TYPE_CHECKING:
+    from flint import arb
 
 POINTS = 24
 RHO = 4.0
-ERROR = math.log(64 / 15) - 2 * POINTS * math.log(RHO) - math.log1p(-(RHO**-2))
 NEGLIGIBLE = -62.0  # nats, relative to M(θ): 1e-27 a piece
 MOST_PIECES = 20_000
 
@@ -33,29 +35,40 @@ MOST_PIECES = 20_000
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ProvenRule:
-    """Pieces [start, start + width] that carry a branch, and the error of the rule on them, relative to M(θ)."""
+    """Pieces [start, end] that carry a branch, and the error of the rule on them, relative to M(θ)."""
 
-    starts: Array
-    widths: Array
-    log_error: float
+    pieces: list[tuple[arb, arb]]
+    log_error: arb
 
 
 def proven_rule(branch: Branch, theta: float, omega: float, k_theta: float) -> ProvenRule:
-    """Return pieces for all |Im z| <= ω at Re z = θ."""
+    """Return pieces for all |Im z| <= ω at Re z = θ: neighbours share their end, so they leave no gap."""
+    edges = _edges(branch, theta, omega)
+    constant = (as_ball(64.0) / 15).log() - 2 * POINTS * as_ball(RHO).log() - (1 - as_ball(RHO) ** -2).log()
+    tilt, frequency, scale = as_ball(theta), as_ball(omega), as_ball(k_theta)
+    pieces, errors = [], [branch.log_tails(tilt, edges[0], edges[-1]) - scale]
+    for a, b in zip(edges[:-1], edges[1:], strict=True):
+        half, middle = (b - a) / 2, (a + b) / 2
+        plain = branch.log_ceiling(a, b, 0 * a, tilt, 0 * frequency) + (b - a).log() - scale
+        if plain < NEGLIGIBLE:
+            errors.append(plain)
+            continue
+        reach, y = half * (RHO + 1 / RHO) / 2, half * (RHO - 1 / RHO) / 2
+        ceiling = branch.log_ceiling(middle - reach, middle + reach, y, tilt, frequency)
+        errors.append(ceiling + half.log() + constant - scale)
+        pieces.append((a, b))
+    return ProvenRule(pieces, log_sum_ball(errors))
+
+
+def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
+    """Return the ends of pieces: doubles, but for the ends of the branch itself."""
     low, high = branch.whole_span(theta)
-    width = _width(branch, theta, omega)
-    count = math.ceil((high - low) / width)
+    count = max(math.ceil((high - low) / _width(branch, theta, omega)), 1)
     if count > MOST_PIECES:
         raise OutOfReach(f"a certificate would take {count} pieces of the coordinate")
-    edges = np.linspace(low, high, count + 1)
-    a, b = edges[:-1], edges[1:]
-    half = (b - a) / 2
-    reach, y = half * (RHO + 1 / RHO) / 2, half * (RHO - 1 / RHO) / 2
-    plain = branch.log_ceiling(a, b, np.zeros(count), theta, 0.0) + np.log(b - a) - k_theta
-    error = branch.log_ceiling((a + b) / 2 - reach, (a + b) / 2 + reach, y, theta, omega) + np.log(half) + ERROR
-    kept = plain > NEGLIGIBLE
-    logs = np.concatenate([np.where(kept, error - k_theta, plain), [branch.log_tails(theta, low, high) - k_theta]])
-    return ProvenRule(a[kept], (b - a)[kept], float(np.logaddexp.reduce(logs)) + 1e-6)  # rounded up
+    edges = [as_ball(x) for x in np.linspace(low, high, count + 1).tolist()]
+    first, last = branch.ends_ball()
+    return [edges[0] if first is None else first, *edges[1:-1], edges[-1] if last is None else last]
 
 
 def _width(branch: Branch, theta: float, omega: float) -> float:

@@ -47,7 +47,7 @@ class Gaussian(AbstractMechanism):
         return Cgf(log_moment=log_moment, kl=max(0.5 / sigma / sigma, 5e-324))
 
     def family(self) -> GaussianFamily:
-        return GaussianFamily(reciprocal_up(self.noise_multiplier))
+        return GaussianFamily(reciprocal_up(self.noise_multiplier), self.noise_multiplier)
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return gaussian_ratio(reciprocal_up(self.noise_multiplier))

@@ -54,7 +54,7 @@ class Laplace(AbstractMechanism):
         return Cgf(log_moment=log_moment, kl=float(exp_excess(-theta)), pure=theta)
 
     def family(self) -> LaplaceFamily:
-        return LaplaceFamily(reciprocal_up(self.scale))
+        return LaplaceFamily(reciprocal_up(self.scale), self.scale)
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return laplace_ratio(reciprocal_up(self.scale))

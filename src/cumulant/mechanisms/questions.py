@@ -164,18 +164,19 @@ class Questions(ABC):
         )
 
     def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
-        """Return certified bounds of ε at δ: no rounding, truncation, aliasing or quadrature is left out.
+        """Return bounds of ε at δ from both sides: no rounding, truncation, aliasing or quadrature is left out.
 
-        The upper end holds for every pair of neighbours; the lower end is attained by some.
+        The upper end holds for every pair of neighbours; the lower end is attained by some. `certified` says whether all
+        of it was ball arithmetic, which some questions would take too long for.
         """
-        from cumulant.conversion.certified import certified_epsilon
+        from cumulant.conversion.certified import certified_epsilon, delta_ball
 
-        target = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        parameters.log_of_delta(delta=delta, log_delta=log_delta)
         upper, lower = self._pairs_for_interval()
-        return certified_epsilon(upper, lower, target)
+        return certified_epsilon(upper, lower, delta_ball(delta=delta, log_delta=log_delta))
 
     def delta_interval(self, *, epsilon: float) -> Interval:
-        """Return certified bounds of δ at ε; see `epsilon_interval`."""
+        """Return bounds of δ at ε from both sides; see `epsilon_interval`."""
         from cumulant.conversion.certified import certified_delta
 
         upper, lower = self._pairs_for_interval()

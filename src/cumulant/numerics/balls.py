@@ -36,6 +36,16 @@ def as_ball(value: float, radius: float = 0.0) -> arb:
     return arb(value, radius) if radius else arb(value)
 
 
+def ball_below(value: float, error: float) -> arb:
+    """Return the ball of all numbers between value·(1 - error) and value > 0: a parameter that was rounded up."""
+    return as_ball(value) * (1 - as_ball(error / 2, error / 2))
+
+
+def reciprocal_ball(value: float, of: float | None) -> arb:
+    """Return 1/x of the number that a double was rounded up from; where there is none, the double itself."""
+    return as_ball(value) if of is None else 1 / as_ball(of)
+
+
 def ball_of_fraction(value: Fraction) -> arb:
     """Return the ball of a fraction."""
     from flint import arb, fmpq
@@ -61,6 +71,23 @@ def normal_ball(t: arb) -> arb:
     return (-t * t / 2).exp() / (2 * arb.pi()).sqrt()
 
 
+def log_root_ball() -> arb:
+    """Return log √2π."""
+    from flint import arb
+
+    return (2 * arb.pi()).log() / 2
+
+
+def log_sum_ball(logs: Sequence[arb]) -> arb:
+    """Return log Σ e^x; of nothing, a number below every double."""
+    from flint import arb
+
+    if not logs:
+        return arb(-1e300)
+    peak = max(float(x.mid()) for x in logs)
+    return sum(((x - peak).exp() for x in logs), arb(0)).log() + peak
+
+
 @lru_cache(maxsize=64)
 def legendre_balls(count: int, bits: int) -> tuple[tuple[arb, arb], ...]:
     """Return nodes and weights of the Gauss-Legendre rule on [0, 1]."""
@@ -71,18 +98,43 @@ def legendre_balls(count: int, bits: int) -> tuple[tuple[arb, arb], ...]:
         return tuple(((root + 1) / 2, weight / 2) for root, weight in roots)
 
 
-def transform_balls(positions: Sequence[arb], weights: Sequence[arb], frequencies: Sequence[arb]) -> list[Any]:
-    """Return Σ w_i e^{iωx_i} at every frequency."""
-    from flint import acb, arb_mat
+def transform_balls(positions: Sequence[arb], weights: Sequence[arb], step: arb, count: int) -> list[Any]:
+    """Return Σ w_i e^{ijηx_i} for j < count, η = step.
 
-    column = arb_mat(len(weights), 1, list(weights))
-    values = []
-    for omega in frequencies:
-        waves = [(omega * x).sin_cos() for x in positions]
-        real = arb_mat(1, len(waves), [c for _, c in waves]) * column
-        imaginary = arb_mat(1, len(waves), [s for s, _ in waves]) * column
-        values.append(acb(real[0, 0], imaginary[0, 0]))
-    return values
+    Every j is a + bB with a < B: the sums are a product of two matrices of about √count waves a position each.
+    """
+    from flint import acb_mat
+
+    short = math.isqrt(max(count - 1, 0)) + 1
+    long = -(-count // short)
+    size = len(positions)
+    rows = acb_mat(long, size, _powers([_wave(step * short * x) for x in positions], long))
+    columns = acb_mat(short, size, _powers([_wave(step * x) for x in positions], short, weights)).transpose()
+    product = rows * columns
+    return [product[j // short, j % short] for j in range(count)]
+
+
+def _wave(x: arb) -> Any:
+    """Return e^{ix}."""
+    from flint import acb
+
+    sine, cosine = x.sin_cos()
+    return acb(cosine, sine)
+
+
+def _powers(waves: Sequence[Any], count: int, weights: Sequence[arb] | None = None) -> list[Any]:
+    """Return rows of weight·w_i^j, j < count.
+
+    Each is a product of two of about half its power: a complex product widens its ball, so chains must be short.
+    """
+    from flint import acb
+
+    rows = [[acb(1)] * len(waves), list(waves)]
+    for j in range(2, count):
+        rows.append([a * b for a, b in zip(rows[j // 2], rows[j - j // 2], strict=True)])
+    if weights is not None:
+        rows = [[value * weight for value, weight in zip(row, weights, strict=True)] for row in rows]
+    return [value for row in rows[:count] for value in row]
 
 
 def upper_float(ball: arb) -> float:

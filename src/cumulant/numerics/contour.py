@@ -128,6 +128,12 @@ class Contour:
         """Return ε moved to one side by what the losses are off their lattice, and as much for rounding."""
         return epsilon if self.lattice is None or self.lattice.error == 0 else epsilon + 2 * side * self.lattice.error
 
+    def estimated(self, epsilon: float) -> float:
+        """Return how much of the distance of the bounds rests on estimates of rounding, in nats."""
+        terms, doubt = self._terms(epsilon)
+        total = float(np.sum(terms.real))
+        return 2 * math.log1p(doubt / total) if total > 0 else math.inf
+
     def _scale(self, epsilon: float) -> float:
         """Return K(θ) - θε, the logarithm of what the terms were divided by."""
         return float(self.k[0].real) - self.theta * epsilon

@@ -11,6 +11,7 @@ The first is good while waves are longer than cells, the second when they are sh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -21,7 +22,11 @@ from cumulant.numerics.logspace import Array
 
 GROUPS = 24  # cells that pairs are formed of
 SLACK = 1 - 1e-9  # taken off every bound: more than the rounding of sums of positive terms
+LOST = 1e-11  # more than what sums of a few thousand positive terms lose by rounding
 TURN = 2 * np.pi
+TURN_ERROR = 1e-11  # more than what x less some turns is off, for up to MOST_TURNS radians
+MOST_TURNS = 1e4
+VERSINE_SERIES = tuple((-1.0) ** (k + 1) / math.factorial(2 * k) for k in range(6, 0, -1))
 LARGEST = 1e290  # a density beyond which nothing is said
 LEVELS = np.append(np.linspace(0.02, 0.98, 49), 1 - 2.0 ** -np.arange(6.0, 40.0, 2.0))  # shares of mass below a level
 
@@ -50,11 +55,14 @@ class Cells:
         return Cells(where, where, masses[order], nothing, nothing, np.full(len(positions), np.inf))
 
     def joined(self, starts: NDArray[np.intp]) -> Cells:
-        """Return coarser cells, each made of the cells from one start to the next, of which only masses are known."""
-        ends = np.append(starts[1:], len(self.low)) - 1
+        """Return coarser cells, each made of the cells from one start to the next, of which only masses are known.
+
+        Cells are sorted by their low ends; the highest end of a group need not be that of its last cell.
+        """
         nothing = np.zeros(len(starts))
         mass = np.add.reduceat(self.mass, starts)
-        return Cells(self.low[starts], self.high[ends], mass, nothing, nothing, np.full(len(starts), np.inf))
+        high = np.maximum.reduceat(self.high, starts)
+        return Cells(self.low[starts], high, mass, nothing, nothing, np.full(len(starts), np.inf))
 
 
 def escape(cells: Cells, frequencies: Array) -> Array:
@@ -62,10 +70,20 @@ def escape(cells: Cells, frequencies: Array) -> Array:
 
     `frequencies` increases. Bounds are >= 0; 0 says nothing.
     """
+    by_pairs, gain = escapes(cells, frequencies)
+    return np.asarray(np.maximum(-np.log1p(-gain) * SLACK, by_pairs))
+
+
+def escapes(cells: Cells, frequencies: Array) -> tuple[Array, Array]:
+    """Return the two bounds: D with -log|φ| >= D by pairs, and g with |φ| <= 1 - g by variation.
+
+    Only sums, products and quotients of doubles are taken, each correctly rounded, and what they can lose is taken off:
+    if the cells are true of a law, so are the bounds.
+    """
     if not np.sum(cells.mass) > 0:
-        return np.zeros(len(frequencies))
+        return np.zeros(len(frequencies)), np.zeros(len(frequencies))
     by_pairs = _by_pairs(cells.joined(_group_starts(cells)), frequencies)
-    return np.asarray(np.maximum(_by_variation(cells, frequencies), np.append(by_pairs, 0.0)) * SLACK)
+    return np.append(by_pairs, 0.0) * SLACK, _by_variation(cells, frequencies)
 
 
 def _group_starts(cells: Cells) -> NDArray[np.intp]:
@@ -80,7 +98,7 @@ def _group_starts(cells: Cells) -> NDArray[np.intp]:
 
 
 def _by_variation(cells: Cells, frequencies: Array) -> Array:
-    """Return -log(1 - P + V/ω), the best over sets of cells on which the density stays below a level."""
+    """Return P - V/ω, the best over sets of cells on which the density stays below a level: |φ| <= 1 - P + V/ω."""
     with np.errstate(over="ignore"):
         highest = np.maximum(cells.first, cells.last) + cells.variation
     first, last = (np.where(highest < LARGEST, ends, 0.0) for ends in (cells.first, cells.last))
@@ -94,10 +112,11 @@ def _by_variation(cells: Cells, frequencies: Array) -> Array:
     together = chosen[:, :-1] & chosen[:, 1:] & (cells.low[1:] <= cells.high[:-1])
     inside = np.where(highest < LARGEST, cells.variation, 0.0)
     # runs of cells: the ends of neighbours cancel but for their difference
-    shared = last[:-1] + first[1:] - np.abs(first[1:] - last[:-1])
-    variation = chosen @ (inside + first + last) - together @ shared
-    gain = np.max(chosen @ cells.mass - variation / frequencies[:, None], axis=1)
-    return np.asarray(-np.log1p(-np.clip(gain * SLACK, 0.0, SLACK)))
+    shared = 2 * np.minimum(first[1:], last[:-1])
+    everything = chosen @ (inside + first + last)
+    variation = everything * (1 + LOST) - together @ shared  # a difference: what rounding takes off is added
+    gain = np.max(chosen @ cells.mass * (1 - LOST) - variation / frequencies[:, None] * (1 + LOST), axis=1)
+    return np.asarray(np.clip(gain, 0.0, SLACK))
 
 
 def _by_pairs(cells: Cells, frequencies: Array) -> Array:
@@ -107,6 +126,22 @@ def _by_pairs(cells: Cells, frequencies: Array) -> Array:
     farthest = (cells.high[j] - cells.low[i]) / SLACK
     weight = cells.mass[i] * cells.mass[j]  # each unordered pair stands for two: ½·2
     low, high = frequencies[:-1, None] * nearest, frequencies[1:, None] * farthest
-    same_turn = np.floor(low / TURN) == np.floor(high / TURN)  # no full turn in between, where 1 - cos vanishes
-    least = np.where(same_turn, 2 * np.minimum(np.sin(low / 2) ** 2, np.sin(high / 2) ** 2), 0.0)
-    return np.asarray(least @ weight)
+    with np.errstate(over="ignore"):
+        turn = np.floor(low / TURN)
+        # no full turn in between, where 1 - cos vanishes; SLACK has moved both ends by more than rounding does
+        same_turn = (high < (turn + 1) * TURN) & (high < MOST_TURNS)
+        least = np.minimum(_versine_below(low - turn * TURN), _versine_below(high - turn * TURN))
+    return np.asarray(np.where(same_turn, least, 0.0) @ weight)
+
+
+def _versine_below(x: Array) -> Array:
+    """Return a lower bound of 1 - cos x for 0 <= x <= 2π: Taylor's polynomial of degree 12 from the nearer end of the turn.
+
+    cos lies below each of its Taylor polynomials that ends with a positive term.
+    """
+    y = np.minimum(x, TURN - x) - TURN_ERROR  # 1 - cos grows on [0, π], and is symmetric about π
+    square = np.maximum(y, 0.0) ** 2
+    total = np.zeros(square.shape)
+    for coefficient in VERSINE_SERIES:
+        total = (total + coefficient) * square
+    return np.asarray(np.maximum(total - 1e-14, 0.0))

@@ -97,7 +97,8 @@ class PoissonSampled(AbstractMechanism):
         if self.rate == 1:
             return two.pairs(REPLACE_ONE)
         if isinstance(self.mechanism, Gaussian):
-            return (replaced_gaussian(reciprocal_up(self.mechanism.noise_multiplier), self.rate),)
+            sigma = self.mechanism.noise_multiplier
+            return (replaced_gaussian(reciprocal_up(sigma), self.rate, noise=sigma),)
         family = two.family()
         return None if family is None else family.envelope(self.rate)
 
@@ -126,8 +127,9 @@ class PoissonSampled(AbstractMechanism):
             return self.mechanism.group(size=several).pairs(self.relation)
         if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE or size > LARGEST_GROUP:
             return None
-        mean = reciprocal_up(self.mechanism.noise_multiplier)
-        return removed_gaussian(mean, self.rate, size), added_gaussian(mean, self.rate, size)
+        sigma = self.mechanism.noise_multiplier
+        mean = reciprocal_up(sigma)
+        return tuple(pair(mean, self.rate, size, noise=sigma) for pair in (removed_gaussian, added_gaussian))
 
     def known_profile(self) -> PrivacyProfile | None:
         profile = self.mechanism.known_profile()

@@ -90,7 +90,9 @@ class SampledWithoutReplacement(AbstractMechanism):
         family = self.mechanism.attained_family()
         if self.pairs_attained(relation) or family is None:
             return self.pairs(relation)
-        return self.mechanism.attained_pairs(REPLACE_ONE) if self.rate == 1 else family.poisson(self.rate)
+        if self.rate == 1:
+            return self.mechanism.attained_pairs(REPLACE_ONE)
+        return family.poisson(math.nextafter(self.rate, 0.0))  # m/n was rounded up
 
     def pairs_attained(self, relation: Neighbors | None) -> bool:
         known = self.relation is ADD_REMOVE or self.rate in (0.0, 1.0)

@@ -1,0 +1,404 @@
+"""The line of an inversion in balls: M at its nodes, its end by proven decay, its aliases by Chernoff's bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from cumulant.conversion.inversion import ACCURACY, CHUNKS, ROUGHLY, Plan
+from cumulant.errors import OutOfReach
+from cumulant.loss.ball_moment import (
+    MOST_TERMS,
+    BallNodes,
+    ball_nodes,
+    moment_of,
+    proven_cells,
+    tilted_moments,
+)
+from cumulant.loss.finite_pair import FinitePair
+from cumulant.loss.pair import DominatingPair
+from cumulant.loss.pair_sum import SCALES, LossSum, chunk_frequencies, k_at, length, tilt
+from cumulant.numerics.balls import as_ball, ball_below, lower_float, precision, upper_float
+from cumulant.numerics.contour import Lattice
+from cumulant.numerics.decay import escapes
+
+if TYPE_CHECKING:
+    from flint import arb
+
+GAUSSIAN_MEAN = 2.0**-47  # how much the mean of composed Gaussians may be above the true one, relatively
+MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
+MOST_POINTS = 6000  # frequencies on one line: each takes a logarithm, and an evaluation of the sum twenty products
+MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
+PLENTY = 10.0  # nats more than needed, at which a bound of decay is good enough
+FEW_POINTS = 64
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BallLattice:
+    """Points offset + k·span that all losses lie on, each within `error`; exact numbers."""
+
+    offset: arb
+    span: arb
+    error: arb
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BallLine:
+    """e^{K(z_j) - K(θ)} at z_j = θ + ijη, K(θ), what lies beyond the end, and K at the tilts of Chernoff's bound."""
+
+    theta: float
+    step: arb
+    moments: list[Any]
+    k_theta: arb
+    tail: arb
+    chernoff: tuple[tuple[float, arb], ...]  # (τ, K(τ)): one above θ, one below, as far as there are such
+    lattice: BallLattice | None
+    bits: int
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Return lower and upper bound of log δ(ε) given that the loss is finite."""
+        with precision(self.bits):
+            at = as_ball(epsilon)
+            off = as_ball(0.0) if self.lattice is None else self.lattice.error
+            below, above = at - off, at + off
+            upper = self._sum(below)
+            lower = upper if self.lattice is None else self._sum(above)
+            high, low = upper + self.tail, lower - self.tail - self.alias(above)
+            # what is not certainly positive says nothing: δ lies between 0 and 1
+            log_high = 0.0 if not high > 0 else min(upper_float(high.log() + self._scale(below)), 0.0)
+            return (lower_float(low.log() + self._scale(above)) if low > 0 else -math.inf), log_high
+
+    def _scale(self, epsilon: arb) -> arb:
+        """Return K(θ) - θε, the logarithm of what the terms were divided by."""
+        return self.k_theta - as_ball(self.theta) * epsilon
+
+    def _sum(self, epsilon: arb) -> arb:
+        """Return (η/π) Σ' Re e^{K(z) - K(θ) - iωε}·kernel."""
+        return self._terms(epsilon)[0] * self.step / _pi()
+
+    def _terms(self, epsilon: arb) -> tuple[arb, arb]:
+        """Return Σ' Re of the terms, and of z times them."""
+        from flint import acb, arb
+
+        theta, turn = as_ball(self.theta), self.step * epsilon
+        total, moving = arb(0), arb(0)
+        for j, moment in enumerate(self.moments):
+            z = acb(theta, self.step * j)
+            sine, cosine = (turn * j).sin_cos()
+            term = moment * acb(cosine, -sine) * self._kernel(z, epsilon)
+            share = 1 if j else arb(0.5)
+            total += share * term.real
+            moving += share * (z * term).real
+        return total, moving
+
+    def slope(self, epsilon: float) -> float:
+        """Return about d log δ/dε."""
+        with precision(64):
+            total, moving = self._terms(as_ball(epsilon))
+            slope = -float(moving.mid()) / float(total.mid()) if total.mid() > 0 else -self.theta
+        return slope if slope < 0 else -self.theta
+
+    def _kernel(self, z: Any, epsilon: arb) -> Any:
+        """Return 1/(z(z+1)), or on a lattice the transform of the payoff at its points, a geometric series."""
+        if self.lattice is None:
+            return 1 / (z * (z + 1))
+        span = self.lattice.span
+        points = math.floor(float(((epsilon - self.lattice.offset) / span).mid())) + 1
+        gap = self.lattice.offset + points * span - epsilon
+        weight = -(-gap).expm1() - (-z * span).exp() * (-gap).exp() * (gap - span).expm1()
+        return span * (-z * gap).exp() * weight / ((1 - (-z * span).exp()) * (1 - (-(z + 1) * span).exp()))
+
+    def alias(self, epsilon: arb) -> arb:
+        """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^{K(θ)-θε}."""
+        from flint import arb
+
+        window, theta, scale = 2 * _pi() / self.step, as_ball(self.theta), self._scale(epsilon)
+        bounds: dict[bool, arb] = {}
+        for tau, k_tau in self.chernoff:
+            t = as_ball(tau)
+            gap = abs(t - theta) * window
+            log = k_tau - t * epsilon - t * (1 + 1 / t).log() - (1 + t).log() - scale - gap
+            bounds[tau > self.theta] = log.exp() / -(-gap).expm1()
+        whole = (-scale - theta * window).exp() / -(-theta * window).expm1()  # δ <= 1
+        if False in bounds and bounds[False].upper() < whole.upper():
+            whole = bounds[False]
+        return bounds[True] + whole if True in bounds else arb(math.inf)
+
+
+def ball_line(losses: LossSum, plan: Plan, lattice: Lattice | None) -> BallLine:
+    """Return the line of a plan, so long that what lies beyond is nothing beside the answer, or almost nothing."""
+    if len(losses.parts) > MOST_PARTS:
+        raise OutOfReach(f"a certificate of {len(losses.parts)} distinct releases takes too long")
+    bits = _bits(losses, plan)
+    with precision(bits):
+        if lattice is not None:
+            return _lattice_line(losses, plan, bits)
+        eta = length(plan.step)
+        for accuracy in (ACCURACY, ROUGHLY):
+            end = _end(losses, replace(plan, accuracy=accuracy), as_ball(0.0), bits, eta)
+            if end is not None:
+                count, tail = end
+                return _line(losses, plan, None, as_ball(0.0), (as_ball(eta), count, tail), bits)
+    raise OutOfReach("the characteristic function does not fall within the points that balls afford")
+
+
+def smoothed_lines(losses: LossSum, plan: Plan) -> tuple[BallLine, BallLine, float]:
+    """Return the lines of the loss with one more Gaussian release, and with one twice as large, and its variance."""
+    if len(losses.parts) > MOST_PARTS:
+        raise OutOfReach(f"a certificate of {len(losses.parts)} distinct releases takes too long")
+    bits, eta = _bits(losses, plan), length(plan.step)
+    with precision(bits):
+        count = _affordable_points(losses, plan, bits)
+        omega = count * eta
+        variance = 2 * (plan.height + ACCURACY) / omega**2
+        tail = _beyond(as_ball(variance) * as_ball(omega) ** 2 / 2, as_ball(omega), as_ball(eta))
+        once, twice = (
+            _line(losses, plan, None, as_ball(share * variance), (as_ball(eta), count, tail), bits) for share in (1, 4)
+        )
+    return once, twice, variance
+
+
+def _affordable_points(losses: LossSum, plan: Plan, bits: int) -> int:
+    """Return how many points a line may have: higher frequencies take more nodes."""
+    theta, eta = tilt(plan.index), length(plan.step)
+    count = MOST_POINTS
+    while count > FEW_POINTS:
+        sizes = [
+            len(ball_nodes(pair, theta, count * eta, k_at(pair, plan.index), bits).losses) for pair, _ in losses.parts
+        ]
+        if max(sizes) * count <= MOST_TERMS:
+            break
+        count //= 2
+    return count
+
+
+def _bits(losses: LossSum, plan: Plan) -> int:
+    """Return how many bits: those of the answer, of the factor n, and of the height of the line above it."""
+    releases = sum(n for _, n in losses.parts) + 1
+    return 128 + math.ceil(1.5 * math.log2(releases) + 1.5 * math.ceil(plan.height))
+
+
+# The nodes ------------------------------------------------------------------------------------------------------------
+
+Points = tuple["arb", int, "arb"]  # η, how many, and what lies beyond
+
+
+def _line(
+    losses: LossSum, plan: Plan, lattice: BallLattice | None, smoothing: arb, points: Points, bits: int
+) -> BallLine:
+    from flint import acb
+
+    step, count, tail = points
+    theta = as_ball(tilt(plan.index))
+    variance = gaussian_variance(losses) + smoothing
+    line = [acb(theta, step * j) for j in range(count)]
+    values = [(variance * (z * (z + 1) - theta * (theta + 1)) / 2).exp() for z in line]
+    k_theta = variance * theta * (theta + 1) / 2
+    for pair, n in losses.parts:
+        k, moments = _moments(pair, plan.index, _Grid(step, count, lattice), bits)
+        k_theta += n * (as_ball(k) + moments[0].real.log())
+        # powers, not logarithms: those would have to stay on one branch
+        values = [value * (moment / moments[0].real) ** n for value, moment in zip(values, moments, strict=True)]
+    chernoff = tuple(
+        (tilt(index), _k_of(losses, index, lattice, smoothing, bits)) for index in _chernoff_tilts(plan, step)
+    )
+    return BallLine(tilt(plan.index), step, values, k_theta, tail, chernoff, lattice, bits)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Where moments are asked for; equal grids are the same numbers."""
+
+    step: arb
+    count: int
+    lattice: BallLattice | None
+
+    def __hash__(self) -> int:
+        return hash((str(self.step), self.count))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Grid) or (self.lattice is None) != (other.lattice is None):
+            return False
+        return self.count == other.count and self.step.mid() == other.step.mid() and self.step.rad() == other.step.rad()
+
+
+@lru_cache(maxsize=32)  # both ends of an interval, and smoothed lines, ask for the same moments
+def _moments(pair: DominatingPair, index: int, grid: _Grid, bits: int) -> tuple[float, list[Any]]:
+    """Return K(θ), about, and e^{-K} M at the nodes."""
+    theta, k = tilt(index), k_at(pair, index)
+    nodes = ball_nodes(pair, theta, upper_float(grid.step) * (grid.count - 1), k, bits)
+    if grid.lattice is not None:
+        nodes = _snapped(nodes, pair, grid.lattice)
+    return k, tilted_moments(nodes, theta, k, step=grid.step, count=grid.count)
+
+
+def _k_of(losses: LossSum, index: int, lattice: BallLattice | None, smoothing: arb, bits: int) -> arb:
+    """Return K at one tilt."""
+    theta = tilt(index)
+    t = as_ball(theta)
+    total = (gaussian_variance(losses) + smoothing) * t * (t + 1) / 2
+    for pair, n in losses.parts:
+        k = k_at(pair, index)
+        nodes = ball_nodes(pair, theta, 0.0, k, bits)
+        if lattice is not None:
+            nodes = _snapped(nodes, pair, lattice)
+        total += n * (as_ball(k) + moment_of(nodes, theta, k).log())
+    return total
+
+
+def _chernoff_tilts(plan: Plan, step: arb) -> list[int]:
+    """Return the tilts above and below the line whose bounds of aliases are the smallest: any choice is sound."""
+    t, theta, window = plan.tilts, tilt(plan.index), 2 * math.pi / float(step.mid())
+    logs = t.k - t.theta * t.epsilon - np.abs(t.theta - theta) * window
+    place = plan.index - t.index
+    found = []
+    if place + 1 < len(logs):
+        found.append(t.index + place + 1 + int(np.argmin(logs[place + 1 :])))
+    if place > 0:
+        found.append(t.index + int(np.argmin(logs[:place])))
+    return found
+
+
+def gaussian_variance(losses: LossSum) -> arb:
+    """Return μ² of the composed Gaussians."""
+    mean = ball_below(losses.mean, GAUSSIAN_MEAN) if losses.mean > 0 else as_ball(0.0)
+    return mean * mean
+
+
+# The end of the line --------------------------------------------------------------------------------------------------
+
+
+def _end(losses: LossSum, plan: Plan, smoothing: arb, bits: int, eta: float) -> tuple[int, arb] | None:
+    """Return how many points the line has, and a bound of Σ |φ|/|z(z+1)|·η/π beyond; None if too many."""
+    need, step = math.exp(-plan.height - plan.accuracy), as_ball(eta)
+    low, bounds, last = _proven_decay(losses, plan, bits, lambda end: end > MOST_POINTS * eta)
+    ends = [*low[1:], low[-1] * math.sqrt(2.0)]
+    pieces = [
+        (-bound).exp() * (1 / as_ball(a) - 1 / as_ball(b) + step / as_ball(a) ** 2) / _pi()
+        for bound, a, b in zip(bounds, low, ends, strict=True)
+    ]
+    tail = _beyond(last, as_ball(ends[-1]), step)
+    best: tuple[int, arb] | None = None
+    for a, piece in zip(reversed(low), reversed(pieces), strict=True):
+        tail += piece
+        if upper_float(tail) > need or a / eta < 1:
+            break
+        best = math.ceil(a / eta), tail
+    return best if best is not None and best[0] <= MOST_POINTS else None
+
+
+def _beyond(bound: arb, end: arb, eta: arb) -> arb:
+    """Return a bound of the tail from `end` on, where -log|φ| is at least `bound`."""
+    return (-bound).exp() * (1 / end + eta / end**2) / _pi()
+
+
+def _proven_decay(
+    losses: LossSum, plan: Plan, bits: int, enough: Callable[[float], bool]
+) -> tuple[list[float], list[arb], arb]:
+    """Return frequencies from where φ falls, proven bounds of -log|φ| from each to the next, and one for all beyond."""
+    cells = []
+    for pair, n in losses.parts:
+        k = k_at(pair, plan.index)
+        nodes = ball_nodes(pair, tilt(plan.index), 0.0, k, bits)
+        above = upper_float(as_ball(k) + moment_of(nodes, tilt(plan.index), k).log())
+        cells.append((proven_cells(pair, plan.index, above, bits), n))
+    variance = gaussian_variance(losses)
+    least = lower_float(variance) if losses.mean > 0 else 0.0
+    first = math.floor(2 * math.log2(math.sqrt((plan.height + plan.accuracy) / plan.curvature)) / SCALES)
+    low: list[float] = []
+    bounds: list[arb] = []
+    last = as_ball(0.0)
+    for chunk in range(first - 1, first + CHUNKS):
+        frequencies = chunk_frequencies(chunk)
+        total = [as_ball(least) * as_ball(w) ** 2 / 2 for w in frequencies.tolist()]
+        for part, n in cells:
+            by_pairs, gain = escapes(part, frequencies)
+            logs = [max(as_ball(d), -(1 - as_ball(g)).log()) for d, g in zip(by_pairs.tolist(), gain.tolist(), strict=True)]
+            total = [sum_ + n * _above_zero(log) for sum_, log in zip(total, logs, strict=True)]
+        low += frequencies[:-1].tolist()
+        bounds += total[:-1]
+        last = total[-1]
+        if enough(float(frequencies[-1])):
+            break
+    return low, bounds, last
+
+
+def _above_zero(bound: arb) -> arb:
+    return bound if bound > 0 else as_ball(0.0)
+
+
+# Lattices -------------------------------------------------------------------------------------------------------------
+
+
+def _lattice_line(losses: LossSum, plan: Plan, bits: int) -> BallLine:
+    """Return the sum over one period, whose points are 2πj/(N·span), N odd; it is the whole line."""
+    lattice = _ball_lattice(losses, bits)
+    points = 2 * math.ceil(math.pi / (length(plan.step) * lower_float(lattice.span))) + 1
+    step, count, tail = 2 * _pi() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
+    if count > MANY_POINTS:
+        count, tail = _lattice_end(losses, plan, lattice, step, bits)
+    return _line(losses, plan, lattice, as_ball(0.0), (step, count, tail), bits)
+
+
+def _lattice_end(losses: LossSum, plan: Plan, lattice: BallLattice, step: arb, bits: int) -> tuple[int, arb]:
+    """Return how many points of a period are needed, and a bound of what the others add: |kernel| is largest at ω = 0."""
+    theta, eta, period = as_ball(tilt(plan.index)), upper_float(step), upper_float(_pi() / lattice.span)
+    largest = lattice.span * sum((1 / -(-x * lattice.span).expm1() for x in (theta, theta + 1)), as_ball(0.0))
+    low, bounds, _ = _proven_decay(losses, plan, bits, lambda end: end >= period)
+    if low[-1] * math.sqrt(2.0) < period:
+        raise OutOfReach("the period of the lattice of losses is longer than its decay was followed")
+    need, tail, best = math.exp(-plan.height - plan.accuracy), as_ball(0.0), None
+    for a, bound in zip(reversed(low), reversed(bounds), strict=True):
+        if a < period:
+            tail += (-bound).exp() * (as_ball(a) * as_ball(math.sqrt(2.0) - 1 + 1e-9) + step) * largest / _pi()
+            if upper_float(tail) > need or a < eta:
+                break
+            best = math.ceil(a / lower_float(step)), tail
+    if best is None or best[0] > MOST_POINTS:
+        raise OutOfReach("one period of the lattice of losses takes too many points")
+    return best
+
+
+def _ball_lattice(losses: LossSum, bits: int) -> BallLattice:
+    """Return the lattice of all losses together: exact numbers near the losses, and how far these may be from it."""
+    offset, error, span = as_ball(0.0), as_ball(0.0), None
+    for pair, n in losses.parts:
+        found, steps = _places(pair, bits)
+        if span is None:
+            span = ((found[-1] - found[0]) / steps[-1]).mid()
+        start = found[0].mid()
+        offset += n * start
+        error += n * as_ball(max(upper_float(abs(x - start - k * span)) for x, k in zip(found, steps, strict=True)))
+    if span is None:
+        raise OutOfReach("nothing lies on a lattice")
+    return BallLattice(offset.mid(), span, error + as_ball(upper_float(offset.rad())))
+
+
+def _places(pair: DominatingPair, bits: int) -> tuple[list[arb], list[int]]:
+    """Return sorted losses, and how many spans each lies above the first."""
+    if not isinstance(pair, FinitePair) or pair.lattice is None:
+        raise OutOfReach(f"no lattice is known for {type(pair).__name__}")
+    losses = sorted(ball_nodes(pair, 0.0, 0.0, 0.0, bits).losses, key=lambda x: float(x.mid()))
+    return losses, [round(float((x - losses[0]).mid()) / pair.lattice.span) for x in losses]
+
+
+def _snapped(nodes: BallNodes, pair: DominatingPair, lattice: BallLattice) -> BallNodes:
+    """Return nodes moved onto the lattice."""
+    start = min(nodes.losses, key=lambda x: float(x.mid())).mid()
+    span = lattice.span
+    places = [round(float((x - start).mid()) / float(span)) for x in nodes.losses]
+    return BallNodes([start + k * span for k in places], nodes.weights, nodes.error)
+
+
+def _pi() -> arb:
+    from flint import arb
+
+    return arb.pi()
