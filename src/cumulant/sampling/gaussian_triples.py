@@ -83,6 +83,10 @@ class SharpenedGaussianBatch(AbstractMechanism):
     def fixed_size(self) -> bool:
         return True
 
+    @property
+    def failure_probability(self) -> float:
+        return 0.0
+
     def loss(self) -> Cgf:
         envelope = envelope_loss(Gaussian(noise_multiplier=self.noise_multiplier), self.rate)
         return at_most(envelope, gaussian_triples_loss(1.0 / self.noise_multiplier, max(self.rate, TINIEST_SEARCHED)))

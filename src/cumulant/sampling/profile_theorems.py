@@ -24,6 +24,9 @@ from cumulant.parameters import nonnegative, probability, ratio_above, require, 
 
 BLOCK = 256  # multiplicities whose weights are computed at once
 NEGLIGIBLE = math.log(1e-9)  # multiplicities are summed until the rest can add this part at most
+MANY = 10**4  # a mean multiplicity from which on they are summed in blocks
+PIECES, TOGETHER = 4096, 32  # pieces of multiplicities, and how many of them make a block
+FAR = 30.0  # in units of √mean: how far from the mean they reach; e^-450 is left
 
 
 # Advanced joint convexity ------------------------------------------------------------------------
@@ -183,7 +186,8 @@ def without_replacement_profile(profile: PrivacyProfile, *, batch: int, populati
 def with_replacement_profile(groups: GroupProfiles, *, draws: int, population: int) -> PrivacyProfile:
     """Return δ'(ε') = Σ_{k=1..m} C(m,k) n^{-k} (1-1/n)^{m-k} δ_k(ε),  e^{ε'} = 1 + (1 - (1-1/n)^m)(e^ε - 1).
 
-    Balle, Barthe and Gaboardi (2018), Theorem 10: m draws from n records, so one record may come k times.
+    Balle, Barthe and Gaboardi (2018), Theorem 10: m draws from n records, so one record may come k times. From a mean
+    of MANY times on, blocks of k are charged as their largest.
 
     Holds for:  replace-one, for the base mechanism (on multisets of m records) and the sampled one.
     Tightness:  attained (Theorem 13); loose for Gaussian noise at large ε.
@@ -253,6 +257,35 @@ class Multiplicity:
         last = float(self.log_weights(np.array([k - 1.0]))[0])
         return min(0.0, last - math.log1p(-ratio) + 4 * ULP) if ratio < 1 - 1e-9 else 0.0
 
+    def log_from(self, k: float) -> float:
+        """Return Chernoff's bound -m KL(k/m ‖ 1/n) of log Pr[multiplicity >= k], k > mean, rounded up."""
+        m, mean = float(self.draws), self.draws / self.population
+        if k >= m:
+            return -m * math.log(self.population) * (1 - 1e-14)
+        more, fewer = math.log(k / mean), math.log1p(-(k - mean) / (m - mean))
+        return min(0.0, -k * more - (m - k) * fewer + 1e-14 * (k * (1 + more) + (m - k) * -fewer))
+
+    def pieces(self) -> tuple[Array, Array]:
+        """Return the last multiplicity of each piece, and log Pr[it is in the piece] from above.
+
+        The first begins at 1 or about FAR standard deviations below the mean, where it takes in all before; the last
+        ends as far above. Weights rise up to a mode and fall from there, so in a piece they are at most the larger of
+        those at its ends, or those around the mode.
+        """
+        mean = self.draws / self.population
+        half = FAR * (math.sqrt(mean) + 1)
+        edges = np.floor(np.linspace(mean - half, mean + half, PIECES + 1))
+        whole = np.unique(np.clip(edges, 0.0, float(self.draws)))
+        low, high = whole[:-1] + 1, whole[1:]  # multiplicities low..high
+        around = np.clip(math.floor(mean) + np.arange(-3.0, 4.0), 1.0, float(self.draws))
+        peak = float(np.max(self.log_weights(around)))
+        at_ends = np.maximum(self.log_weights(low), self.log_weights(high))
+        at_peak = (low < high) & (low <= around[-1]) & (high >= around[0])
+        log_weights = np.where(at_peak, peak, at_ends) + np.log(high - low + 1)
+        if low[0] > 1:
+            log_weights[0] = np.logaddexp(log_weights[0], -FAR * FAR / 2)  # Chernoff's bound of fewer
+        return high, log_weights + 1e-14
+
     def first(self) -> int:
         """Return a multiplicity far below the mean: what is less adds less than e^-60."""
         mean = self.draws / self.population
@@ -263,6 +296,8 @@ def _mixture(groups: GroupProfiles, law: Multiplicity) -> Callable[[float], floa
     """Return ε ↦ log Σ_k Pr[multiplicity = k] δ_k(ε), from above."""
     if law.population == 1:
         return groups(law.draws).log_delta
+    if law.draws > MANY * law.population:
+        return _coarse_mixture(groups, law)
 
     @cache
     def block(index: int) -> list[float]:
@@ -280,11 +315,41 @@ def _mixture(groups: GroupProfiles, law: Multiplicity) -> Callable[[float], floa
         # δ_k does not decrease with k: fewer than `start` cost at most δ_start, more than the last cost at most 1
         below = law.log_below(start) if start > harmless + 1 else -math.inf
         total = below + groups(start).log_delta(epsilon)
-        for k in range(start, law.draws + 1):
+        least = _least_that_counts(start, law.draws, lambda k: groups(k).log_delta(epsilon), weight)
+        if least > start:
+            total = float(np.logaddexp(total, groups(least).log_delta(epsilon)))  # all from start to below the least
+        for k in range(least, law.draws + 1):
             total = float(np.logaddexp(total, weight(k) + groups(k).log_delta(epsilon)))
             rest = law.log_above(k, weight(k + 1))
             if rest <= total + NEGLIGIBLE:
                 break
         return log_above(float(np.logaddexp(total, rest)) + 1e-13)
+
+    return log_mixture
+
+
+def _least_that_counts(
+    start: int, draws: int, log_cost: Callable[[int], float], log_weight: Callable[[int], float]
+) -> int:
+    """Return a multiplicity so small that all below it together add a negligible part, even if they were certain."""
+    if draws - start < BLOCK // 4:
+        return start
+    some = [start, *(start + 2**i for i in range((draws - start).bit_length()))]
+    seen = max(log_weight(k) + log_cost(k) for k in some)
+    more = largest_true(lambda n: start + n <= draws and log_cost(start + n) <= seen + NEGLIGIBLE) or 0
+    return start + more
+
+
+def _coarse_mixture(groups: GroupProfiles, law: Multiplicity) -> Callable[[float], float]:
+    """Return the same where a record comes up very often: blocks of multiplicities, each at the cost of its last."""
+    ends, weights = law.pieces()
+    starts = range(0, len(ends), TOGETHER)
+    log_weights = [log_sum(weights[start : start + TOGETHER]) for start in starts]
+    profiles = [groups(int(ends[min(start + TOGETHER, len(ends)) - 1])) for start in starts]
+    far = law.log_from(float(ends[-1]) + 1) if ends[-1] < law.draws else -math.inf
+
+    def log_mixture(epsilon: float) -> float:
+        terms = [w + profile.log_delta(epsilon) for w, profile in zip(log_weights, profiles, strict=True)]
+        return log_above(log_sum([*terms, far]) + 1e-13)
 
     return log_mixture

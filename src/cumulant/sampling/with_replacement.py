@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import ClassVar, final
 
 import numpy as np
 
 from cumulant.errors import UnprovenCombination
-from cumulant.loss.cgf import Cgf, projected
+from cumulant.loss.cgf import Array, Cgf, projected
+from cumulant.loss.likelihood_ratio import log_mean
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile
 from cumulant.loss.profile_moments import cgf_from_profile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import REPLACE_ONE, Neighbors
-from cumulant.parameters import whole_number
+from cumulant.numerics.logspace import log_expm1
+from cumulant.parameters import MOST, require, whole_number
 from cumulant.sampling.mixture import NO_LOSS
 from cumulant.sampling.profile_theorems import (
     Multiplicity,
@@ -25,6 +27,8 @@ from cumulant.sampling.profile_theorems import (
 from cumulant.sampling.relation import checked_relation
 
 KNOTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
+OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
+TAIL = 1 + 1 / 64  # ratio of multiplicities far above the mean that are charged together
 USELESS = 1000.0  # beyond this K no order is worth a quadrature, and the cost of a group bounds it as well
 
 
@@ -52,6 +56,7 @@ class SampledWithReplacement(AbstractMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "draws", whole_number("draws", self.draws))
+        require(self.draws <= MOST, "draws must be at most 1e18", self.draws)
         object.__setattr__(self, "population", whole_number("population", self.population, at_least=1))
         checked_relation("sampling with replacement", self.relation, self.mechanism, needs=REPLACE_ONE)
         self._groups()  # refuse what has none now, not when asked
@@ -73,6 +78,10 @@ class SampledWithReplacement(AbstractMechanism):
     def fixed_size(self) -> bool:
         return True
 
+    @property
+    def failure_probability(self) -> float:
+        return 0.0
+
     def known_profile(self) -> PrivacyProfile:
         amplify = with_replacement_profile if self.relation is REPLACE_ONE else hybrid_with_replacement_profile
         return amplify(self._groups(), draws=self.draws, population=self.population)
@@ -90,12 +99,37 @@ def _moments(sampled: SampledWithReplacement) -> Cgf:
     """
     profile = sampled.known_profile()
     ceiling = sampled.mechanism.group(size=sampled.draws).loss()  # all m draws may be the one record
+    if sampled.population > 1:
+        always = ceiling.log_moment
+        ceiling = replace(ceiling, log_moment=lambda lam: np.minimum(mixed_moments(sampled, lam), always(lam)))
+    if sampled.draws > OFTEN * sampled.population:
+        return projected(zip(KNOTS, ceiling(KNOTS).tolist(), strict=True), pure=profile.pure)
     moments = cgf_from_profile(profile, ceiling=ceiling)
     points: list[tuple[float, float]] = []
     for lam in KNOTS:
         useful = (not points or points[-1][1] < USELESS) and not _hopeless(sampled, lam)
         points.append((lam, moments.at(lam) if useful else ceiling.at(lam)))
     return projected(points, pure=profile.pure)
+
+
+def mixed_moments(sampled: SampledWithReplacement, lam: Array) -> Array:
+    """Return K(λ) = log(1 + Σ_k Pr[the record comes k times] (e^{K_k(λ)} - 1)), K_k that of groups of k, from above.
+
+    Moments of likelihood ratios are jointly convex, so those of two mixtures are at most the mixture of those of the
+    parts; a sample with the record k times is at distance k from the one with the other record in its place.
+
+    Holds for:  both relations, as `with_replacement_profile`.
+    Tightness:  that of Theorem 10 where every sample has the record; it does not profit from samples without.
+    """
+    law = Multiplicity(sampled.draws, sampled.population)
+    ends, log_weights = (column.tolist() for column in law.pieces())
+    while ends[-1] < sampled.draws:
+        log_weights.append(law.log_from(ends[-1] + 1))
+        ends.append(min(math.floor(ends[-1] * TAIL) + 1, sampled.draws))
+    rows = np.array([sampled.mechanism.group(size=int(k)).loss().log_moment(lam) for k in ends])
+    with np.errstate(over="ignore"):
+        terms = log_expm1(rows * (1 + 4e-13)).T  # up: what K is known to
+        return np.logaddexp(0.0, log_mean(terms, np.array(log_weights))) * (1 + 4e-13)
 
 
 def _hopeless(sampled: SampledWithReplacement, lam: float) -> bool:
@@ -106,6 +140,7 @@ def _hopeless(sampled: SampledWithReplacement, lam: float) -> bool:
     if sampled.population == 1:
         return False
     law = Multiplicity(sampled.draws, sampled.population)
-    times = np.unique(np.append(2 ** np.arange(sampled.draws.bit_length()), sampled.draws))
-    moments = np.array([sampled.mechanism.group(size=int(k)).loss().at(lam) for k in times])
-    return bool(np.max(law.log_weights(times.astype(float)) + moments) + (lam + 1) * math.log(law.rate) > USELESS)
+    times = sorted({*(2**i for i in range(sampled.draws.bit_length())), sampled.draws})
+    moments = np.array([sampled.mechanism.group(size=k).loss().at(lam) for k in times])
+    log_weights = law.log_weights(np.array(times, dtype=float))
+    return bool(np.max(log_weights + moments) + (lam + 1) * math.log(law.rate) > USELESS)
