@@ -164,16 +164,26 @@ class _Draw:
         self._generator = generator
 
     def case(self) -> Case:
-        question = self._one([EPSILON] * 3 + [DELTA] * 3 + [EPSILON_INTERVAL, DELTA_INTERVAL, RDP])
+        question = self._one([EPSILON] * 6 + [DELTA] * 6 + [EPSILON_INTERVAL, DELTA_INTERVAL] + [RDP] * 2)
         relation = self._one([ADD_REMOVE] * 4 + [REPLACE_ONE] * 4 + [""])
         number = self._one([1, 1, 1, 1, 1, 2, 2, 3, 4])
-        parts = tuple(self._part(relation) for _ in range(number))
         method = self._one(["best", "best", "exact", "rdp"]) if question in (EPSILON, DELTA) else "best"
+        by_rdp = method == "rdp" or question == RDP
+        parts = tuple(self._lighter(self._part(relation), relation, by_rdp=by_rdp) for _ in range(number))
         return Case(question=question, parts=parts, value=self._value(question), method=method)
+
+    def _lighter(self, part: Part, relation: str, *, by_rdp: bool) -> Part:
+        """Return another part, mostly, in place of one that takes seconds."""
+        for _ in range(3):
+            if not heavy(part, by_rdp=by_rdp) or self._chance(0.04):
+                break
+            part = self._part(relation)
+        return part
 
     def _value(self, question: str) -> float:
         if question in AT_DELTA:
-            return float(self._one([0.0, self._log(1e-300, 1e-20), self._log(1e-20, 0.9), self._log(1e-9, 0.3)]))
+            deep = self._log(1e-300, 1e-20) if question == EPSILON or self._chance(0.2) else self._log(1e-15, 0.3)
+            return float(self._one([0.0, deep, self._log(1e-20, 0.9), self._log(1e-9, 0.3)]))
         if question == RDP:
             return float(self._one([1.0, math.inf, self._integer(2, 64), *[1 + self._log(1e-3, 300.0)] * 3]))
         return float(self._one([0.0, self._log(1e-9, 1e3), self._log(1e-2, 20.0), self._log(0.05, 5.0)]))
@@ -262,7 +272,7 @@ class _Draw:
         schemes = self._one([0, 0, 1, 1, 1, 1, 2])
         if schemes and self._chance(0.06):
             steps.append(Step(word=TIMES, numbers=(self._integer(1, 4),)))
-        outer = self._scheme(kind, relation) if schemes else None
+        outer = self._scheme(relation) if schemes else None
         if outer is not None and schemes > 1:
             steps.append(self._inner(outer.word))
         if outer is not None:
@@ -271,10 +281,8 @@ class _Draw:
             steps.append(Step(word=GROUP, numbers=(self._one([1, 2, 3, self._integer(1, 50)]),)))
         return tuple(steps)
 
-    def _scheme(self, kind: str, relation: str) -> Step:
-        word = self._one([POISSON, POISSON, POISSON, WITHOUT, SHARE, WITH])
-        if word == POISSON and relation == REPLACE_ONE and kind != GAUSSIAN and self._chance(0.8):
-            word = WITHOUT  # what has no pair of its own there takes seconds
+    def _scheme(self, relation: str) -> Step:
+        word = self._one([POISSON] * 6 + [WITHOUT, SHARE] * 2 + [WITH])
         natural = ADD_REMOVE if word == POISSON else REPLACE_ONE
         return self._sampled(word, "" if relation == natural and self._chance(0.5) else relation)
 
@@ -308,6 +316,21 @@ class _Draw:
 
     def _log(self, low: float, high: float) -> float:
         return float(f"{math.exp(self._generator.uniform(math.log(low), math.log(high))):.5g}")
+
+
+def heavy(part: Part, *, by_rdp: bool) -> bool:
+    """Whether a bound by moments alone, of something with no formula for them, will be asked for."""
+    schemes = [step for step in part.steps if step.word not in (GROUP, TIMES)]
+    if not schemes:
+        return False
+    grouped = any(step.word == GROUP and step.numbers[0] > 1 for step in part.steps)
+    nested = len(schemes) > 1 or any(step.word == TIMES for step in part.steps)
+    replaced = schemes[-1].relation != ADD_REMOVE and (schemes[-1].relation or schemes[-1].word != POISSON)
+    known = part.kind in (GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, PURE)
+    if part.kind == GAUSSIAN and schemes[-1].word == POISSON and not replaced:
+        return False
+    odd = schemes[-1].word == POISSON and part.kind != GAUSSIAN
+    return grouped or bool(replaced and (nested or part.kind in (ZCDP, CURVE) or odd or (by_rdp and not known)))
 
 
 def _shifted(p: list[float], by: float) -> tuple[list[float], list[float]]:

@@ -16,11 +16,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from benchmarks.checks import BEYOND, CRASH, NO_NUMBER, REFUSED, SOUND, TIMEOUT, Outcome
+from benchmarks.checks import BEYOND, CRASH, REFUSED, SOUND, TIMEOUT, Outcome
 from benchmarks.fast_cases import STATED, Case, simpler
 from benchmarks.fast_checks import verdict
 
-MEMORY, WARNING, INVALID = "memory", "warning", "refused as invalid"
+MEMORY, WARNING, INVALID, FAULT = "memory", "warning", "refused as invalid", "fault of the reference"
 SECONDS = 10.0  # of CPU, for one answer
 GIGABYTE = 2**30
 GUARD = 6 * GIGABYTE  # more address space than this is not given
@@ -96,8 +96,8 @@ def judged(case: Case, answer: Outcome | tuple[Any, bool, str]) -> Outcome:
     value, flag, warning = answer
     try:
         outcome = verdict(case, value, flag)
-    except (TypeError, ValueError) as error:
-        outcome = Outcome(NO_NUMBER if "float" in str(error) else "fault of the hunt", f"{value!r}: {error!r}")
+    except Exception as error:  # the reference's own, to be mended there
+        outcome = Outcome(FAULT, f"{type(error).__name__}: {error} for {value!r}"[:300])
     return Outcome(WARNING, warning) if outcome.word == SOUND and warning else outcome
 
 
