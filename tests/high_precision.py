@@ -38,6 +38,7 @@ PRUNED = 1e-75  # masses of tables below it are left out, and counted in the rad
 NODES = 3e7  # terms of one line: about two seconds
 CUT = 60.0  # nats below δ at which a line ends: 1e-26
 ALIASES = 50.0  # nats below δ of what twice the step adds: 1e-21; the step itself adds far less
+MOST_SUMS = 100_000  # of losses of tables
 LONGEST = 40_000  # steps of a line
 
 
@@ -282,8 +283,8 @@ class Sampled:
         terms = [math.log(b) + float(s) * t - float(o) for b, s, o in self.exponents]
         return np.asarray(np.logaddexp.reduce(terms, axis=0))
 
-    def rough(self, theta: float, omega: float) -> tuple[Array, Array, Array, bool]:
-        """Return coordinates, log masses and losses in doubles; the last says whether atoms come after the line."""
+    def rough(self, theta: float, omega: float) -> tuple[Array, Array, Array, int]:
+        """Return coordinates, log masses and losses in doubles, and how many atoms are at their end."""
         low, high = self.interval()
         reach = 16 + float(self.mean) * self.size * (2 * theta + 2)
         low, high = max(low, -reach), min(high, reach)
@@ -299,7 +300,7 @@ class Sampled:
         atoms = [(max(float(p.log()), -1e4), float(x)) for p, x in self.atoms() if p > 0]
         masses = np.concatenate([*(p for p, _ in parts), [p for p, _ in atoms]])
         losses = np.concatenate([*(x for _, x in parts), [x for _, x in atoms]])
-        return t, masses, losses, bool(atoms)
+        return t, masses, losses, len(atoms)
 
     # Nodes for moments
 
@@ -456,6 +457,19 @@ def delta(scenario: Scenario, epsilon: float | Fraction) -> Ball:
         return _Question(scenario).delta(ball(epsilon))
 
 
+def within_reach(scenario: Scenario) -> None:
+    """Raise `OutOfReach` where the sums of tables are too many, without adding them up."""
+    lines = sum(n for law, n in scenario if isinstance(law, Sampled))
+    sums = 1.0
+    for law, n in scenario:
+        if isinstance(law, Table):
+            rows = sum(not _zero(p) and not _zero(q) for p, q in law.rows)
+            wide = min(n + 1, 40 * math.sqrt(n) + 10)
+            sums *= 2 * n + 1 if law.steps is not None and rows == 3 else wide ** (rows - 1) / math.factorial(rows - 1)
+    if lines == 0 and sums > MOST_SUMS:
+        raise OutOfReach("too many sums")
+
+
 def normal_delta(square: Ball, epsilon: Ball) -> Ball:
     """Return δ of N(μ) against N(0), or (1 - e^ε)_+ for μ = 0."""
     if square == 0:
@@ -503,7 +517,7 @@ class _Question:
         sums = [(arb(1), arb(0))]
         for table, count in self.tables:
             more = _sums(table, count)
-            if len(sums) * len(more) > (200_000 if not self.lines else 60):
+            if len(sums) * len(more) > (MOST_SUMS if not self.lines else 60):
                 raise OutOfReach("too many sums")
             sums = [(p * q, x + y) for p, x in sums for q, y in more]
         total = sum((p * rest(epsilon - x) for p, x in sums), arb(0))
@@ -593,19 +607,21 @@ class _Rough:
     """K of all parts in doubles."""
 
     square: float
-    parts: Sequence[tuple[Array, Array, int]]  # log masses, losses, count
+    parts: Sequence[tuple[Array, Array, int, int]]  # log masses, losses, how many of them are atoms, count
 
     def k(self, theta: float) -> float:
         total = self.square * theta * (theta + 1) / 2
-        return total + sum(n * float(np.logaddexp.reduce(p + theta * x)) for p, x, n in self.parts)
+        return total + sum(n * float(np.logaddexp.reduce(p + theta * x)) for p, x, _, n in self.parts)
 
     def log_size(self, theta: float, omega: Array) -> Array:
-        """Return log|e^{K(θ+iω) - K(θ)}|."""
+        """Return log|e^{K(θ+iω) - K(θ)}| as if atoms never cancelled: between frequencies they may meet again."""
         total = -self.square * omega**2 / 2
-        for p, x, n in self.parts:
+        for p, x, atoms, n in self.parts:
             tilted = np.exp(p + theta * x - np.logaddexp.reduce(p + theta * x))
+            single, inner = float(np.sum(tilted[len(x) - atoms :])), slice(len(x) - atoms)
             for i, w in enumerate(omega):
-                total[i] += n * math.log(abs(complex(np.sum(tilted * np.exp(1j * w * x)))) + 1e-17)
+                waves = abs(complex(np.sum(tilted[inner] * np.exp(1j * w * x[inner])))) if atoms < len(x) else 0.0
+                total[i] += n * math.log(min(single + waves + 1e-17, 1.0))
         return np.asarray(total)
 
 
@@ -622,13 +638,14 @@ class Line:
         self.last = self._last()
 
     def _rough(self, theta: float, omega: float = 0.0) -> _Rough:
-        parts: list[tuple[Array, Array, int]] = []
+        parts: list[tuple[Array, Array, int, int]] = []
         for law, n in self.lines:
-            _, masses, losses, _ = law.rough(theta, omega)
-            parts.append((masses, losses, n))
+            _, masses, losses, atoms = law.rough(theta, omega)
+            parts.append((masses, losses, atoms, n))
         for table, n in self.tables:
             rows = table.finite
-            parts.append((np.array([float(p.log()) for p, _ in rows]), np.array([float(x) for _, x in rows]), n))
+            log_masses = np.array([float(p.log()) for p, _ in rows])
+            parts.append((log_masses, np.array([float(x) for _, x in rows]), len(rows), n))
         return _Rough(float(self.square), parts)
 
     def _saddle(self) -> float:
@@ -695,7 +712,7 @@ class Line:
             terms.append((value * (self.square * z * (z + 1) / 2 - z * self.epsilon).exp() / (z * (z + 1))).real)
         fine = step / arb.pi() * (sum(terms[1:], arb(0)) + terms[0] / 2)
         coarse = 2 * step / arb.pi() * (sum(terms[2::2], arb(0)) + terms[0] / 2)
-        tail = step / arb.pi() * max((abs(t) for t in terms[-len(terms) // 8 :]), key=float) * steps * 8
+        tail = step / arb.pi() * max((abs(t) for t in terms[-(len(terms) // 8) :]), key=float) * steps
         if not abs(fine - coarse) + tail < 1e-20 * fine:
             raise OutOfReach(f"the line is not resolved: {fine}, {coarse}, {tail}")
         return within(fine, abs(fine - coarse) + tail)

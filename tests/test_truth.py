@@ -20,6 +20,7 @@ from mpmath import mp, mpf
 import cumulant as cm
 import exact_references as other
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.neighbors import Neighbors
 from high_precision import (
     Law,
     Line,
@@ -39,6 +40,7 @@ from high_precision import (
     leaving,
     precision,
     symmetrised,
+    within_reach,
 )
 
 SEEDS = range(300 if os.environ.get("CUMULANT_SLOW") else 40)
@@ -162,12 +164,13 @@ class Release:
     mechanism: AbstractMechanism
     dominating: tuple[Laws, ...]
     attained: tuple[Laws, ...]
-    relation: cm.Neighbors | None = None
+    relation: Neighbors | None = None
+    in_order: tuple[Laws, ...] | None = None  # what dominates where the run is for add-or-remove-one
 
 
 @dataclass(frozen=True)
 class Base:
-    """A mechanism and its pair; `group` is what two records at once do, if that is known here."""
+    """A mechanism and its pair: a table, or noise."""
 
     mechanism: AbstractMechanism
     table: Table | None = None
@@ -221,7 +224,7 @@ def draw_base(generator: Generator, kind: str) -> Base:
         return Base(cm.PureDP(epsilon=0.0), dyadic_table(generator, int(generator.integers(2, 4))), symmetric=False)
 
 
-def stated(table: Table, relation: cm.Neighbors | None) -> AbstractMechanism:
+def stated(table: Table, relation: Neighbors | None) -> AbstractMechanism:
     return cm.StatedPair(
         probabilities=tuple(float(p) for p, _ in table.rows),
         neighbor_probabilities=tuple(float(q) for _, q in table.rows),
@@ -250,7 +253,7 @@ def unsampled(generator: Generator, kind: str) -> Release:
     orders: Laws = (base.table, base.table.reverse)
     if generator.integers(2):
         return Release(stated(base.table, cm.ADD_REMOVE), (orders,), (orders,), cm.ADD_REMOVE)
-    return Release(stated(base.table, None), ((symmetrised(base.table),),), (orders,))
+    return Release(stated(base.table, None), ((symmetrised(base.table),),), (orders,), None, (orders,))
 
 
 def poisson(generator: Generator, kind: str) -> Release:
@@ -261,10 +264,7 @@ def poisson(generator: Generator, kind: str) -> Release:
 
 
 def replaced(generator: Generator, kind: str) -> Release:
-    """Poisson samples under replace-one; the pair is known for Gaussian noise only.
-
-    For others the truth is between the mixtures, which are attained, and the envelope of groups of two.
-    """
+    """Poisson samples under replace-one; the pair is known for Gaussian noise only."""
     base, rate = draw_base(generator, kind), log_uniform(generator, 0.003, 0.9)
     if base.noise is None or kind != "Gaussian":
         return without_replacement(generator, kind)
@@ -320,7 +320,7 @@ class Question:
 
     @property
     def delta(self) -> float:
-        return 10.0**self.log_delta
+        return float(10.0**self.log_delta)
 
 
 def scenarios(choices: Sequence[tuple[tuple[Laws, ...], int]]) -> list[Scenario]:
@@ -345,9 +345,10 @@ def draw(generator: Generator) -> Question:
                 break
         releases.append((release, max(1, int(log_uniform(generator, 0.5, 1e5)))))
     run = cm.Composed.of((release.mechanism, n) for release, n in releases)
+    in_order = run.neighbors is cm.ADD_REMOVE
     return Question(
         run,
-        scenarios([(release.dominating, n) for release, n in releases]),
+        scenarios([((in_order and release.in_order) or release.dominating, n) for release, n in releases]),
         scenarios([(release.attained, n) for release, n in releases]),
         float(generator.uniform(-20, -2)),
     )
@@ -390,6 +391,8 @@ def test_random_questions(seed: int) -> None:
         with precision():
             question = draw(generator)
         try:
+            for scenario in question.dominating + question.attained:
+                within_reach(scenario)
             if seed % 2:
                 check_epsilon(question)
             else:
