@@ -11,6 +11,7 @@ from cumulant.neighbors import Neighbors
 
 EXACT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
 NEAREST = Context(prec=14, Emax=MAX_EMAX, Emin=MIN_EMIN)  # log 0.01 is printed as 0.01, not as 0.0100001
+EXACTLY = 1e-9  # the share of ε within which an answer is exact
 DEEPEST = -1e15  # below this log δ, a power of ten would show no digit of δ
 
 
@@ -56,6 +57,9 @@ class Guarantee:
 
     `order` is the Rényi order that proved it; infinity is pure DP, None means that no order was needed. `stated_delta`
     is δ where it began as a number: asked for, or the failure probability of an approximate DP mechanism.
+
+    `exact` says that some neighbours need an ε within 1e-9 of this one (or 1e-12). `at_most_above` is how far the answer
+    can be above what some neighbours need, relative to that; None where it is not known.
     """
 
     epsilon: float
@@ -65,19 +69,37 @@ class Guarantee:
     order: float | None
     exact: bool
     stated_delta: float | None = None
+    at_most_above: float | None = None
 
     @property
     def delta(self) -> float:
         return delta_from_log(self.log_delta) if self.stated_delta is None else self.stated_delta
 
     @classmethod
-    def by_pairs(cls, epsilon: float, log_delta: float, route: str, *, exact: bool) -> Guarantee:
-        return cls(epsilon=epsilon, log_delta=log_delta, method="exact", theorem=ROUTES[route], order=None, exact=exact)
+    def by_pairs(cls, epsilon: float, log_delta: float, route: str, *, excess: float | None) -> Guarantee:
+        """`excess` is how far above the truth the answer can be; None where no neighbours attain the pairs."""
+        return cls(
+            epsilon=epsilon,
+            log_delta=log_delta,
+            method="exact",
+            theorem=ROUTES[route],
+            order=None,
+            exact=excess is not None and excess <= EXACTLY,
+            at_most_above=None if excess is None else above_of(excess),
+        )
 
     @classmethod
     def by_profile(cls, epsilon: float, log_delta: float, *, exact: bool) -> Guarantee:
         theorem = "the privacy profile of one release (Balle, Barthe and Gaboardi 2018)"
-        return cls(epsilon=epsilon, log_delta=log_delta, method="profile", theorem=theorem, order=None, exact=exact)
+        return cls(
+            epsilon=epsilon,
+            log_delta=log_delta,
+            method="profile",
+            theorem=theorem,
+            order=None,
+            exact=exact,
+            at_most_above=EXACTLY if exact else None,
+        )
 
     @classmethod
     def by_rdp(cls, epsilon: float, log_delta: float, order: float | None) -> Guarantee:
@@ -119,7 +141,7 @@ class Explanation:
         g = self.guarantee
         lines = [f"epsilon = {rounded_up(g.epsilon)} at delta = {delta_rounded_up(g.log_delta)}"]
         lines += [f"  proven by   {g.theorem}" + order_text(g.order)]
-        lines += [f"  which is    {'exact' if g.exact else 'an upper bound'}"]
+        lines += [f"  which is    {tightness_text(g)}"]
         lines += [f"  holds for   {relation_text(self.neighbors)}"]
         for part in self.parts:
             times = f"{part.count} x " if part.count != 1 else ""
@@ -136,6 +158,7 @@ class Explanation:
             "theorem": g.theorem,
             "order": g.order,
             "exact": g.exact,
+            "at_most_above": g.at_most_above,
             "neighbors": relation_text(self.neighbors),
             "parts": [part.to_dict() for part in self.parts],
         }
@@ -144,6 +167,24 @@ class Explanation:
 def relation_text(neighbors: Neighbors | None) -> str:
     """Return a relation in words."""
     return neighbors.value if neighbors else "the relation that the sensitivity is measured for"
+
+
+def tightness_text(guarantee: Guarantee) -> str:
+    """Return in words how far the answer can be above the truth.
+
+    >>> tightness_text(Guarantee.by_pairs(1.0, -11.0, "contour", excess=0.2))
+    'at most 25 % above the smallest ε that is true'
+    """
+    if guarantee.exact:
+        return "exact"
+    if guarantee.at_most_above is None or math.isinf(guarantee.at_most_above):
+        return "an upper bound"
+    return f"at most {rounded_up(100 * guarantee.at_most_above, digits=2)} % above the smallest ε that is true"
+
+
+def above_of(share: float) -> float:
+    """Return how far an answer is above the truth, relative to the truth, from its excess as a share of itself."""
+    return share / (1 - share) if share < 1 else math.inf
 
 
 def order_text(order: float | None) -> str:

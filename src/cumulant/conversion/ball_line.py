@@ -13,7 +13,6 @@ import numpy as np
 from cumulant.conversion.inversion import ACCURACY, CHUNKS, ROUGHLY, Plan
 from cumulant.errors import OutOfReach
 from cumulant.loss.ball_moment import (
-    MOST_TERMS,
     BallNodes,
     ball_nodes,
     moment_of,
@@ -167,15 +166,14 @@ def smoothed_lines(losses: LossSum, plan: Plan) -> tuple[BallLine, BallLine, flo
 
 def _affordable_points(losses: LossSum, plan: Plan, bits: int) -> int:
     """Return how many points a line may have: higher frequencies take more nodes."""
-    theta, eta = tilt(plan.index), length(plan.step)
-    count = MOST_POINTS
+    eta, count = length(plan.step), MOST_POINTS
     while count > FEW_POINTS:
-        sizes = [
-            len(ball_nodes(pair, theta, count * eta, k_at(pair, plan.index), bits).losses) for pair, _ in losses.parts
-        ]
-        if max(sizes) * count <= MOST_TERMS:
+        try:
+            for pair, _ in losses.parts:
+                _moments(pair, plan.index, _Grid(as_ball(eta), count, None), bits)
             break
-        count //= 2
+        except OutOfReach:
+            count //= 2
     return count
 
 
@@ -234,7 +232,7 @@ class _Grid:
 def _moments(pair: DominatingPair, index: int, grid: _Grid, bits: int) -> tuple[float, list[Any]]:
     """Return K(θ), about, and e^{-K} M at the nodes."""
     theta, k = tilt(index), k_at(pair, index)
-    nodes = ball_nodes(pair, theta, upper_float(grid.step) * (grid.count - 1), k, bits)
+    nodes = ball_nodes(pair, theta, upper_float(grid.step) * (grid.count - 1), k, bits=bits, points=grid.count)
     if grid.lattice is not None:
         nodes = _snapped(nodes, pair, grid.lattice)
     return k, tilted_moments(nodes, theta, k, step=grid.step, count=grid.count)
@@ -247,7 +245,7 @@ def _k_of(losses: LossSum, index: int, lattice: BallLattice | None, smoothing: a
     total = (gaussian_variance(losses) + smoothing) * t * (t + 1) / 2
     for pair, n in losses.parts:
         k = k_at(pair, index)
-        nodes = ball_nodes(pair, theta, 0.0, k, bits)
+        nodes = ball_nodes(pair, theta, 0.0, k, bits=bits)
         if lattice is not None:
             nodes = _snapped(nodes, pair, lattice)
         total += n * (as_ball(k) + moment_of(nodes, theta, k).log())
@@ -307,7 +305,7 @@ def _proven_decay(
     cells = []
     for pair, n in losses.parts:
         k = k_at(pair, plan.index)
-        nodes = ball_nodes(pair, tilt(plan.index), 0.0, k, bits)
+        nodes = ball_nodes(pair, tilt(plan.index), 0.0, k, bits=bits)
         above = upper_float(as_ball(k) + moment_of(nodes, tilt(plan.index), k).log())
         cells.append((proven_cells(pair, plan.index, above, bits), n))
     variance = gaussian_variance(losses)
@@ -386,7 +384,7 @@ def _places(pair: DominatingPair, bits: int) -> tuple[list[arb], list[int]]:
     """Return sorted losses, and how many spans each lies above the first."""
     if not isinstance(pair, FinitePair) or pair.lattice is None:
         raise OutOfReach(f"no lattice is known for {type(pair).__name__}")
-    losses = sorted(ball_nodes(pair, 0.0, 0.0, 0.0, bits).losses, key=lambda x: float(x.mid()))
+    losses = sorted(ball_nodes(pair, 0.0, 0.0, 0.0, bits=bits).losses, key=lambda x: float(x.mid()))
     return losses, [round(float((x - losses[0]).mid()) / pair.lattice.span) for x in losses]
 
 

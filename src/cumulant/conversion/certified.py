@@ -257,7 +257,7 @@ def _bounds(losses: LossSum, lattice: Lattice | None, tilts: Tilts) -> Bounds:
         return OnALine(ball_line(losses, plan, lattice))
     except OutOfReach:
         pass
-    if lattice is None:
+    if lattice is None and any(pair.has_atoms for pair, _ in losses.parts):
         try:
             smoothed = SmoothedLine(*smoothed_lines(losses, plan))
             low, high = smoothed.log_bounds(tilts.epsilon)

@@ -43,7 +43,7 @@ def enumerated(losses: LossSum) -> Enumerated | None:
     with precision(BITS):
         law: Law = [(as_ball(0.0), as_ball(1.0))]
         for pair, n in losses.parts:
-            nodes = ball_nodes(pair, 0.0, 0.0, 0.0, BITS)
+            nodes = ball_nodes(pair, 0.0, 0.0, 0.0, bits=BITS)
             part = list(_powers(list(zip(nodes.losses, nodes.weights, strict=True)), n))
             law = [(x + y, p * q) for x, p in law for y, q in part]
         return Enumerated(law)

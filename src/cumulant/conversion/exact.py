@@ -36,6 +36,8 @@ from cumulant.numerics.rounding import float_above
 from cumulant.numerics.search import smallest_true
 
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
+EXACT = 1e-9  # the share of ε within which both bounds must lie for an answer to be called exact
+TINY = 1e-12  # a change of ε that counts as none
 ROUNDS = 4  # plans that may be made for one question, each from the answer of the last
 
 Scenario = Sequence[tuple[Pair, int]]
@@ -45,11 +47,15 @@ Scenarios = Sequence[Scenario]
 @final
 @dataclass(frozen=True, slots=True)
 class Inverted:
-    """An answer from pairs: ε or log δ, on the safe side; log δ lies at most `slack` nats below."""
+    """An answer from pairs: ε or log δ, on the safe side; log δ lies at most `slack` nats below.
+
+    `excess` is how far the answer can be above the truth of these pairs, as a share of ε: 1 says nothing.
+    """
 
     value: float
     slack: float
     route: str
+    excess: float = 0.0
 
 
 def epsilon_of_pairs(scenarios: Scenarios, log_delta: float) -> Inverted:
@@ -118,7 +124,7 @@ class _Question:
         return max(float(np.min(self._chernoff(tilts(octave), self.losses.cumulants(octave)[0]))), 0.0)
 
     def _chernoff(self, theta: Array, k: Array) -> Array:
-        return np.asarray((log_chernoff(theta) + k - self.log_delta + 1e-9) / theta)
+        return np.asarray((log_chernoff(theta) + k * (1 + 1e-13) - self.log_delta + 1e-9) / theta)  # rounded up
 
     def answer(self) -> Inverted:
         if math.isnan(self.log_delta) or self.log_delta >= 0:
@@ -128,27 +134,38 @@ class _Question:
         if self._hardly_anything():
             return Inverted(0.0, 0.0, "total variation")
         if self.around_saddle is None:  # only the largest loss matters; ε = sup L holds at every δ
-            return Inverted(self.losses.supremum, 0.0, "largest loss")
+            return Inverted(self.losses.supremum, 0.0, "largest loss", self._below_largest())
         return self._inverted(self.around_saddle)
+
+    def _below_largest(self) -> float:
+        """Return how far sup L is above the truth, sup L + log(1 - δ/P(L = sup L)) or more, as a share of it."""
+        log_share = self.log_delta - self.losses.log_top_mass
+        if not log_share < -1e-9 or self.losses.supremum <= 0:
+            return 1.0
+        return min(-math.log1p(-math.exp(log_share)) / self.losses.supremum + 1e-15, 1.0)
 
     def _hardly_anything(self) -> bool:
         """Whether δ(0), the total variation, is at most δ by Pinsker's inequality, TV <= √(KL/2)."""
         return self.losses.failure == 0 and 0.5 * self.losses.divergence * (1 + 1e-9) <= math.exp(2 * self.log_delta)
 
     def _inverted(self, around: Tilts) -> Inverted:
-        for turn in range(ROUNDS):
+        """Return the smallest ε that any of a few lines proves, each planned from the answer of the last."""
+        found: list[tuple[float, float, Inversion]] = []
+        for _ in range(ROUNDS):
             for inversion in inversions_at(self.losses, plan_for(around), self.lattice):
                 epsilon = _solved(inversion, around.epsilon, self.log_delta, self.losses.supremum)
                 low, high = inversion.log_bounds(epsilon)
+                found.append((epsilon, high - low, inversion))
                 if high - low <= inversion.enough:
                     break
-            met = abs(epsilon - around.epsilon) * around.steepness <= 0.5
-            if high - low <= inversion.enough or met or turn == ROUNDS - 1:
+            if high - low <= inversion.enough or abs(epsilon - around.epsilon) * around.steepness <= 0.5:
                 break
             around = around.asking(epsilon, self.log_delta)
+        epsilon, slack, inversion = min(found, key=lambda one: one[0])
         if inversion.coarser is not None or inversion.enough > CLOSE:
             epsilon = self._confirmed(inversion, epsilon)
-        return Inverted(min(epsilon, self.losses.supremum), high - low, inversion.route)
+        epsilon = min(epsilon, self.losses.supremum)
+        return Inverted(epsilon, slack, inversion.route, _excess(inversion, epsilon, self.log_delta, slack))
 
     def _confirmed(self, inversion: Inversion, epsilon: float) -> float:
         """Return ε raised until δ(ε) itself, which is smoothed or cut in its own way, is at most δ."""
@@ -167,16 +184,35 @@ def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inve
         return Inverted(profile.gaussian_log_delta(losses.mean, epsilon), 0.0, "closed form")
     around = tilts_for_epsilon(losses, epsilon)
     if around is None:  # so near the largest loss that δ <= 1 - e^{ε - sup L} is as good as anything
-        return Inverted(math.log(-math.expm1(epsilon - losses.supremum)) + 1e-12, math.inf, "largest loss")
+        return Inverted(math.log(-math.expm1(epsilon - losses.supremum)) + 1e-12, math.inf, "largest loss", 1.0)
+    found: list[tuple[float, float, Inversion]] = []
     for _ in range(ROUNDS):
         for inversion in inversions_at(losses, plan_for(around), lattice):
             low, high = inversion.log_bounds(epsilon)
+            found.append((high, high - low, inversion))
             if high - low <= inversion.enough:
                 break
         if high - low <= inversion.enough or abs(high - around.log_delta) <= 0.5:
             break
         around = around.asking(epsilon, high)
-    return Inverted(high, high - low, inversion.route)
+    high, slack, inversion = min(found, key=lambda one: one[0])
+    return Inverted(high, slack, inversion.route, _excess(inversion, epsilon, high, slack))
+
+
+def _excess(inversion: Inversion, epsilon: float, log_delta: float, slack: float) -> float:
+    """Return a share x of ε such that δ is proven to be larger at ε(1-x): the answer is at most so much above the truth.
+
+    Near 0 a change of ε by TINY counts as one by EXACT. Where nothing is proven it is 1.
+    """
+    slope = -inversion.log_upper(epsilon)[1]
+    likely = slack / max(slope * epsilon, 1e-300) if slack < math.inf else 1.0
+    for share in (EXACT, *(factor * likely for factor in (1.2, 3.0, 10.0))):
+        if not share < 1:
+            break
+        below = min(epsilon * (1 - share), epsilon - TINY * share / EXACT)
+        if inversion.log_bounds(below)[0] >= log_delta:
+            return share
+    return 1.0
 
 
 def _solved(inversion: Inversion, start: float, log_delta: float, supremum: float) -> float:

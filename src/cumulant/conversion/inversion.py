@@ -38,11 +38,13 @@ MANY_POINTS = 4096  # of a lattice, beyond which the sum is cut
 BUDGET = 3e5  # nodes and frequencies together that one inversion may take
 FEWEST, MOST = -70, 60  # octaves in which tilts are looked for
 STEADY = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
+DROWNING = 10.0  # nats of height from which rounding shows: e^10·1e-14
+STEEP = 1.0  # how much each of those counts more
 SPACING, MOST_SAMPLES = 1.15, 90  # frequencies at which the characteristic function itself is looked at
 WIDTHS = (2.0, 7.0)  # of χ, in radians: losses that turn faster are left out
 NO_TROUBLE = 3e4  # sines and cosines that are not worth saving
 WORTHWHILE = 20.0  # what a node costs at one of those frequencies
-QUADRATURE = 0.02  # taken off what they show: far more than nodes leave of smooth integrals
+NODES = 1e-13  # how far the nodes' characteristic function is from the law's: e^-37 by the rule, the rest by rounding
 MANY_FAMILIES = 48  # beyond which the largest quarter of the families may do
 PLENTY = 10.0  # nats more than needed, at which bounds stop being improved
 CHUNKS = 12  # of decay bounds, eight octaves of frequency each
@@ -185,6 +187,7 @@ def plan_for(t: Tilts) -> Plan:
     with np.errstate(divide="ignore"):
         slowest = np.minimum.accumulate(t.curvature)
         effort = np.log(window) + 0.5 * np.log((np.maximum(excess, 0.0) + ACCURACY) / slowest) + STEADY * excess
+        effort += STEEP * np.maximum(excess - DROWNING, 0.0)
     best = int(np.argmin(effort))
     step = math.floor(4 * math.log2(2 * math.pi / max(float(window[best]), 1e-250)))
     return Plan(t.index + best, step, max(float(excess[best]), 0.0), float(t.curvature[best]), t)
@@ -200,7 +203,7 @@ def inversions_at(losses: LossSum, plan: Plan, lattice: Lattice | None = None) -
         cut = _cut(losses, aim, _affordable(losses, aim, budget))
         if cut is not None:
             found = True
-            contour = _contour(losses, aim, *_sooner(losses, aim, *cut))
+            contour = _contour(losses, aim, *_cut_by_samples(losses, aim, *cut))
             yield Inversion(contour, enough=CLOSE if aim is plan else CLOSE_ENOUGH)
             if aim is plan:
                 return
@@ -268,12 +271,16 @@ def _earliest(places: Array, pieces: Array, need: float, farthest: float = math.
     return (float(places[fine[0]]), float(tails[fine[0]])) if len(fine) else None
 
 
-def _sooner(losses: LossSum, plan: Plan, omega: float, tail: float) -> tuple[float, float]:
+def _cut_by_samples(losses: LossSum, plan: Plan, omega: float, tail: float) -> tuple[float, float]:
     """Return an earlier (ω, tail), from values of the characteristic function itself between there and a proven end.
 
     For weights 0 <= χ(L) <= 1, D = Σ n_i E[χχ'(1 - cos ωΔ_i)] <= -2 log|φ|, Δ the difference of two copies; and √D
     changes by at most √(Σ n_i E[χχ'Δ_i²]/2) per unit of ω, as |D'| <= E[χχ'|Δ sin ωΔ|] <= √E[χχ'Δ²]·√(2D) by Cauchy
     and Schwarz. Every frequency has its own χ, which leaves out losses that turn too fast to be followed.
+
+    All this is taken of the discrete law of the nodes, of which it is exactly true. The law itself has a characteristic
+    function within NODES of theirs at every ω up to the end, so each release loses at most e·NODES nats more:
+    |φ| <= e^{-D/2} + NODES, and D <= 2.
     """
     eta = length(plan.step)
     start = 1.15 * math.sqrt(2 * (plan.height + plan.accuracy) / plan.curvature)
@@ -284,19 +291,23 @@ def _sooner(losses: LossSum, plan: Plan, omega: float, tail: float) -> tuple[flo
     if not 1 < count <= MOST_SAMPLES or effort < NO_TROUBLE + WORTHWHILE * nodes * count:
         return omega, tail
     at = np.append(start * SPACING ** np.arange(count), omega)
-    turned = losses.turning(plan.index, at[:-1], WIDTHS)
-    worst = np.max([_followed(*one, np.diff(at)) for one in turned], axis=0)
+    turned = losses.turning(plan.index, at[:-1], WIDTHS, omega)
+    worst = np.max([_lipschitz_floor(*one, np.diff(at)) for one in turned], axis=0)
+    worst = np.maximum(worst * (1 - NODES) - losses.releases * math.e * NODES, 0.0)
     worst += losses.variance * at[:-1] ** 2 / 2
     pieces = np.exp(-worst) * (1 / at[:-1] - 1 / at[1:] + eta / at[:-1] ** 2) / math.pi
     return _earliest(at, np.append(pieces, tail), 2 * _need(plan)) or (omega, tail)
 
 
-def _followed(turning: Array, slope: Array, gaps: Array) -> Array:
-    """Return a bound of D/2 from each frequency to the next, which speak for half the way; the last for all of it."""
+def _lipschitz_floor(turning: Array, slope: Array, gaps: Array) -> Array:
+    """Return lower bounds of D/2 on each interval.
+
+    √D is Lipschitz with constant `slope`, so each end covers its half; the last sample covers all of its own.
+    """
     ways = np.append(gaps[:-1] / 2, gaps[-1])
     upwards = np.maximum(np.sqrt(turning) - slope * ways, 0.0)
     downwards = np.maximum(np.sqrt(turning[1:]) - slope[1:] * gaps[:-1] / 2, 0.0)
-    return np.asarray(np.minimum(upwards, np.append(downwards, np.inf)) ** 2 / 2 * (1 - QUADRATURE))
+    return np.asarray(np.minimum(upwards, np.append(downwards, np.inf)) ** 2 / 2)
 
 
 def _affordable(losses: LossSum, plan: Plan, budget: float) -> float:
@@ -331,6 +342,8 @@ def _lattice_cut(losses: LossSum, plan: Plan, lattice: Lattice, eta: float) -> t
     largest = lattice.span * sum(1 / -math.expm1(-x * lattice.span) for x in (theta, theta + 1))
     families = losses.families(plan.index)
     low, bounds, _ = _escapes(losses, families, plan, lambda end, _: end >= period)
+    if low[-1] * math.sqrt(2.0) < period:
+        raise OutOfReach("the period of the lattice of losses is longer than its decay was followed")
     low, bounds = low[low < period], bounds[low < period]
     high = np.append(low[1:], low[-1] * math.sqrt(2.0))
     return _earliest(low, np.exp(-bounds) * (high - low + eta) * largest / math.pi, _need(plan))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -17,15 +17,15 @@ from cumulant.loss.coordinate import Branch, CoordinatePair
 from cumulant.loss.finite_pair import FinitePair
 from cumulant.loss.pair import DominatingPair
 from cumulant.loss.pair_sum import tilt
-from cumulant.loss.proven_rule import POINTS, proven_rule
-from cumulant.numerics.balls import as_ball, legendre_balls, lower_float, precision, transform_balls, upper_float
+from cumulant.loss.proven_rule import proven_rule
+from cumulant.numerics.balls import as_ball, lower_float, precision, transform_balls, upper_float
 from cumulant.numerics.decay import Cells
 
 if TYPE_CHECKING:
     from flint import arb
 
-MOST_TERMS = 4_000_000  # of sums over nodes and frequencies, about half a second
-MOST_NODES = 60_000
+MOST_TERMS = 10_000_000  # of sums over nodes and frequencies, about a second
+MOST_NODES = 40_000
 MOST_CELLS = 1000
 CELL_WIDTH = 0.15  # of the coordinate
 SLIVER = 1e-9  # left out at both ends of a stretch, whose ends are known to rounding only
@@ -44,8 +44,6 @@ class BallNodes:
 
 def tilted_moments(nodes: BallNodes, theta: float, k_theta: float, *, step: arb, count: int) -> list[Any]:
     """Return e^{-K} M(θ + ijη) for j < count, K and θ taken as the doubles they are."""
-    if len(nodes.losses) * count > MOST_TERMS:
-        raise OutOfReach(f"a certificate would take {len(nodes.losses) * count} terms")
     radius = _radius(nodes)
     values = transform_balls(nodes.losses, _tilted(nodes, theta, k_theta), step, count)
     return [_widened(value, radius) for value in values]
@@ -65,42 +63,37 @@ def _tilted(nodes: BallNodes, theta: float, k_theta: float) -> list[arb]:
     return [weight * (power * x - scale).exp() for x, weight in zip(nodes.losses, nodes.weights, strict=True)]
 
 
-@singledispatch
-def ball_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
-    """Return nodes on which M(z) is right for Re z = θ and |Im z| <= ω."""
-    raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
-
-
-@ball_nodes.register
-def _(pair: FinitePair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
-    columns = _finite_columns(pair, bits)
-    return BallNodes(*columns, as_ball(0.0))
-
-
-@ball_nodes.register
-def _(pair: CoordinatePair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
+def ball_nodes(
+    pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int, points: int = 1
+) -> BallNodes:
+    """Return nodes on which M(z) is right for Re z = θ and |Im z| <= ω, if sums over them at `points` are affordable."""
+    if isinstance(pair, FinitePair):
+        _check_terms(len(pair.losses), points)
+        return BallNodes(*_finite_columns(pair, bits), as_ball(0.0))
+    if not isinstance(pair, CoordinatePair):
+        raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
+    rules = [(branch, proven_rule(branch, theta, omega, k_theta, bits)) for branch in pair.branches]
+    _check_terms(sum(len(rule.nodes) for _, rule in rules), points)
     atoms = pair.ball_atoms()
     losses, weights = [x for x, _ in atoms], [mass for _, mass in atoms]
-    error, rule = as_ball(0.0), legendre_balls(POINTS, bits)
-    for branch in pair.branches:
-        proven = proven_rule(branch, theta, omega, k_theta)
-        if (len(losses) + POINTS * len(proven.pieces)) > MOST_NODES:
-            raise OutOfReach(f"a certificate would take {POINTS * len(proven.pieces)} nodes")
-        error += proven.log_error.exp()
-        for start, end in proven.pieces:
-            width = end - start
-            for node, weight in rule:
-                loss, density = branch.ball(start + width * node)
-                losses.append(loss)
-                weights.append(density * weight * width)
+    error = as_ball(0.0)
+    for branch, rule in rules:
+        error += rule.log_error.exp()
+        for t, weight in rule.nodes:
+            loss, density = branch.ball(t)
+            losses.append(loss)
+            weights.append(density * weight)
     return BallNodes(losses, weights, error)
+
+
+def _check_terms(nodes: int, points: int) -> None:
+    if nodes > MOST_NODES or nodes * points > MOST_TERMS:
+        raise OutOfReach(f"a certificate would take sums over {nodes} nodes at {points} points")
 
 
 @lru_cache(maxsize=256)
 def _finite_columns(pair: FinitePair, bits: int) -> tuple[list[arb], list[arb]]:
     """Return losses and their masses given that the loss is finite."""
-    if len(pair.losses) > MOST_NODES:
-        raise OutOfReach(f"a certificate would take {len(pair.losses)} nodes")
     with precision(bits):
         columns = pair.atoms.balls()
         finite = 1 - columns.failure

@@ -98,8 +98,8 @@ class Branch(ABC):
         """Return a stretch outside which `log_tails` is small, whatever the other parameters."""
 
     @abstractmethod
-    def log_tails(self, theta: arb, low: arb, high: arb) -> arb:
-        """Return the logarithm of a bound of what P e^{θL} has outside [low, high]."""
+    def log_tails(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
+        """Return log of a bound of ∫ |P e^{zL}| outside [low, high], for |Im t| <= y: on the whole span or beyond."""
 
     @abstractmethod
     def log_ceiling(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
@@ -265,6 +265,10 @@ class CoordinatePair(DominatingPair):
             t, log_weights = branch.rule(theta, omega)
             pieces.append(np.array(np.broadcast_arrays(branch.loss(t), log_weights + branch.log_density(t))))
         return LossNodes.of(*np.concatenate(pieces, axis=-1))
+
+    @property
+    def has_atoms(self) -> bool:
+        return bool(self.atoms)
 
     def kind(self, closeness: float) -> Hashable:
         return self if len(self.branches) > 1 or self.atoms else self.branches[0].kind(closeness)

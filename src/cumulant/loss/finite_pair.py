@@ -78,6 +78,10 @@ class FinitePair(DominatingPair):
         with np.errstate(under="ignore"):
             return Cells.of_atoms(self.losses, np.exp(self._log_finite() + theta * self.losses - k_theta))
 
+    @property
+    def has_atoms(self) -> bool:
+        return True
+
     def waves(self, theta: float) -> float:
         return 0.0
 

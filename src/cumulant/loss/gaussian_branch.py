@@ -73,28 +73,29 @@ class GaussianBranch(Branch):
         far = max(abs(power) for _, power in self.powers(theta)) * len(self.powers(theta)) * self.mixture.steepest
         return -far - WHOLE, far + WHOLE
 
-    def log_tails(self, theta: arb, low: arb, high: arb) -> arb:
-        """Bound ∫ φΠw^a beyond each end b, where log Πw^a grows by g per unit: e^{-b²/2}/(b-g) times its value."""
+    def log_tails(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
+        """Bound ∫ |φΠw^a| beyond each end b, where log Πw^a grows by g per unit: e^{-b²/2}/(b-g) times its value."""
         growth = as_ball(self.mixture.steepest) * sum((abs(power) for _, power in self.powers(theta)), 0 * theta)
-        return log_sum_ball([self._log_tail(theta, end, growth) for end in (low, high)])
+        return log_sum_ball(
+            [self._log_far(end, y, theta, omega) - (abs(end) - growth).log() for end in (low, high)]
+        )
 
-    def _log_tail(self, theta: arb, end: arb, growth: arb) -> arb:
-        value = self._log_modulus(end, end, 0 * end, theta)
-        return value - end * end / 2 - log_root_ball() - (abs(end) - growth).log()
+    def _log_far(self, end: arb, y: arb, theta: arb, omega: arb) -> arb:
+        """Return a bound of log|φΠw^a| at Re t = end that holds with slope g from there on: the whole angle counts."""
+        angle = as_ball(self.mixture.steepest) * y
+        turned = len(self.powers(theta)) * omega * angle + (y * y - end * end) / 2 - log_root_ball()
+        for side, power in self.powers(theta):
+            value = power * self.mixture.log_ball(side * end)
+            turned += value if power >= 0 else value + power * (angle / 2).cos().log()
+        return turned
 
     def log_ceiling(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
         nearest = low if low > 0 else high if high < 0 else 0 * low
-        angle = as_ball(self.mixture.steepest) * y
-        turning = len(self.powers(theta)) * omega * angle
-        return (y * y - nearest * nearest) / 2 - log_root_ball() + turning + self._log_modulus(low, high, angle, theta)
-
-    def _log_modulus(self, low: arb, high: arb, angle: arb, theta: arb) -> arb:
-        """Return a bound of Σ Re(a) log|w| on a rectangle."""
-        total = 0 * low
+        total = (y * y - nearest * nearest) / 2 - log_root_ball()
         for side, power in self.powers(theta):
             a, b = (low, high) if side > 0 else (-high, -low)
-            least = self.mixture.log_ball(a) + (angle / 2).cos().log()
-            total += power * (self.mixture.log_ball(b) if power >= 0 else least)
+            least, most, angle = self.mixture.rectangle(a, b, y)
+            total += omega * angle + power * (most if power >= 0 else least)
         return total
 
     def slope_ball(self, t: arb) -> arb:
@@ -221,8 +222,8 @@ class GaussianHalf(GaussianBranch, Stretch):
     def ends_ball(self) -> tuple[arb | None, arb | None]:
         return self.mixture.mean_ball() / 2, None
 
-    def log_tails(self, theta: arb, low: arb, high: arb) -> arb:
-        return GaussianBranch.log_tails(self, theta, -high, high)
+    def log_tails(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
+        return GaussianBranch.log_tails(self, -high, high, y, theta, omega)
 
     def loss(self, t: Array) -> Array:
         return np.asarray(self.sign * self.mixture.log_ratio(t))

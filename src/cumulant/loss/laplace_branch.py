@@ -40,15 +40,13 @@ class LaplaceStretch(Stretch):
     def whole_span(self, theta: float) -> tuple[float, float]:
         return self.start, self.mixture.theta
 
-    def log_tails(self, theta: arb, low: arb, high: arb) -> arb:
+    def log_tails(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
         return log_sum_ball([])
 
     def log_ceiling(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
-        if self.sign > 0:
-            modulus = (theta + 1) * self.mixture.log_ball(high)
-        else:
-            modulus = -theta * (self.mixture.log_ball(low) + (y / 2).cos().log())
-        return -(low + self.mixture.theta_ball()) / 2 - as_ball(4.0).log() + omega * y + modulus
+        least, most, angle = self.mixture.rectangle(low, high, y)
+        modulus = (theta + 1) * most if self.sign > 0 else -theta * least
+        return -(low + self.mixture.theta_ball()) / 2 - as_ball(4.0).log() + omega * angle + modulus
 
     def loss(self, t: Array) -> Array:
         return np.asarray(self.sign * self.mixture.log_ratio(t))

@@ -30,6 +30,7 @@ CHEAP = 400_000  # sines and cosines that are no trouble: the plain sum rounds l
 PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pairs of sine and cosine
 PER_ROW, PER_PRODUCT = 5.0, 0.05  # what a node costs at a frequency of either part, and at one of their sums
 PHASE = 2.0**-50  # relative error of a phase ωL, and of what is made of it
+DIFFERENCE = 1e-13  # relative to its first term, what rounding takes off a difference of sums of products
 ROUNDOFF = 8e-15  # relative error of a sum of up to 1e5 products of elementary functions, summed in blocks
 
 Cumulants = tuple[Array, Array, Array]  # K, K' and K''
@@ -195,7 +196,8 @@ class LossNodes:
             mass, up, across = (np.sum(weight * values, axis=2) for values in (1.0, versine, sine))
             # P² - |φ|² by half angles, without a difference of two numbers near 1
             first, second = ((weight @ power[:, :, None])[:, :, 0] for power in (apart, apart**2))
-            return np.maximum(2 * mass * up - up**2 - across**2, 0.0), mass * second - first**2
+            exactly = 2 * mass * up - up**2 - across**2
+            return np.maximum(exactly - DIFFERENCE * mass * up, 0.0), mass * second - first**2
 
         return np.array([of(width) for width in widths]).transpose(2, 0, 1, 3)
 

@@ -16,6 +16,8 @@ from cumulant.numerics.logspace import Array
 if TYPE_CHECKING:
     from flint import arb
 
+UNDERFLOW = 600.0  # nats below 1 from which a probability is kept as its logarithm
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,15 @@ class GaussianMixture:
         return log_mixture_ball(mean * t - mean * mean / 2, self.rate_ball())
 
     def slope_ball(self, t: arb) -> arb:
-        """Return ℓ'(t) = μ/(1 + (1-γ)/γ·e^{-u})."""
-        mean, rate = self.mean_ball(), self.rate_ball()
-        return mean / (1 + (1 - rate) / rate * (mean * mean / 2 - mean * t).exp())
+        """Return ℓ'(t) = μs(t)."""
+        mean = self.mean_ball()
+        return mean * share_ball(mean * t - mean * mean / 2, self.rate_ball())
+
+    def rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
+        """Return bounds of log|w| from below and above, and of |arg w|, for low <= Re t <= high and |Im t| <= y."""
+        mean = self.mean_ball()
+        ends = [mean * t - mean * mean / 2 for t in (low, high)]
+        return two_terms_on_rectangle(*ends, mean * y, self.rate_ball())
 
     @property
     def steepest(self) -> float:
@@ -93,10 +101,14 @@ class GroupedGaussianMixture:
     def log_ratio(self, t: Any) -> Any:
         j, log_b = _binomial(self.size, self.rate)
         exponent = self.mean * t[..., None] * j - (j * self.mean) ** 2 / 2
-        peak = np.maximum(np.max(exponent.real, axis=-1, keepdims=True), 0.0)
-        near = np.sum(np.exp(log_b) * np.expm1(np.where(peak < 600, exponent, 0.0)), axis=-1)
-        far = np.log(np.sum(np.exp(log_b + exponent - peak), axis=-1)) + peak[..., 0]
-        close = (near > -0.5) & (peak[..., 0] < 600)
+        terms = log_b + exponent
+        peak = np.max(terms, axis=-1, keepdims=True)
+        with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+            far = np.log(np.sum(np.exp(terms - peak), axis=-1)) + peak[..., 0]
+            # w - 1 term by term; a probability that underflows meets an exponential that may make up for it
+            each = np.where(log_b > -UNDERFLOW, np.exp(log_b) * np.expm1(exponent), np.exp(terms))
+            near = np.sum(each, axis=-1)
+        close = (near > -0.5) & (near < 1.0)
         return np.where(close, np.log1p(np.where(close, near, 0.0)), far)
 
     def log_slope(self, t: Array) -> Array:
@@ -119,6 +131,11 @@ class GroupedGaussianMixture:
         terms = self.terms_ball(t)
         weighted = sum((j * term for j, term in enumerate(terms)), as_ball(0.0))
         return reciprocal_ball(self.mean, self.noise) * weighted / sum(terms, as_ball(0.0))
+
+    def rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
+        """All terms turn by angles between 0 and kμy, which is below π/2."""
+        angle = as_ball(self.steepest) * y
+        return self.log_ball(low) + (angle / 2).cos().log(), self.log_ball(high), angle
 
     @property
     def steepest(self) -> float:
@@ -167,8 +184,10 @@ class LaplaceMixture:
         return log_mixture_ball(t, self.rate_ball())
 
     def slope_ball(self, t: arb) -> arb:
-        rate = self.rate_ball()
-        return 1 / (1 + (1 - rate) / rate * (-t).exp())
+        return share_ball(t, self.rate_ball())
+
+    def rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
+        return two_terms_on_rectangle(low, high, y, self.rate_ball())
 
     def log_density(self, t: Array) -> Array:
         return np.asarray(-(t + self.theta) / 2 - math.log(4.0))
@@ -182,6 +201,25 @@ class LaplaceMixture:
         """The atoms as balls: (t, mass)."""
         theta = self.theta_ball()
         return (-theta, as_ball(0.5)), (theta, (-theta).exp() / 2)
+
+
+def share_ball(u: arb, rate: arb) -> arb:
+    """Return s = γe^u/(1 - γ + γe^u), the share of the second term."""
+    return 1 / (1 + (1 - rate) / rate * (-u).exp())
+
+
+def two_terms_on_rectangle(low: arb, high: arb, angle: arb, rate: arb) -> tuple[arb, arb, arb]:
+    """Return bounds of log|w| from below and above, and of |arg w|, w = 1 - γ + γe^{u+iv}, low <= u <= high, |v| <= angle.
+
+    With s the share at u, w = w(u)(1 - s + se^{iv}): its modulus falls to √(1 - 2s(1-s)(1 - cos v)) of w(u), and where
+    s < ½ its argument is at most arcsin(s/(1-s)), so at most s/(1-s)·min(v, π/2); it is never more than v. Both w and s
+    grow with u; angle < π.
+    """
+    first, last = share_ball(low, rate), share_ball(high, rate)
+    spread = last * (1 - last) if last < 0.5 else first * (1 - first) if first > 0.5 else as_ball(0.25)
+    least = log_mixture_ball(low, rate) + (1 - 2 * spread * (1 - angle.cos())).log() / 2
+    turned = last / (1 - last) * angle if last < 0.5 else angle
+    return least, log_mixture_ball(high, rate), turned.min(angle)
 
 
 def _log_spread(mean: Any, rate: Any) -> float:

@@ -46,6 +46,11 @@ class DominatingPair(ABC):
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
         """Return the law of the loss tilted by e^{θL - K(θ)}, in cells; K(θ) of several laws is a column."""
 
+    @property
+    def has_atoms(self) -> bool:
+        """Whether some losses have a probability of their own."""
+        return False
+
     def kind(self, closeness: float) -> Hashable:
         """Return what pairs share that can be taken together, their parameters at most about `closeness` octaves apart.
 

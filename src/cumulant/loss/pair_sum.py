@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import final
 
@@ -22,10 +23,12 @@ from cumulant.loss.pair import DominatingPair, GaussianPair
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import float_above
 
 PER_OCTAVE = 8  # tilts per doubling: the best one is missed by 4 %, which costs nothing
 SCALES = 16  # frequencies of one chunk of decay bounds, two per octave
 ALIKE = 1 / 32  # octaves within which parameters are so near that the worst of a family speaks for all
+UNIT = 2.0**-53  # half a unit in the last place
 FEW_NODES = 4  # octave up to which the nodes of one tilt are few enough to serve smaller ones
 
 
@@ -63,11 +66,13 @@ class LossSum:
 
     @property
     def supremum(self) -> float:
-        """The largest finite loss of all, rounded up."""
-        if self.variance > 0:
+        """The largest finite loss of all, rounded up unless the product is a double."""
+        tops = [(pair.supremum, n) for pair, n in self.parts]
+        if self.variance > 0 or math.inf in [top for top, _ in tops]:
             return math.inf
-        plain = math.fsum(n * pair.supremum for pair, n in self.parts)
-        return plain + abs(plain) * 2.0**-51 if len(self.parts) > 1 else plain
+        if -math.inf in [top for top, _ in tops]:
+            return -math.inf
+        return float_above(sum((n * Fraction(top) for top, n in tops), Fraction(0)))
 
     @property
     def divergence(self) -> float:
@@ -140,14 +145,24 @@ class LossSum:
         if not self.parts:
             return total, error
         asked = (self._pairs, [(index, eta, count)] * len(self.parts))
-        for (values, errors), n in zip(_kept_lines.of(*asked), self._counts, strict=True):
-            total += n * values
-            error += n * errors
-        return total, error
+        kept = _kept_lines.of(*asked)
+        values, errors = np.array([line[0] for line in kept]), np.array([line[1] for line in kept])
+        total += self._counts @ values
+        # a sum of many parts loses a unit of its terms for each of them, whichever way they are added
+        error = self._counts @ errors + UNIT * (len(kept) - 1) * (self._counts @ np.abs(values))
+        return total, error * (1 + 2 * UNIT * len(kept))
 
-    def turning(self, index: int, omega: Array, widths: Sequence[float]) -> list[tuple[Array, Array]]:
-        """Return D and the bound of the slope of √D of `inversion._sooner` at each ω, of all but the Gaussians."""
-        question = (index, tuple(omega.tolist()), tuple(widths))
+    @property
+    def releases(self) -> int:
+        """How many there are beside the Gaussians."""
+        return sum(n for _, n in self.parts)
+
+    def turning(self, index: int, omega: Array, widths: Sequence[float], end: float) -> list[tuple[Array, Array]]:
+        """Return D and the bound of the slope of √D of `inversion._cut_by_samples` at each ω, of all but the Gaussians.
+
+        The nodes are good for frequencies up to `end`.
+        """
+        question = (index, tuple(omega.tolist()), tuple(widths), end)
         found = evaluated([(pair, question) for pair in self._pairs], _turning)
         totals = np.tensordot(self._counts, np.array([found[pair, question] for pair in self._pairs]), 1)
         return [(turned, np.sqrt(square)) for turned, square in totals]
@@ -246,9 +261,9 @@ _kept_lines = Kept(_lines, 4_000_000, lambda line: len(line[0]))  # 24 bytes a p
 
 
 def _turning(
-    pairs: Sequence[DominatingPair], index: int, omega: tuple[float, ...], widths: tuple[float, ...]
+    pairs: Sequence[DominatingPair], index: int, omega: tuple[float, ...], widths: tuple[float, ...], end: float
 ) -> list[Array]:
-    nodes = _nodes(pairs, tilt(index), omega[-1])
+    nodes = _nodes(pairs, tilt(index), end)
     return list(nodes.turning(tilt(index), np.array(omega), widths, _k_at(pairs, index)))
 
 

@@ -1,63 +1,157 @@
-"""Gauss-Legendre rules with a proven error, for the moment integrals of a coordinate, in balls.
+"""Quadrature with a proven error, for the moment integrals of a coordinate, in balls.
 
-M(z) is the integral of F(t) = base(t)·Π w(±t)^{a}, with complex exponents a. On a piece of half-width c around m, if
-|F| <= B on the ellipse with foci m ± c and semi-axes c(ρ ± 1/ρ)/2, then n points err by at most
+M(z) is the integral of F(t) = base(t)·Π w(±t)^{a}, with complex exponents a. Two rules:
 
-    c · (64/15) · B · ρ^{-2n} / (1 - ρ^{-2})        (Trefethen 2008, Theorem 4.5),
+- on the whole line the trapezoidal rule. If F is analytic for |Im t| <= d and ∫ |F(x+iy)| dx <= B for |y| <= d, step h
+  errs by at most 2B/(e^{2πd/h} - 1) (Trefethen and Weideman 2014, Theorem 5.1);
+- on half-lines and intervals Gauss-Legendre on pieces. On a piece of half-width c, if |F| <= B on the ellipse around it
+  with semi-axes c(ρ ± 1/ρ)/2, n points err by at most c·(64/15)·B·ρ^{-2n}/(1 - ρ^{-2}) (Trefethen 2008, Theorem 4.5).
 
-and B is bounded on the rectangle around the ellipse: with x = Re t and y = |Im t|, a Gaussian base grows by e^{y²/2},
-w(t) has modulus between w(x)cos(sy/2) and w(x) and argument at most sy, where s bounds the slope of log w and sy < π
-(for mixtures of more than two terms sy < π/2): all terms of w turn by angles between 0 and sy.
-Pieces on which even B is negligible are left out and counted in the error.
+B comes from bounds of |F| on rectangles (`Branch.log_ceiling`), summed. What is left out is counted in the error.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.loss.coordinate import Branch
-from cumulant.numerics.balls import as_ball, log_sum_ball
+from cumulant.loss.coordinate import Branch, Line
+from cumulant.numerics.balls import as_ball, legendre_balls, log_sum_ball, upper_float
 
 if TYPE_CHECKING:
     from flint import arb
 
+DEPTH = 66.0  # nats below M(θ) to which the trapezoidal rule goes: 2e-29
+NEGLIGIBLE = -70.0  # nats, relative to M(θ), of what a rectangle or a piece may be left out with
+MOST_NODES = 60_000
+PAD = 3.5  # standard deviations beyond the span of the float path
+RECTANGLE = 0.5  # the widest rectangle by which an integral of a modulus is bounded
+MOST_RECTANGLES = 400
+STRIPS = (0.12, 0.3, 0.55, 0.85)  # candidates for d, in units of the widest allowed
+WIDEST_STRIP = 9.0
+
 POINTS = 24
 RHO = 4.0
-NEGLIGIBLE = -62.0  # nats, relative to M(θ): 1e-27 a piece
 MOST_PIECES = 20_000
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ProvenRule:
-    """Pieces [start, end] that carry a branch, and the error of the rule on them, relative to M(θ)."""
+    """Nodes t with weights, and the error of the rule relative to M(θ)."""
 
-    pieces: list[tuple[arb, arb]]
+    nodes: list[tuple[arb, arb]]
     log_error: arb
 
 
-def proven_rule(branch: Branch, theta: float, omega: float, k_theta: float) -> ProvenRule:
-    """Return pieces for all |Im z| <= ω at Re z = θ: neighbours share their end, so they leave no gap."""
-    edges = _edges(branch, theta, omega)
+def proven_rule(branch: Branch, theta: float, omega: float, k_theta: float, bits: int) -> ProvenRule:
+    """Return nodes for all |Im z| <= ω at Re z = θ."""
+    moment = _Moment(branch, as_ball(theta), as_ball(omega), as_ball(k_theta))
+    if isinstance(branch, Line):
+        return _trapezoidal(branch, moment, theta)
+    return _by_pieces(branch, moment, _edges(branch, theta, omega), bits)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Moment:
+    """|F| relative to M(θ), for |Im z| <= ω at Re z = θ."""
+
+    branch: Branch
+    theta: arb
+    omega: arb
+    k_theta: arb
+
+    def log_ceiling(self, low: arb, high: arb, y: arb) -> arb:
+        return self.branch.log_ceiling(low, high, y, self.theta, self.omega) - self.k_theta
+
+    def log_tails(self, low: arb, high: arb, y: arb) -> arb:
+        return self.branch.log_tails(low, high, y, self.theta, self.omega) - self.k_theta
+
+
+# The whole line -------------------------------------------------------------------------------------------------------
+
+
+def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
+    low, high = branch.span(theta)
+    low, high = low - PAD, high + PAD
+    whole = branch.whole_span(theta)
+    nothing = as_ball(0.0)
+    h, d, log_b = max((_step(moment, share * min(branch.strip, WIDEST_STRIP), (low, high), whole) for share in STRIPS), key=lambda found: found[0])
+    if (high - low) / h > MOST_NODES:
+        raise OutOfReach(f"a certificate would take {(high - low) / h:.0f} nodes")
+    first, last = math.floor(low / h), math.ceil(high / h)
+    step = as_ball(h)
+    aliased = as_ball(2.0).log() + log_b - _log_expm1(2 * _pi() * as_ball(d) / step)
+    still = _Moment(branch, moment.theta, nothing, moment.k_theta)
+    cut = _outer(still, nothing, (first * h, last * h), whole, h)
+    cut.append(still.log_tails(as_ball(whole[0]), as_ball(whole[1]), nothing) + (1 + step).log())
+    return ProvenRule([(k * step, step) for k in range(first, last + 1)], log_sum_ball([aliased, *cut]))
+
+
+def _step(moment: _Moment, d: float, inner: tuple[float, float], whole: tuple[float, float]) -> tuple[float, float, arb]:
+    """Return a step h, the half-width d of the strip it is for, and log B."""
+    log_b = _log_integral(moment, as_ball(d), inner, whole)
+    return 2 * math.pi * d / (DEPTH + max(upper_float(log_b), 0.0)), d, log_b
+
+
+def _log_integral(moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[float, float]) -> arb:
+    """Return log of a bound of ∫ |F(x + iy)| dx over the whole line."""
+    low, high = inner
+    width = min(RECTANGLE, 0.7 / math.sqrt(moment.branch.bends(float(moment.theta.mid())).quotient))
+    count = max(min(math.ceil((high - low) / width), MOST_RECTANGLES), 1)
+    edges = [as_ball(x) for x in np.linspace(low, high, count + 1).tolist()]
+    logs = [moment.log_ceiling(a, b, y) + (b - a).log() for a, b in pairwise(edges)]
+    logs += _outer(moment, y, inner, whole, 0.0)
+    return log_sum_ball([*logs, moment.log_tails(as_ball(whole[0]), as_ball(whole[1]), y)])
+
+
+def _outer(
+    moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[float, float], h: float
+) -> list[arb]:
+    """Return logs of bounds of ∫ |F|, or of the sum with step h, between the inner stretch and the whole one."""
+    waiting = [(a, b) for a, b in ((whole[0], inner[0]), (inner[1], whole[1])) if a < b]
+    logs: list[arb] = []
+    while waiting:
+        a, b = waiting.pop()
+        log = moment.log_ceiling(as_ball(a), as_ball(b), y) + (as_ball(b) - as_ball(a) + as_ball(h)).log()
+        if log < NEGLIGIBLE or b - a < RECTANGLE or len(logs) + len(waiting) > MOST_RECTANGLES:
+            logs.append(log)
+        else:
+            waiting += [(a, (a + b) / 2), ((a + b) / 2, b)]
+    return logs
+
+
+def _log_expm1(x: arb) -> arb:
+    return x + (-((-x).exp())).log1p()
+
+
+# Half-lines and intervals ---------------------------------------------------------------------------------------------
+
+
+def _by_pieces(branch: Branch, moment: _Moment, edges: list[arb], bits: int) -> ProvenRule:
     constant = (as_ball(64.0) / 15).log() - 2 * POINTS * as_ball(RHO).log() - (1 - as_ball(RHO) ** -2).log()
-    tilt, frequency, scale = as_ball(theta), as_ball(omega), as_ball(k_theta)
-    pieces, errors = [], [branch.log_tails(tilt, edges[0], edges[-1]) - scale]
-    for a, b in zip(edges[:-1], edges[1:], strict=True):
-        half, middle = (b - a) / 2, (a + b) / 2
-        plain = branch.log_ceiling(a, b, 0 * a, tilt, 0 * frequency) + (b - a).log() - scale
+    rule = legendre_balls(POINTS, bits)
+    still = _Moment(branch, moment.theta, 0 * moment.omega, moment.k_theta)
+    nodes, errors = [], [moment.log_tails(edges[0], edges[-1], 0 * edges[0])]
+    for a, b in pairwise(edges):
+        width = b - a
+        half, middle = width / 2, (a + b) / 2
+        plain = still.log_ceiling(a, b, 0 * a) + width.log()
         if plain < NEGLIGIBLE:
             errors.append(plain)
             continue
         reach, y = half * (RHO + 1 / RHO) / 2, half * (RHO - 1 / RHO) / 2
-        ceiling = branch.log_ceiling(middle - reach, middle + reach, y, tilt, frequency)
-        errors.append(ceiling + half.log() + constant - scale)
-        pieces.append((a, b))
-    return ProvenRule(pieces, log_sum_ball(errors))
+        errors.append(moment.log_ceiling(middle - reach, middle + reach, y) + half.log() + constant)
+        nodes += [(a + width * node, weight * width) for node, weight in rule]
+        if len(nodes) > MOST_NODES:
+            raise OutOfReach(f"a certificate would take more than {MOST_NODES} nodes")
+    return ProvenRule(nodes, log_sum_ball(errors))
 
 
 def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
@@ -73,5 +167,11 @@ def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
 
 def _width(branch: Branch, theta: float, omega: float) -> float:
     """Return a width at which the ellipse costs about e^20 against the e^-66 of the rule."""
-    turn = 20.0 / (abs(theta + 1 + 1j * omega) * branch.steepest)
+    turn = 20.0 / (abs(theta + 1 + 1j * omega) * branch.steepest_on(theta))
     return min(0.9, turn, 0.7 / branch.steepest)
+
+
+def _pi() -> arb:
+    from flint import arb
+
+    return arb.pi()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import Explanation, Guarantee, Interval, Part, relation_text
+from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Part, above_of, relation_text
 from cumulant.conversion.exact import Inverted, Scenarios, epsilon_of_pairs, log_delta_of_pairs
 from cumulant.conversion.moments_accountant import epsilon_from_cgf, less_rounding, log_delta_from_cgf
 from cumulant.conversion.tradeoff import false_negative_rate
@@ -158,7 +158,9 @@ class Questions(ABC):
     ) -> Explanation:
         """Return which theorem bounded each part, exact or upper bound, and for which relation."""
         return Explanation(
-            guarantee=self.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method),
+            guarantee=self._bounded_from_below(
+                self.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
+            ),
             neighbors=self.neighbors,
             parts=tuple(release._part(count) for release, count in self.releases()),
         )
@@ -215,10 +217,10 @@ class Questions(ABC):
             return Guarantee.by_profile(by_profile, log_delta, exact=self._attained)
         inverted = self._by_pairs(lambda scenarios: epsilon_of_pairs(scenarios, log_delta), method)
         if inverted is not None and (method == "exact" or not self._doubtful(inverted)):
-            return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, exact=self._is_exact(inverted))
+            return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, excess=self._excess(inverted))
         epsilon, order = epsilon_from_cgf(self.loss(), log_delta)
         if inverted is not None and inverted.value <= epsilon:
-            return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, exact=self._is_exact(inverted))
+            return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, excess=self._excess(inverted))
         return Guarantee.by_rdp(epsilon, log_delta, order)
 
     def _guarantee_at_epsilon(self, epsilon: float, method: str) -> Guarantee:
@@ -229,18 +231,18 @@ class Questions(ABC):
             return replace(by_profile, stated_delta=self._stated_failure(log_delta))
         inverted = self._by_pairs(lambda scenarios: log_delta_of_pairs(scenarios, epsilon), method)
         if inverted is not None and (method == "exact" or not self._doubtful(inverted)):
-            by_pairs = Guarantee.by_pairs(epsilon, inverted.value, inverted.route, exact=self._is_exact(inverted))
+            by_pairs = Guarantee.by_pairs(epsilon, inverted.value, inverted.route, excess=self._excess(inverted))
             return replace(by_pairs, stated_delta=self._stated_failure(inverted.value))
         loss = self.loss()
         log_delta, order = log_delta_from_cgf(loss, epsilon)
         if inverted is not None and inverted.value <= log_delta:
-            return Guarantee.by_pairs(epsilon, inverted.value, inverted.route, exact=self._is_exact(inverted))
+            return Guarantee.by_pairs(epsilon, inverted.value, inverted.route, excess=self._excess(inverted))
         return replace(Guarantee.by_rdp(epsilon, log_delta, order), stated_delta=self._stated_failure(log_delta))
 
     def _stated_failure(self, log_delta: float) -> float | None:
         """Return the failure probability as it was stated, if that is all of δ: its logarithm rounds."""
         releases = self.releases()
-        failure = releases[0][0].loss().failure if len(releases) == 1 and releases[0][1] == 1 else 0.0
+        failure = releases[0][0].failure_probability if len(releases) == 1 and releases[0][1] == 1 else 0.0
         return failure if failure > 0 and log_delta <= math.log(failure) * (1 - 1e-15) + 1e-15 else None
 
     def _profile_for(self, method: str) -> PrivacyProfile | None:
@@ -280,8 +282,21 @@ class Questions(ABC):
         """Whether Rényi DP could be the tighter one."""
         return not inverted.slack <= ROUGH or self.sharper_by_rdp  # slack may be nan
 
-    def _is_exact(self, inverted: Inverted) -> bool:
-        return self._attained and inverted.slack <= ROUGH
+    def _excess(self, inverted: Inverted) -> float | None:
+        """Return how far above the truth the answer can be, if some neighbours attain the pairs."""
+        return inverted.excess if self._attained else None
+
+    def _bounded_from_below(self, guarantee: Guarantee) -> Guarantee:
+        """Return the guarantee with how far it can be above what attained pairs need, if such are known."""
+        lower = self.attained_scenarios()
+        if guarantee.exact or guarantee.at_most_above is not None or lower is None or not 0 < guarantee.epsilon < math.inf:
+            return guarantee
+        try:
+            needed = epsilon_of_pairs(lower, guarantee.log_delta)
+        except OutOfReach:
+            return guarantee
+        share = 1 - needed.value * (1 - needed.excess) / guarantee.epsilon
+        return replace(guarantee, at_most_above=above_of(min(max(share * (1 + 1e-9), EXACTLY), 1.0)))
 
     def _part(self, count: int) -> Part:
         return Part(

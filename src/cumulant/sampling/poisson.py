@@ -131,6 +131,11 @@ class PoissonSampled(AbstractMechanism):
         mean = reciprocal_up(sigma)
         return tuple(pair(mean, self.rate, size, noise=sigma) for pair in (removed_gaussian, added_gaussian))
 
+    @property
+    def failure_probability(self) -> float:
+        base = self.mechanism.group(size=2) if self.relation is REPLACE_ONE else self.mechanism
+        return self.loss().failure if base.failure_probability > 0 else 0.0
+
     def known_profile(self) -> PrivacyProfile | None:
         profile = self.mechanism.known_profile()
         if profile is None or self.relation is REPLACE_ONE:

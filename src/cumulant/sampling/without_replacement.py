@@ -98,6 +98,10 @@ class SampledWithoutReplacement(AbstractMechanism):
         known = self.relation is ADD_REMOVE or self.rate in (0.0, 1.0)
         return known and self.mechanism.pairs_attained(REPLACE_ONE)
 
+    @property
+    def failure_probability(self) -> float:
+        return self.loss().failure if self.mechanism.failure_probability > 0 else 0.0
+
     def sharpened(self) -> AbstractMechanism:
         """For Gaussian noise under replace-one, search the worst triple: about 15 % less ε, in seconds."""
         from cumulant.sampling.gaussian_triples import SharpenedGaussianBatch
