@@ -75,10 +75,10 @@ def _above(run: Run, epsilon: float, delta: float) -> tuple[str, str] | None:
     if math.isinf(epsilon) or delta >= 1:
         return None
     if delta == 0:
-        if _decided(lambda: run.largest_loss()[0], lambda x: x > epsilon, lambda x: x <= epsilon):
-            most = run.largest_loss()[0]
-            return BARELY if most < epsilon * (1 + LAST_DIGITS) else BELOW, f"the largest loss is {_shown(most)}"
-        return None
+        most = _decided(lambda: run.largest_loss()[0], lambda x: x > epsilon, lambda x: x <= epsilon)
+        if most is None:
+            return None
+        return BARELY if most < epsilon * (1 + LAST_DIGITS) else BELOW, f"the largest loss is {_shown(most)}"
     truth = _decided_delta(run, epsilon, lambda t: t.lower > delta, lambda t: t.lower <= delta)
     if truth is None:
         return None
@@ -97,7 +97,7 @@ def _less_would_do(run: Run, epsilon: float, delta: float, slack: float) -> str 
         return _no_such_loss(run, less)
     if less <= 0 or delta == 0:
         return None
-    truth = _decided_delta(run, less, lambda t: _under(t.upper, delta), lambda t: not _under(t.upper, delta))
+    truth = _decided_delta(run, less, lambda t: _under(t.upper, delta), lambda t: _over(t.upper, delta))
     return None if truth is None else f"δ({less!r}) <= {_shown(truth.upper)} ({truth.source})"
 
 
@@ -105,26 +105,20 @@ def _under(upper: Ball | None, delta: float) -> bool:
     return upper is not None and bool(upper < delta)
 
 
+def _over(upper: Ball | None, delta: float) -> bool:
+    return upper is None or bool(upper >= delta)
+
+
 def _no_such_loss(run: Run, epsilon: float) -> str | None:
-    old = ctx.prec
-    for precision in PRECISIONS:
-        ctx.prec = precision
-        try:
-            most = run.largest_loss()[1]
-            if most is None or most >= epsilon:
-                return None
-            if most < epsilon:
-                return f"the largest loss is {_shown(most)}"
-        finally:
-            ctx.prec = old
-    return None
+    most = _decided(lambda: run.largest_loss()[1], lambda x: x < epsilon, lambda x: x >= epsilon)
+    return None if most is None else f"the largest loss is {_shown(most)}"
 
 
 def _below_lower_end(run: Run, epsilon: float, lower: float, slack: float) -> str | None:
     if not run.tight:
         return None
     end = lower * (1 - slack)
-    truth = _decided_delta(run, epsilon, lambda t: _under(t.upper, end), lambda t: t.upper is None or t.upper >= end)
+    truth = _decided_delta(run, epsilon, lambda t: _under(t.upper, end), lambda t: _over(t.upper, end))
     return None if truth is None else f"δ({epsilon!r}) <= {_shown(truth.upper)} ({truth.source})"
 
 
@@ -144,20 +138,26 @@ def _decided_delta(run: Run, epsilon: float, yes: Callable[[Truth], bool], no: C
     return None
 
 
-def _decided(value: Callable[[], Ball], yes: Callable[[Ball], bool], no: Callable[[Ball], bool]) -> bool:
+def _decided(value: Callable[[], Ball], yes: Callable[[Ball], bool], no: Callable[[Ball], bool]) -> Ball | None:
+    """Return the value if the claim about it is certain at some precision."""
     old = ctx.prec
     try:
         for precision in PRECISIONS:
             ctx.prec = precision
             found = value()
             if yes(found):
-                return True
+                return found
             if no(found):
-                return False
+                return None
     finally:
         ctx.prec = old
-    return False
+    return None
 
 
 def _shown(value: Ball | None) -> str:
-    return "?" if value is None else str(value.str(25, radius=False))
+    old = ctx.prec
+    ctx.prec = PRECISIONS[0]
+    try:
+        return "?" if value is None else str(value.str(25, radius=False))
+    finally:
+        ctx.prec = old

@@ -57,6 +57,7 @@ class Nodes:
     losses: Array
     masses: Array
     joins: bool
+    smooth: bool = True
 
     @property
     def size(self) -> int:
@@ -95,6 +96,7 @@ class Atoms:
 
     losses: Array
     log_masses: Array
+    smooth = False
 
     @property
     def size(self) -> int:
@@ -119,6 +121,7 @@ class Gauss:
 
     square: float
     size = 1
+    smooth = True
 
     def line(self, theta: float, first: float, eta: float) -> Complex:
         z = theta + 1j * (first + eta * np.arange(BLOCK))
@@ -168,13 +171,13 @@ def _sum(parts: Counted, epsilon: float, theta: float, eta: float, fineness: flo
         if j >= reach:  # higher frequencies take finer nodes
             reach = max(2 * reach, 2 * BLOCK)
             transforms = [(transform(law, theta, eta * reach, fineness), n) for law, n in parts]
-        terms = _terms(transforms, theta, eta * j, eta, epsilon=epsilon, peak=peak)
+        terms, bounds = _terms(transforms, theta, eta * j, eta, epsilon=epsilon, peak=peak)
         total += float(np.sum(terms.real)) - (float(terms[0].real) / 2 if j == 0 else 0.0)
         work += BLOCK * sum(one.size for one, _ in transforms)
         j += BLOCK
         if not math.isfinite(total) or work > MOST_WORK:
             raise Beyond
-        if float(np.max(np.abs(terms[-BLOCK // 2 :]))) < 1e-14 * abs(total):
+        if float(np.max(bounds[-BLOCK // 2 :])) < 1e-14 * abs(total):
             break
     if not total > 0 or _beyond_the_end(parts, theta, eta * j, epsilon=epsilon, peak=peak) > 1e-13 * total:
         raise Beyond
@@ -183,20 +186,26 @@ def _sum(parts: Counted, epsilon: float, theta: float, eta: float, fineness: flo
 
 def _terms(
     transforms: Sequence[tuple[Transform, int]], theta: float, first: float, eta: float, *, epsilon: float, peak: float
-) -> Complex:
-    """Return F(z)/e^peak at a block of nodes."""
+) -> tuple[Complex, Array]:
+    """Return F(z)/e^peak at a block of nodes, and bounds of it in which laws with atoms do not fall.
+
+    Those come back where their waves meet again, for so short a while that it could be missed.
+    """
     z = theta + 1j * (first + eta * np.arange(BLOCK))
     exponent = -z * epsilon - peak
+    size = np.full(BLOCK, -theta * epsilon - peak)
     for one, n in transforms:
-        exponent = exponent + n * one.line(theta, first, eta)
-    return np.asarray(np.exp(exponent) / (z * (z + 1)))
+        k = n * one.line(theta, first, eta)
+        exponent = exponent + k
+        size = size + (k.real if one.smooth else n * one.log_moment(theta))
+    payoff = z * (z + 1)
+    return np.asarray(np.exp(exponent) / payoff), np.asarray(np.exp(size) / np.abs(payoff))
 
 
 def _beyond_the_end(parts: Counted, theta: float, end: float, *, epsilon: float, peak: float) -> float:
-    """Return the largest term between the end of the line and four times as far."""
+    """Return the largest bound between the end of the line and four times as far."""
     transforms = [(transform(law, theta, 4 * end, 1.0), n) for law, n in parts]
-    terms = _terms(transforms, theta, end, 3 * end / BLOCK, epsilon=epsilon, peak=peak)
-    return float(np.max(np.abs(terms)))
+    return float(np.max(_terms(transforms, theta, end, 3 * end / BLOCK, epsilon=epsilon, peak=peak)[1]))
 
 
 def _tilt(parts: Counted, epsilon: float) -> tuple[float, float]:
@@ -288,7 +297,7 @@ def _laplace_nodes(law: Law, theta: float, omega: float, fineness: float) -> Nod
     t = ((edges[1:] + edges[:-1]) / 2)[:, None] + half[:, None] * LEGENDRE[0]
     masses = (half[:, None] * LEGENDRE[1] * np.exp((-t - width) / 2) / 4).ravel()
     losses = np.log1p(rate * np.expm1(np.concatenate([t.ravel(), [width, -width]])))
-    return Nodes(losses, np.concatenate([masses, [math.exp(-width) / 2, 0.5]]), law.joins)
+    return Nodes(losses, np.concatenate([masses, [math.exp(-width) / 2, 0.5]]), law.joins, smooth=False)
 
 
 def _log1p(x: Complex) -> Complex:
@@ -298,11 +307,11 @@ def _log1p(x: Complex) -> Complex:
 
 
 def _log_mixture(x: Array, parts: Sequence[tuple[float, float]]) -> Array:
-    """Return the logarithm of a mixture of N(m, 1) over N(0, 1), accurate near 0 where few are sampled."""
-    rate = -math.expm1(sum(log_weight for m, log_weight in parts if m == 0.0))
-    if len(parts) == 2 and parts[-1][0] == 0.0 and rate < 0.5:
-        (m, log_rate), _ = parts
-        exponent = m * (x - m / 2)
-        near = np.log1p(math.exp(log_rate) * np.expm1(np.minimum(exponent, 1.0)))
-        return np.where(exponent < 1.0, near, np.logaddexp(parts[1][1], log_rate + exponent))
-    return np.asarray(np.logaddexp.reduce([log_weight + m * (x - m / 2) for m, log_weight in parts]))
+    """Return the logarithm of a mixture of N(m, 1) over N(0, 1); where it is near 0, with all its digits."""
+    exponents = [m * (x - m / 2) for m, _ in parts]
+    far = np.logaddexp.reduce([log_weight + e for e, (_, log_weight) in zip(exponents, parts, strict=True)])
+    near = np.max(np.abs(exponents), axis=0) < 1.0
+    excess = np.zeros(x.shape)
+    for e, (_, log_weight) in zip(exponents, parts, strict=True):
+        excess += math.exp(log_weight) * np.expm1(np.where(near, e, 0.0))  # the weights add up to 1
+    return np.asarray(np.where(near, np.log1p(excess), far))
