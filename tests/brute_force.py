@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from itertools import combinations, combinations_with_replacement, product
 
@@ -149,3 +150,86 @@ def ordered(pairs: Iterable[tuple[Array, Array]]) -> Pairs:
     both = [rows for p, q in pairs for rows in ((p, q), (q, p))]
     rows = np.log(np.unique(np.array(both), axis=0))
     return Pairs(rows[:, 0], rows[:, 1])
+
+
+# Adaptive rounds, in fractions ----------------------------------------------------------------------------------------
+
+Law = tuple[Fraction, ...]
+Kernel = tuple[Law, Law]  # the output's law on a dataset, and on its neighbour
+Shares = dict[Batch, Fraction]  # of a sample's batches
+
+
+def poisson_shares(data: Batch, rate: Fraction) -> Shares:
+    found: Shares = {}
+    for joins in product((False, True), repeat=len(data)):
+        batch = tuple(record for record, joined in zip(data, joins, strict=True) if joined)
+        share = rate ** len(batch) * (1 - rate) ** (len(data) - len(batch))
+        found[batch] = found.get(batch, Fraction(0)) + share
+    return found
+
+
+def without_replacement_shares(data: Batch, size: int) -> Shares:
+    return _equally(combinations(data, size))
+
+
+def with_replacement_shares(data: Batch, draws: int) -> Shares:
+    return _equally(tuple(sorted(draw)) for draw in product(data, repeat=draws))
+
+
+def _equally(samples: Iterable[Batch]) -> Shares:
+    every = list(samples)
+    return {batch: Fraction(every.count(batch), len(every)) for batch in set(every)}
+
+
+def levels(some: Iterable[Batch], values: int, *, in_order: bool) -> Iterator[dict[Batch, int]]:
+    """Return every way to give each batch one of so many laws.
+
+    In order: one more record never lowers the level, as where P is with the record and Q without it.
+    """
+    every = sorted(set(some))
+    larger = [(a, b) for a in every for b in every if len(b) == len(a) + 1 and _inside(a, b)]
+    for chosen in product(range(values), repeat=len(every)):
+        level = dict(zip(every, chosen, strict=True))
+        if not in_order or all(level[a] <= level[b] for a, b in larger):
+            yield level
+
+
+def _inside(small: Batch, large: Batch) -> bool:
+    return all(small.count(record) <= large.count(record) for record in small)
+
+
+def kernels(one: Shares, other: Shares, laws: tuple[Law, ...], *, in_order: bool) -> frozenset[Kernel]:
+    """Return the outputs on two samples of every mechanism that gives batches these laws, from Q up to P."""
+    return frozenset(
+        (_mixed(one, level, laws), _mixed(other, level, laws))
+        for level in levels([*one, *other], len(laws), in_order=in_order)
+    )
+
+
+def _mixed(shares: Shares, level: dict[Batch, int], laws: tuple[Law, ...]) -> Law:
+    outputs = range(len(laws[0]))
+    return tuple(sum((s * laws[level[batch]][o] for batch, s in shares.items()), Fraction(0)) for o in outputs)
+
+
+def reverse(some: Iterable[Kernel]) -> frozenset[Kernel]:
+    return frozenset((q, p) for p, q in some)
+
+
+def adaptive_excess(some: frozenset[Kernel], rounds: int, t: Fraction) -> Fraction:
+    """Return the largest Σ (p - tq)_+ over histories, a kernel chosen after each: a recursion on the ratio q/p.
+
+    V_0(t) = (1 - t)_+,  V_{r+1}(t) = max over kernels of Σ_o p_o V_r(t q_o / p_o).
+    """
+    if rounds == 0:
+        return max(1 - t, Fraction(0))
+    return max(
+        sum((a * adaptive_excess(some, rounds - 1, t * b / a) for a, b in zip(p, q, strict=True) if a), Fraction(0))
+        for p, q in some
+    )
+
+
+def largest_ratio(some: frozenset[Kernel]) -> Fraction | None:
+    """Return the largest p/q of an output, None where q is 0."""
+    if any(a and not b for p, q in some for a, b in zip(p, q, strict=True)):
+        return None
+    return max(a / b for p, q in some for a, b in zip(p, q, strict=True) if b)
