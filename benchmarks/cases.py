@@ -33,8 +33,11 @@ class Case:
         return cls(**{**data, "run": Run.from_dict(data["run"])})
 
 
-def drawn(seed: int, index: int, questions: tuple[str, ...], *, least_delta: float) -> Case:
-    """Return case number `index` of a hunt: the same for the same seed, so a hunt can go on where it stopped."""
+def drawn(seed: int, index: int, questions: tuple[str, ...], *, least_delta: float, wide: bool = False) -> Case:
+    """Return case number `index` of a hunt: the same for the same seed, so a hunt can go on where it stopped.
+
+    A wide one has kinds, nested samples and groups that peers do not offer.
+    """
     generator = np.random.default_rng([seed, index])
     question = str(generator.choice(questions))
     relation = str(generator.choice([runs.ADD_REMOVE, runs.REPLACE_ONE]))
@@ -44,10 +47,42 @@ def drawn(seed: int, index: int, questions: tuple[str, ...], *, least_delta: flo
         releases = _schedule(generator, releases[0])
     if question == RDP:
         releases = (replace(releases[0], count=1),)
+    elif wide:
+        others = np.random.default_rng([seed, index, 1])
+        releases = tuple(_widened(others, release) for release in releases)
     run = Run(releases=releases, delta=_log_uniform(generator, least_delta, 0.3))
     value = 1 + _log_uniform(generator, 1e-3, 200.0) if question == RDP else _log_uniform(generator, 1e-3, 60.0)
     method = "best" if question in (RDP, INTERVAL) else str(generator.choice(["best", "best", "exact", "rdp"]))
     return Case(question=question, run=run, value=value, method=method)
+
+
+def _widened(generator: np.random.Generator, release: Release) -> Release:
+    """Return, one time in three, another kind, a sample in a sample, or a group."""
+    change = int(generator.integers(9))
+    if change == 0 and release.sampling != runs.WITH:
+        outputs = (*_masses(generator), *_masses(generator))
+        return replace(release, kind=runs.STATED, parameter=1.0, outputs=outputs)
+    if change == 1 and release.sampling != runs.WITH:
+        failure = float(generator.choice([0.0, _log_uniform(generator, 1e-30, 0.1)]))
+        parameter = _log_uniform(generator, 1e-2, 20.0)
+        return replace(release, kind=runs.APPROXIMATE, parameter=parameter, failure=failure)
+    if release.relation == runs.ADD_REMOVE and release.sampling == runs.POISSON and change == 2:
+        return replace(release, inner_rate=_log_uniform(generator, 1e-2, 1.0))
+    one_by_one = release.sampling == runs.NONE or (release.sampling == runs.POISSON and release.kind == runs.GAUSSIAN)
+    if (
+        release.kind in (runs.GAUSSIAN, runs.LAPLACE)
+        and release.relation == runs.ADD_REMOVE
+        and one_by_one
+        and change == 3
+    ):
+        return replace(release, group=int(generator.integers(2, 7)))
+    return release
+
+
+def _masses(generator: np.random.Generator) -> tuple[float, ...]:
+    """Return three probabilities that add up to 1 exactly."""
+    first, second = (int(1 + 2**20 * share) for share in generator.dirichlet([1.0] * 3)[:2])
+    return first / 2**21, second / 2**21, 1 - (first + second) / 2**21
 
 
 def _schedule(generator: np.random.Generator, release: Release) -> tuple[Release, ...]:
@@ -121,6 +156,7 @@ def _simpler_releases(release: Release) -> list[Release]:
         for value in (1.0, *_rounder(release.parameter))
         if value != 1.0 or _noisy(release)
     ]
+    some += [replace(release, group=1), replace(release, inner_rate=1.0)]
     if release.sampling == runs.POISSON:
         some += [replace(release, rate=rate) for rate in _rounder(release.rate) if rate <= 1]
     if release.population > 100:

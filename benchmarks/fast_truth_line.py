@@ -282,7 +282,7 @@ def _normal_grid(mu: float, low: float, top: float, omega: float, fineness: floa
     h = min(0.4, 0.6 / mu, 2 * math.pi / (omega * mu + 12)) / fineness
     if (top - low) / h > MOST_NODES:
         raise Beyond
-    x = h * np.arange(math.floor(low / h), math.ceil(top / h) + 1)
+    x = np.asarray(h * np.arange(math.floor(low / h), math.ceil(top / h) + 1), dtype=np.float64)
     return x, h * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 

@@ -83,7 +83,7 @@ def run(hunt: Hunt, path: Path, *, minutes: float, quiet: bool = False) -> Hunt:
 
 def _one(hunt: Hunt, check: Check, questions: tuple[str, ...], show: Callable[[Case], str]) -> None:
     least = LEAST_DELTA if hunt.target == LIBRARY else LEAST_DELTA_OF_PEERS
-    case = drawn(hunt.seed, hunt.cases, questions, least_delta=least)
+    case = drawn(hunt.seed, hunt.cases, questions, least_delta=least, wide=hunt.target == LIBRARY)
     outcome = check(case)
     hunt.cases += 1
     hunt.outcomes[outcome.word] += 1

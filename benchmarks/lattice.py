@@ -94,7 +94,8 @@ def dominating(law: Law, step: float, tail: float) -> Lattice:
     masses[:-1] += inner - to_upper
     masses[1:] += to_upper
     masses[0] += p[0]  # rounded up: losses below the lowest are taken for it
-    return Lattice(step, first, masses, infinite=float(p[-1]))  # and those above the highest for infinite
+    infinite = float(p[-1]) + infinite_of(law)
+    return Lattice(step, first, masses, infinite=infinite)  # and those above the highest for infinite
 
 
 def dominated(law: Law, step: float, tail: float) -> Lattice:
@@ -116,7 +117,12 @@ def dominated(law: Law, step: float, tail: float) -> Lattice:
     offset = np.floor((np.log(p[known] / scaled[known]) + ROUNDING) / step).astype(np.int64)
     indices = points[known] + offset
     masses = np.bincount(indices - indices.min(), weights=p[known]).astype(float)
-    return Lattice(step, int(indices.min()), masses)
+    return Lattice(step, int(indices.min()), masses, infinite=infinite_of(law))
+
+
+def infinite_of(law: Law) -> float:
+    """Return the probability of an infinite loss, which only tables have."""
+    return float(getattr(law, "infinite", 0.0))
 
 
 def _shared_downwards(p: Array, scaled: Array, step: float) -> tuple[Array, Array]:
@@ -225,6 +231,9 @@ def log_delta(parts: Sequence[tuple[Lattice, int]], epsilon: float, window: Wind
     scale = log_moment(parts, c) - c * epsilon
     infinite = math.fsum(n * lattice.infinite for lattice, n in parts)
     low = scale + math.log(value - slack) if value > slack else -math.inf
+    if infinite and low > -math.inf:
+        revealed = -math.expm1(math.fsum(n * math.log1p(-min(lattice.infinite, 0.5)) for lattice, n in parts))
+        low = float(np.logaddexp(low, math.log(revealed)))
     return low, float(np.logaddexp(scale + math.log(value + slack), math.log(infinite) if infinite else -math.inf))
 
 

@@ -6,6 +6,7 @@ Nothing here is taken from the library; what is compared with it must not share 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
 
@@ -92,19 +93,28 @@ class TwoPointLaw:
 class TableLaw:
     """Finitely many outputs: losses with their masses under P and under Q, both positive.
 
-    Outputs that only one of the two has are left out, so the masses may be less than 1.
+    Outputs that only one of the two has are left out, so the masses may be less than 1; `infinite` is P of those that
+    Q lacks.
     """
 
     losses: tuple[float, ...]
     p: tuple[float, ...]
     q: tuple[float, ...]
+    infinite: float = 0.0
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[float, float]]) -> TableLaw:
+        both = [(a, b) for a, b in pairs if a > 0 and b > 0]
+        losses = tuple(math.log1p((a - b) / b) if b / 2 <= a <= 2 * b else math.log(a / b) for a, b in both)
+        p, q = (tuple(column) for column in zip(*both, strict=True))
+        return cls(losses, p, q, math.fsum(a for a, b in pairs if b == 0))
 
     def masses(self, boundaries: Array) -> Masses:
         cells = np.searchsorted(boundaries, self.losses, side="right") - 1
         inside = (cells >= 0) & (cells < len(boundaries) - 1)
-        found = []
-        for masses in (self.p, self.q):
-            found.append(np.bincount(cells[inside], np.array(masses)[inside], minlength=len(boundaries) - 1))
+        found = np.zeros((2, len(boundaries) - 1))
+        for row, masses in zip(found, (self.p, self.q), strict=True):
+            np.add.at(row, cells[inside], np.array(masses)[inside])
         return found[0], found[1]
 
     def ends(self, tail: float) -> tuple[float, float]:
@@ -188,7 +198,11 @@ def laws_of(release: Release) -> tuple[tuple[Law, Law], bool]:
     Poisson, replace-one, Gaussian: opposite records. Other schemes under replace-one: the record is replaced by
     one like all the others, which is one choice of neighbours among many, so it bounds δ from below only.
     """
+    if release.kind in (runs.APPROXIMATE, runs.STATED):
+        return _of_table(release)
     base, rate = base_law(release), release.share
+    if release.group > 1 and release.sampling == runs.POISSON:
+        return _both(_grouped(release)), True
     if release.sampling == runs.NONE or (release.share == 1 and release.relation == runs.ADD_REMOVE):
         return (base, Exchanged(base)), True
     if release.sampling == runs.WITH:
@@ -200,11 +214,40 @@ def laws_of(release: Release) -> tuple[tuple[Law, Law], bool]:
     return _both(Removed(base, rate)), dominates
 
 
+def _of_table(release: Release) -> tuple[tuple[Law, Law], bool]:
+    """Return the pair and its reverse; of an asymmetric one either may be meant where no record is with or without."""
+    pairs, rate = _table(release), release.share
+    mixed = [((1 - rate) * q + rate * p if rate < 1 else p, q) for p, q in pairs]
+    laws = TableLaw.of(mixed), TableLaw.of([(q, p) for p, q in mixed])
+    symmetric = sorted(pairs) == sorted((q, p) for p, q in pairs)
+    known = symmetric if release.sampling == runs.NONE else release.sampling == runs.POISSON
+    return laws, known and (release.sampling == runs.NONE or release.relation == runs.ADD_REMOVE)
+
+
+def _table(release: Release) -> list[tuple[float, float]]:
+    """Return the probabilities of every output under P and under Q."""
+    if release.kind == runs.STATED:
+        half = len(release.outputs) // 2
+        return list(zip(release.outputs[:half], release.outputs[half:], strict=True))
+    often, rare = ((1 - release.failure) / (1 + math.exp(-sign * release.parameter)) for sign in (1, -1))
+    return [(often, rare), (rare, often), (release.failure, 0.0), (0.0, release.failure)]
+
+
+def _grouped(release: Release) -> NormalMixtures:
+    """Return Gaussian noise on a Poisson sample that every record of a group joins by itself."""
+    from scipy.stats import binom
+
+    drawn = np.arange(release.group + 1)
+    weights = [float(w) for w in binom.pmf(drawn, release.group, release.share)]
+    kept = [(w, float(k) / release.parameter) for k, w in zip(drawn, weights, strict=True) if w > 0]
+    return NormalMixtures(tuple(w for w, _ in kept), tuple(m for _, m in kept), (1.0,), (0.0,))
+
+
 def base_law(release: Release) -> Law:
     if release.kind == runs.GAUSSIAN:
-        return GaussianLaw(1 / release.parameter)
+        return GaussianLaw(release.group / release.parameter)
     if release.kind == runs.LAPLACE:
-        return LaplaceLaw(1 / release.parameter)
+        return LaplaceLaw(release.group / release.parameter)
     return TwoPointLaw(abs(math.log(release.parameter) - math.log1p(-release.parameter)))
 
 

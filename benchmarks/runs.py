@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, final
 
 GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE = "gaussian", "laplace", "randomized response"
+APPROXIMATE, STATED = "approximate", "stated"  # of which peers are not told
 NONE, POISSON, WITHOUT, WITH = "none", "poisson", "without replacement", "with replacement"
 ADD_REMOVE, REPLACE_ONE = "add-or-remove-one", "replace-one"
 
@@ -17,6 +18,9 @@ class Release:
 
     `parameter` is the noise multiplier, the scale or the probability of a true answer. Poisson sampling has a `rate`,
     samples of fixed size have `batch` out of `population`. Without sampling the relation is the sensitivity's.
+
+    Approximate DP has ε as its parameter and δ as `failure`; a stated pair has `outputs`, the table of P and then that
+    of Q. A Poisson sample may hold another one, of `inner_rate`; the answer may be for a `group`.
     """
 
     kind: str
@@ -27,11 +31,15 @@ class Release:
     population: int = 0
     relation: str = ADD_REMOVE
     count: int = 1
+    failure: float = 0.0
+    outputs: tuple[float, ...] = ()
+    inner_rate: float = 1.0
+    group: int = 1
 
     @property
     def share(self) -> float:
         """The probability that a record is in the sample, 1 without sampling."""
-        return self.batch / self.population if self.sampling in (WITHOUT, WITH) else self.rate
+        return self.batch / self.population if self.sampling in (WITHOUT, WITH) else self.rate * self.inner_rate
 
 
 @final
@@ -55,7 +63,8 @@ class Run:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Run:
-        return cls(releases=tuple(Release(**release) for release in data["releases"]), delta=data["delta"])
+        releases = [{**release, "outputs": tuple(release.get("outputs", ()))} for release in data["releases"]]
+        return cls(releases=tuple(Release(**release) for release in releases), delta=data["delta"])
 
 
 def dp_sgd(*, noise: float, rate: float, steps: int, delta: float) -> Run:

@@ -37,9 +37,14 @@ def sampled(kind: str, parameter: float, sampling: str) -> Run:
     if sampling == runs.POISSON:
         release = Release(kind=kind, parameter=parameter, sampling=sampling, rate=0.01, count=1000)
     else:
-        size = {"batch": 256, "population": 25600}
         release = Release(
-            kind=kind, parameter=parameter, sampling=sampling, relation=runs.REPLACE_ONE, count=1000, **size
+            kind=kind,
+            parameter=parameter,
+            sampling=sampling,
+            relation=runs.REPLACE_ONE,
+            count=1000,
+            batch=256,
+            population=25600,
         )
     return Run(releases=(release,), delta=1e-5)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,49 @@ def test_fixed_batches_are_bounded_from_below_only() -> None:
     assert -10 < bracket.lower < math.log(1 / 9)
 
 
+STATED = Release(kind=runs.STATED, parameter=1.0, outputs=(0.125, 0.875, 0.5, 0.5), sampling=runs.POISSON, rate=0.25)
+
+
+@pytest.mark.parametrize(
+    ("release", "table"),
+    [
+        (STATED, [(0.40625, 0.5), (0.59375, 0.5)]),
+        (replace(STATED, rate=0.5, inner_rate=0.5), [(0.40625, 0.5), (0.59375, 0.5)]),
+        (
+            Release(kind=runs.APPROXIMATE, parameter=math.log(3.0), failure=0.25),
+            [(0.25, 0.0), (0.5625, 0.1875), (0.1875, 0.5625), (0.0, 0.25)],
+        ),
+    ],
+)
+def test_the_reference_brackets_tables(release: Release, table: list[tuple[float, float]]) -> None:
+    """Three releases, enumerated, in the worse of both orders."""
+    epsilon = 0.125
+    true = max(
+        sum(
+            max(
+                0.0, math.prod(w[order] for w in outputs) - math.exp(epsilon) * math.prod(w[1 - order] for w in outputs)
+            )
+            for outputs in product(table, repeat=3)
+        )
+        for order in (0, 1)
+    )
+    run = Run(releases=(replace(release, count=3),), delta=1e-3)
+    bracket = log_delta_bracket(run, epsilon, size=SMALL)
+    assert bracket.lower <= math.log(true) + 1e-9
+    assert math.log(true) <= bracket.upper + 1e-9
+    assert bracket.lower > math.log(true) - 0.01
+
+
+def test_the_reference_knows_groups() -> None:
+    """Noise on a group is noise of as many times the sensitivity; of a sampled group a binomial number is there."""
+    grouped = Run(releases=(replace(gaussian(2.0).releases[0], group=2),), delta=1e-5)
+    bracket = log_delta_bracket(grouped, 0.5, size=SMALL)
+    assert bracket.lower <= gaussian_log_delta(1.0, 0.5) <= bracket.upper
+    sampled = dp_sgd(noise=2.0, rate=0.25, steps=3, delta=1e-5)
+    group = Run(releases=(replace(sampled.releases[0], group=2),), delta=1e-5)
+    assert log_delta_bracket(group, 0.25, size=SMALL).lower > log_delta_bracket(sampled, 0.25, size=SMALL).upper
+
+
 LAWS: list[Law] = [
     GaussianLaw(0.7),
     LaplaceLaw(1.5),
@@ -167,6 +211,19 @@ def test_cases_are_a_function_of_seed_and_number() -> None:
     assert [Case.from_dict(json.loads(json.dumps(case.to_dict()))) for case in some] == some
 
 
+def test_wide_cases_are_read_back_and_asked() -> None:
+    questions = (cases.EPSILON, cases.DELTA)
+    some = [drawn(7, index, questions, least_delta=1e-20, wide=True) for index in range(100)]
+    assert [Case.from_dict(json.loads(json.dumps(case.to_dict()))) for case in some] == some
+    kinds = {release.kind for case in some for release in case.run.releases}
+    assert {runs.STATED, runs.APPROXIMATE} < kinds
+    assert any(release.group > 1 for case in some for release in case.run.releases)
+    texts = [checks.library_script(case).text for case in some]
+    for text in texts:
+        compile(text, "case", "exec")
+    assert any(".group(size=" in text for text in texts)
+
+
 def test_an_answer_below_the_truth_is_found_and_shrunk() -> None:
     """A checker that calls every δ above 1e-4 a finding ends at a simple case, of the same kind."""
 
@@ -183,7 +240,7 @@ def test_an_answer_below_the_truth_is_found_and_shrunk() -> None:
 
 def test_a_hunt_is_resumed_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "hunt.json"
-    state = hunt.run(hunt.Hunt(hunt.LIBRARY, seed=3), path, minutes=0.003)
+    state = hunt.run(hunt.Hunt(hunt.LIBRARY, seed=38), path, minutes=0.003)
     again = hunt.run(hunt.Hunt.resumed(path), path, minutes=0.003)
     assert again.cases > state.cases > 0
     assert sum(again.outcomes.values()) == again.cases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from benchmarks import runs
 from benchmarks.contestants.base import Contestant
@@ -19,7 +20,11 @@ RELATIONS = {runs.ADD_REMOVE: "cm.ADD_REMOVE", runs.REPLACE_ONE: "cm.REPLACE_ONE
 
 def mechanism(release: Release, parameter: str | None = None) -> str:
     """Return the expression that builds one release."""
-    base = KINDS[release.kind].format(repr(release.parameter) if parameter is None else parameter)
+    base = _base(release, repr(release.parameter) if parameter is None else parameter)
+    if release.group > 1:
+        return f"{mechanism(replace(release, group=1), parameter)}.group(size={release.group})"
+    if release.inner_rate < 1:
+        base = f"{base}.poisson(rate={release.inner_rate!r})"
     neighbors = f"neighbors={RELATIONS[release.relation]}"
     if release.sampling == runs.POISSON:
         return f"{base}.poisson(rate={release.rate!r}, {neighbors})"
@@ -28,6 +33,16 @@ def mechanism(release: Release, parameter: str | None = None) -> str:
     if release.sampling == runs.WITH:
         return f"{base}.with_replacement(draws={release.batch}, population={release.population}, {neighbors})"
     return base
+
+
+def _base(release: Release, parameter: str) -> str:
+    if release.kind == runs.APPROXIMATE:
+        return f"cm.ApproximateDP(epsilon={parameter}, delta={release.failure!r})"
+    if release.kind == runs.STATED:
+        half = len(release.outputs) // 2
+        p, q = release.outputs[:half], release.outputs[half:]
+        return f"cm.StatedPair(probabilities={p!r}, neighbor_probabilities={q!r})"
+    return KINDS[release.kind].format(parameter)
 
 
 def composed(run: Run) -> str:
