@@ -58,8 +58,8 @@ class Guarantee:
     `order` is the Rényi order that proved it; infinity is pure DP, None means that no order was needed. `stated_delta`
     is δ where it began as a number: asked for, or the failure probability of an approximate DP mechanism.
 
-    `exact` says that some neighbours need an ε within 1e-9 of this one (or 1e-12). `at_most_above` is how far the answer
-    can be above what some neighbours need, relative to that; None where it is not known.
+    `exact` says that some neighbours need an ε within 1e-9 of this one (or 1e-12). `at_most_above` is how far the
+    answer can be above what some neighbours need, relative to that; None where it is not known.
     """
 
     epsilon: float

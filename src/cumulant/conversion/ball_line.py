@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from cumulant.conversion.ball_lattice import BallLattice, ball_lattice, snapped
 from cumulant.conversion.inversion import ACCURACY, CHUNKS, ROUGHLY, Plan
 from cumulant.errors import OutOfReach
 from cumulant.loss.ball_moment import (
-    BallNodes,
     ball_nodes,
     moment_of,
     proven_cells,
     tilted_moments,
 )
-from cumulant.loss.finite_pair import FinitePair
 from cumulant.loss.pair import DominatingPair
 from cumulant.loss.pair_sum import SCALES, LossSum, chunk_frequencies, k_at, length, tilt
 from cumulant.numerics.balls import as_ball, ball_below, lower_float, precision, upper_float
@@ -35,16 +34,6 @@ MOST_POINTS = 6000  # frequencies on one line: each takes a logarithm, and an ev
 MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
 PLENTY = 10.0  # nats more than needed, at which a bound of decay is good enough
 FEW_POINTS = 64
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class BallLattice:
-    """Points offset + k·span that all losses lie on, each within `error`; exact numbers."""
-
-    offset: arb
-    span: arb
-    error: arb
 
 
 @final
@@ -141,10 +130,10 @@ def ball_line(losses: LossSum, plan: Plan, lattice: Lattice | None) -> BallLine:
             return _lattice_line(losses, plan, bits)
         eta = length(plan.step)
         for accuracy in (ACCURACY, ROUGHLY):
-            end = _end(losses, replace(plan, accuracy=accuracy), as_ball(0.0), bits, eta)
+            end = _end(losses, replace(plan, accuracy=accuracy), bits, eta)
             if end is not None:
                 count, tail = end
-                return _line(losses, plan, None, as_ball(0.0), (as_ball(eta), count, tail), bits)
+                return _line(losses, plan, _Points(as_ball(eta), count, tail, as_ball(0.0)), bits)
     raise OutOfReach("the characteristic function does not fall within the points that balls afford")
 
 
@@ -159,7 +148,7 @@ def smoothed_lines(losses: LossSum, plan: Plan) -> tuple[BallLine, BallLine, flo
         variance = 2 * (plan.height + ACCURACY) / omega**2
         tail = _beyond(as_ball(variance) * as_ball(omega) ** 2 / 2, as_ball(omega), as_ball(eta))
         once, twice = (
-            _line(losses, plan, None, as_ball(share * variance), (as_ball(eta), count, tail), bits) for share in (1, 4)
+            _line(losses, plan, _Points(as_ball(eta), count, tail, as_ball(share * variance)), bits) for share in (1, 4)
         )
     return once, twice, variance
 
@@ -185,15 +174,23 @@ def _bits(losses: LossSum, plan: Plan) -> int:
 
 # The nodes ------------------------------------------------------------------------------------------------------------
 
-Points = tuple["arb", int, "arb"]  # η, how many, and what lies beyond
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Points:
+    """The points of a line, what lies beyond the last, and what is done to the loss: smoothed, or put on a lattice."""
+
+    step: arb
+    count: int
+    tail: arb
+    smoothing: arb
+    lattice: BallLattice | None = None
 
 
-def _line(
-    losses: LossSum, plan: Plan, lattice: BallLattice | None, smoothing: arb, points: Points, bits: int
-) -> BallLine:
+def _line(losses: LossSum, plan: Plan, points: _Points, bits: int) -> BallLine:
     from flint import acb
 
-    step, count, tail = points
+    step, count, lattice, smoothing = points.step, points.count, points.lattice, points.smoothing
     theta = as_ball(tilt(plan.index))
     variance = gaussian_variance(losses) + smoothing
     line = [acb(theta, step * j) for j in range(count)]
@@ -207,7 +204,7 @@ def _line(
     chernoff = tuple(
         (tilt(index), _k_of(losses, index, lattice, smoothing, bits)) for index in _chernoff_tilts(plan, step)
     )
-    return BallLine(tilt(plan.index), step, values, k_theta, tail, chernoff, lattice, bits)
+    return BallLine(tilt(plan.index), step, values, k_theta, points.tail, chernoff, lattice, bits)
 
 
 @final
@@ -234,7 +231,7 @@ def _moments(pair: DominatingPair, index: int, grid: _Grid, bits: int) -> tuple[
     theta, k = tilt(index), k_at(pair, index)
     nodes = ball_nodes(pair, theta, upper_float(grid.step) * (grid.count - 1), k, bits=bits, points=grid.count)
     if grid.lattice is not None:
-        nodes = _snapped(nodes, pair, grid.lattice)
+        nodes = snapped(nodes, grid.lattice)
     return k, tilted_moments(nodes, theta, k, step=grid.step, count=grid.count)
 
 
@@ -247,7 +244,7 @@ def _k_of(losses: LossSum, index: int, lattice: BallLattice | None, smoothing: a
         k = k_at(pair, index)
         nodes = ball_nodes(pair, theta, 0.0, k, bits=bits)
         if lattice is not None:
-            nodes = _snapped(nodes, pair, lattice)
+            nodes = snapped(nodes, lattice)
         total += n * (as_ball(k) + moment_of(nodes, theta, k).log())
     return total
 
@@ -274,7 +271,7 @@ def gaussian_variance(losses: LossSum) -> arb:
 # The end of the line --------------------------------------------------------------------------------------------------
 
 
-def _end(losses: LossSum, plan: Plan, smoothing: arb, bits: int, eta: float) -> tuple[int, arb] | None:
+def _end(losses: LossSum, plan: Plan, bits: int, eta: float) -> tuple[int, arb] | None:
     """Return how many points the line has, and a bound of Σ |φ|/|z(z+1)|·η/π beyond; None if too many."""
     need, step = math.exp(-plan.height - plan.accuracy), as_ball(eta)
     low, bounds, last = _proven_decay(losses, plan, bits, lambda end: end > MOST_POINTS * eta)
@@ -319,7 +316,9 @@ def _proven_decay(
         total = [as_ball(least) * as_ball(w) ** 2 / 2 for w in frequencies.tolist()]
         for part, n in cells:
             by_pairs, gain = escapes(part, frequencies)
-            logs = [max(as_ball(d), -(1 - as_ball(g)).log()) for d, g in zip(by_pairs.tolist(), gain.tolist(), strict=True)]
+            logs = [
+                max(as_ball(d), -(1 - as_ball(g)).log()) for d, g in zip(by_pairs.tolist(), gain.tolist(), strict=True)
+            ]
             total = [sum_ + n * _above_zero(log) for sum_, log in zip(total, logs, strict=True)]
         low += frequencies[:-1].tolist()
         bounds += total[:-1]
@@ -338,16 +337,19 @@ def _above_zero(bound: arb) -> arb:
 
 def _lattice_line(losses: LossSum, plan: Plan, bits: int) -> BallLine:
     """Return the sum over one period, whose points are 2πj/(N·span), N odd; it is the whole line."""
-    lattice = _ball_lattice(losses, bits)
+    lattice = ball_lattice(losses, bits)
     points = 2 * math.ceil(math.pi / (length(plan.step) * lower_float(lattice.span))) + 1
     step, count, tail = 2 * _pi() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
     if count > MANY_POINTS:
         count, tail = _lattice_end(losses, plan, lattice, step, bits)
-    return _line(losses, plan, lattice, as_ball(0.0), (step, count, tail), bits)
+    return _line(losses, plan, _Points(step, count, tail, as_ball(0.0), lattice), bits)
 
 
 def _lattice_end(losses: LossSum, plan: Plan, lattice: BallLattice, step: arb, bits: int) -> tuple[int, arb]:
-    """Return how many points of a period are needed, and a bound of what the others add: |kernel| is largest at ω = 0."""
+    """Return how many points of a period are needed, and a bound of what the others add.
+
+    |kernel| is largest at ω = 0.
+    """
     theta, eta, period = as_ball(tilt(plan.index)), upper_float(step), upper_float(_pi() / lattice.span)
     largest = lattice.span * sum((1 / -(-x * lattice.span).expm1() for x in (theta, theta + 1)), as_ball(0.0))
     low, bounds, _ = _proven_decay(losses, plan, bits, lambda end: end >= period)
@@ -363,37 +365,6 @@ def _lattice_end(losses: LossSum, plan: Plan, lattice: BallLattice, step: arb, b
     if best is None or best[0] > MOST_POINTS:
         raise OutOfReach("one period of the lattice of losses takes too many points")
     return best
-
-
-def _ball_lattice(losses: LossSum, bits: int) -> BallLattice:
-    """Return the lattice of all losses together: exact numbers near the losses, and how far these may be from it."""
-    offset, error, span = as_ball(0.0), as_ball(0.0), None
-    for pair, n in losses.parts:
-        found, steps = _places(pair, bits)
-        if span is None:
-            span = ((found[-1] - found[0]) / steps[-1]).mid()
-        start = found[0].mid()
-        offset += n * start
-        error += n * as_ball(max(upper_float(abs(x - start - k * span)) for x, k in zip(found, steps, strict=True)))
-    if span is None:
-        raise OutOfReach("nothing lies on a lattice")
-    return BallLattice(offset.mid(), span, error + as_ball(upper_float(offset.rad())))
-
-
-def _places(pair: DominatingPair, bits: int) -> tuple[list[arb], list[int]]:
-    """Return sorted losses, and how many spans each lies above the first."""
-    if not isinstance(pair, FinitePair) or pair.lattice is None:
-        raise OutOfReach(f"no lattice is known for {type(pair).__name__}")
-    losses = sorted(ball_nodes(pair, 0.0, 0.0, 0.0, bits=bits).losses, key=lambda x: float(x.mid()))
-    return losses, [round(float((x - losses[0]).mid()) / pair.lattice.span) for x in losses]
-
-
-def _snapped(nodes: BallNodes, pair: DominatingPair, lattice: BallLattice) -> BallNodes:
-    """Return nodes moved onto the lattice."""
-    start = min(nodes.losses, key=lambda x: float(x.mid())).mid()
-    span = lattice.span
-    places = [round(float((x - start).mid()) / float(span)) for x in nodes.losses]
-    return BallNodes([start + k * span for k in places], nodes.weights, nodes.error)
 
 
 def _pi() -> arb:

@@ -20,13 +20,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant.answer import Interval
-from cumulant.conversion.ball_bounds import Bounds
-from cumulant.conversion.ball_line import GAUSSIAN_MEAN, BallLine, ball_line, smoothed_lines
+from cumulant.conversion.ball_bounds import (
+    BITS,
+    Bounds,
+    GaussianClosedForm,
+    InDoubles,
+    NearTheLargestLoss,
+    OnALine,
+    SmoothedLine,
+    largest_loss,
+)
+from cumulant.conversion.ball_line import ball_line, smoothed_lines
 from cumulant.conversion.enumeration import enumerated
 from cumulant.conversion.exact import Scenario, Scenarios, prepared
-from cumulant.conversion.inversion import Inversion, Tilts, inversions_at, plan_for, tilts_for_delta, tilts_for_epsilon
+from cumulant.conversion.inversion import Tilts, inversions_at, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.errors import OutOfReach
-from cumulant.loss.ball_moment import failure_ball, supremum_ball, top_mass_ball
+from cumulant.loss.ball_moment import failure_ball
 from cumulant.loss.pair_sum import LossSum
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.numerics.contour import Lattice
@@ -34,7 +43,6 @@ from cumulant.numerics.contour import Lattice
 if TYPE_CHECKING:
     from flint import arb
 
-BITS = 192
 TURNS = 40
 STILL = 1e-15  # a relative step that is none
 NUDGES = (0.0, 1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 2e-11, 2e-10, 2e-9, 1e-7, 1e-5)
@@ -110,7 +118,7 @@ class _Question:
             return End(0.0)
         if math.isnan(self.least):
             return End(math.inf)
-        top = _supremum(self.losses)
+        top = largest_loss(self.losses)
         if self.least == -math.inf:
             return End(upper_float(top) if top is not None else math.inf)
         largest = math.inf if top is None else upper_float(top)
@@ -121,18 +129,16 @@ class _Question:
             return End(0.0)
         if math.isnan(self.most):
             return End(math.inf)
-        top = _supremum(self.losses)
+        top = largest_loss(self.losses)
         if self.most == -math.inf:
             return End(math.inf if top is None else max(lower_float(top), 0.0))
         return self._searched(self.most, lambda bounds, start: _last_above(bounds, start, self.most), max)
 
-    def _searched(
-        self, log_delta: float, search: Callable[[Bounds, float], float], best: Callable[..., End]
-    ) -> End:
+    def _searched(self, log_delta: float, search: Callable[[Bounds, float], float], best: Callable[..., End]) -> End:
         """Return the best of what a few lines prove, each planned from the answer of the last."""
         if not self.losses.parts:
-            bounds = GaussianClosedForm(self.losses.mean)
-            return End(search(bounds, bounds.start(log_delta)))
+            closed = GaussianClosedForm(self.losses.mean)
+            return End(search(closed, closed.start(log_delta)))
         if (every := enumerated(self.losses)) is not None:
             return End(search(every, every.start(log_delta)))
         tilts = tilts_for_delta(self.losses, log_delta)
@@ -211,7 +217,7 @@ def _delta_ends(scenario: Scenario, epsilon: float) -> tuple[End, End]:
     with precision(BITS):
         p = _failure(losses)
         revealed = End(max(lower_float(p), 0.0)), End(min(upper_float(p), 1.0))
-        top = _supremum(losses)
+        top = largest_loss(losses)
         if losses.released_nothing or not p < 1 or (top is not None and epsilon >= upper_float(top)):
             return revealed if p > 0 else (End(0.0), End(0.0))
     bounds = _bounds_at(losses, lattice, epsilon)
@@ -268,121 +274,6 @@ def _bounds(losses: LossSum, lattice: Lattice | None, tilts: Tilts) -> Bounds:
     return InDoubles(list(inversions_at(losses, plan, lattice)), tilts.epsilon)
 
 
-@final
-class OnALine(Bounds):
-    """The sum over a line, in balls."""
-
-    def __init__(self, line: BallLine) -> None:
-        self._line = line
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        return self._line.log_bounds(epsilon)
-
-    def slope(self, epsilon: float) -> float:
-        return self._line.slope(epsilon)
-
-
-@final
-class SmoothedLine(Bounds):
-    """The same with one more tiny Gaussian release: D_s - e^{3s²/8}(D_2s - D_s) <= D <= D_s (see `inversion`)."""
-
-    def __init__(self, once: BallLine, twice: BallLine, variance: float) -> None:
-        self._once, self._twice, self._variance = once, twice, variance
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        low, high = self._once.log_bounds(epsilon)
-        if low == -math.inf:
-            return low, high
-        with precision(BITS):
-            upper = as_ball(self._twice.log_bounds(epsilon)[1])
-            gain = (as_ball(self._variance) * 3 / 8).exp() * (upper - as_ball(low)).expm1()
-            left = 1 - gain if gain > 0 else as_ball(1.0)
-            return (lower_float(as_ball(low) + left.log()) if left > 0 else -math.inf), high
-
-    def slope(self, epsilon: float) -> float:
-        return self._once.slope(epsilon)
-
-
-@final
-class InDoubles(Bounds):
-    """The bounds of the float path: its rounding is estimated, not enclosed."""
-
-    proven = False
-
-    def __init__(self, inversions: list[Inversion], epsilon: float) -> None:
-        def distance(inversion: Inversion) -> float:
-            low, high = inversion.log_bounds(epsilon)
-            return high - low if low > -math.inf else math.inf
-
-        self._inversion = min(inversions, key=distance)
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        return self._inversion.log_bounds(epsilon)
-
-    def slope(self, epsilon: float) -> float:
-        return self._inversion.log_upper(epsilon)[1]
-
-    def estimated(self, epsilon: float) -> float:
-        return self._inversion.contour.estimated(epsilon)
-
-
-@final
-class GaussianClosedForm(Bounds):
-    """δ = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle and Wang 2018, Theorem 5), which grows with μ; μ was rounded up."""
-
-    def __init__(self, mean: float) -> None:
-        self._mean = mean
-
-    def start(self, log_delta: float) -> float:
-        """Return about the ε of a δ."""
-        from cumulant.conversion.exact import gaussian_epsilon
-        from cumulant.loss.pair import GaussianPair
-
-        return gaussian_epsilon(GaussianPair(self._mean), log_delta)
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        far = 2 * math.log2(1 + epsilon / self._mean) + 2 * math.log2(1 + 1 / self._mean)
-        with precision(BITS + math.ceil(far)):
-            mean = as_ball(self._mean)
-            low, high = _gaussian_delta(mean * (1 - as_ball(GAUSSIAN_MEAN)), epsilon), _gaussian_delta(mean, epsilon)
-            return (lower_float(low.log()) if low > 0 else -math.inf), min(upper_float(high.log()), 0.0)
-
-    def slope(self, epsilon: float) -> float:
-        step = 1e-6 * epsilon + 1e-9 * self._mean
-        here, there = self.log_bounds(epsilon)[1], self.log_bounds(epsilon + step)[1]
-        return (there - here) / step
-
-
-def _gaussian_delta(mean: arb, epsilon: float) -> arb:
-    at, root = as_ball(epsilon), as_ball(2.0).sqrt()
-    first, second = (at / mean - mean / 2) / root, (at / mean + mean / 2) / root
-    return (first.erfc() - at.exp() * second.erfc()) / 2
-
-
-@final
-class NearTheLargestLoss(Bounds):
-    """P(L = sup L)(1 - e^{ε - sup L}) <= δ(ε) <= 1 - e^{ε - sup L}, where no tilt is large enough for a line."""
-
-    def __init__(self, losses: LossSum) -> None:
-        with precision(BITS):
-            top = _supremum(losses)
-            if top is None:
-                raise OutOfReach("no tilt is large enough, and there is no largest loss")
-            self._top = top
-            self._log_mass = sum((n * _log(top_mass_ball(pair, BITS)) for pair, n in losses.parts), as_ball(0.0))
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        with precision(BITS):
-            gap = -(as_ball(epsilon) - self._top).expm1()
-            if not gap > 0:
-                return -math.inf, -math.inf if gap <= 0 else min(upper_float(gap.upper().log()), 0.0)
-            return lower_float(gap.log() + self._log_mass), min(upper_float(gap.log()), 0.0)
-
-    def slope(self, epsilon: float) -> float:
-        gap = max(float(self._top.mid()) - epsilon, 1e-300)
-        return -1 / math.expm1(min(gap, 700.0))
-
-
 # What is revealed, and the largest loss -------------------------------------------------------------------------------
 
 
@@ -409,17 +300,3 @@ def _log_left(p: arb, delta: arb) -> tuple[float, float]:
         return -math.inf, -math.inf
     most = left.upper()
     return math.nan, upper_float(most.log()) if most > 0 else math.nan
-
-
-def _supremum(losses: LossSum) -> arb | None:
-    """Return the largest finite loss of all; None where there is none."""
-    if losses.variance > 0:
-        return None
-    with precision(BITS):
-        tops = [(top, n) for pair, n in losses.parts if (top := supremum_ball(pair, BITS)) is not None]
-        return sum((n * top for top, n in tops), as_ball(0.0)) if len(tops) == len(losses.parts) else None
-
-
-def _log(x: arb) -> arb:
-    return x.log() if x > 0 else as_ball(-1e300)
-

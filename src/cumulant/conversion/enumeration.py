@@ -1,7 +1,7 @@
 """Compositions of few releases with finitely many outputs: every sum of losses, in balls.
 
-n releases with k outputs have C(n+k-1, k-1) sums of losses, each with a multinomial probability; where these are few, the
-profile of the composition is a finite sum, and nothing is left to bound but rounding:
+n releases with k outputs have C(n+k-1, k-1) sums of losses, each with a multinomial probability. Where these are few,
+the profile of the composition is a finite sum, and nothing is left to bound but rounding:
 
     δ(ε) = Σ_{L > ε} P(L) (1 - e^{ε-L}) = P(L > ε) - e^ε Q(L > ε).
 """
@@ -33,13 +33,8 @@ Law = list[tuple["arb", "arb"]]
 @lru_cache(maxsize=32)
 def enumerated(losses: LossSum) -> Enumerated | None:
     """Return the profile of all sums of losses, or None where they are too many or not finitely many."""
-    if losses.variance > 0 or not all(isinstance(pair, FinitePair) for pair, _ in losses.parts):
+    if losses.variance > 0 or not _few(losses):
         return None
-    sums = 1
-    for pair, n in losses.parts:
-        sums *= math.comb(n + len(pair.losses) - 1, n) if len(pair.losses) <= MOST_SUMS and n <= MOST_SUMS else 2 * MOST_SUMS
-        if sums > MOST_SUMS or not len(pair.losses):  # type: ignore[attr-defined]
-            return None
     with precision(BITS):
         law: Law = [(as_ball(0.0), as_ball(1.0))]
         for pair, n in losses.parts:
@@ -47,6 +42,19 @@ def enumerated(losses: LossSum) -> Enumerated | None:
             part = list(_powers(list(zip(nodes.losses, nodes.weights, strict=True)), n))
             law = [(x + y, p * q) for x, p in law for y, q in part]
         return Enumerated(law)
+
+
+def _few(losses: LossSum) -> bool:
+    """Whether all sums of losses are at most MOST_SUMS."""
+    sums = 1
+    for pair, n in losses.parts:
+        outputs = len(pair.losses) if isinstance(pair, FinitePair) else 0
+        if not 0 < outputs <= MOST_SUMS or n > MOST_SUMS:
+            return False
+        sums *= math.comb(n + outputs - 1, n)
+        if sums > MOST_SUMS:
+            return False
+    return True
 
 
 def _powers(atoms: Law, n: int) -> Iterator[tuple[arb, arb]]:

@@ -200,7 +200,7 @@ def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inve
 
 
 def _excess(inversion: Inversion, epsilon: float, log_delta: float, slack: float) -> float:
-    """Return a share x of ε such that δ is proven to be larger at ε(1-x): the answer is at most so much above the truth.
+    """Return a share x of ε such that δ is proven to be larger at ε(1-x): how far above the truth the answer can be.
 
     Near 0 a change of ε by TINY counts as one by EXACT. Where nothing is proven it is 1.
     """

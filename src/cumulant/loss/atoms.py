@@ -1,4 +1,4 @@
-"""Pairs of distributions on finitely many outputs, and what sampling makes of them: once in doubles, once in balls.
+"""Pairs of distributions on finitely many outputs, as they are given: once in doubles, once in balls.
 
 A law of atoms is a list of outputs, each with a finite loss L = log p/q and its probability p under P. What has q = 0
 is `failure`, what has p = 0 is `absent`. Every class says both things of itself: `columns`, in doubles whose losses and
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, final
@@ -17,18 +16,13 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.loss.mixture_ratio import log_mixture
-from cumulant.numerics.balls import as_ball, ball_of_fraction, log_mixture_ball
+from cumulant.numerics.balls import as_ball, ball_of_fraction, fraction_near, precision
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.rounding import float_above
 
 if TYPE_CHECKING:
     from flint import arb
 
-MOST_SYMMETRISED = 5000  # outputs of a pair whose two orders are made one, in exact fractions
 LOSS_BITS = 256  # of the probabilities under Q that a table of losses implies
-LOSS_ERROR = 2.0**-200  # relative error of those, and more
-NEXT = 1 + Fraction(1, 2**48)  # ratios this close are made one
 
 
 @final
@@ -73,9 +67,6 @@ class Atoms(ABC):
     def fractions(self) -> tuple[list[Fraction], list[Fraction]]:
         """Return P and Q as fractions that add up to 1."""
         raise OutOfReach(f"{type(self).__name__} has no table of fractions")
-
-
-# What is given --------------------------------------------------------------------------------------------------------
 
 
 @final
@@ -145,7 +136,7 @@ class Table(Atoms):
 
     def balls(self) -> BallColumns:
         p, q = self.p, self.q
-        total_p, total_q = (ball_of_fraction(sum(map(Fraction, column))) for column in (p, q))
+        total_p, total_q = (ball_of_fraction(sum(map(Fraction, column), Fraction(0))) for column in (p, q))
         both = [(as_ball(a) / total_p, as_ball(b) / total_q) for a, b in zip(p, q, strict=True) if a > 0 and b > 0]
         failure = ball_of_fraction(sum((Fraction(a) for a, b in zip(p, q, strict=True) if b == 0), Fraction(0)))
         absent = ball_of_fraction(sum((Fraction(b) for a, b in zip(p, q, strict=True) if a == 0), Fraction(0)))
@@ -195,8 +186,6 @@ class LossTable(Atoms):
 
     def fractions(self) -> tuple[list[Fraction], list[Fraction]]:
         """Q is p e^-L to 200 bits: see `Symmetrised`, which allows for the rest."""
-        from cumulant.numerics.balls import fraction_near, precision
-
         with precision(LOSS_BITS):
             q = [fraction_near(as_ball(mass) * (-as_ball(loss)).exp()) for loss, mass in self._rows()]
         p = [Fraction(mass) for _, mass in self._rows()]
@@ -206,251 +195,6 @@ class LossTable(Atoms):
 
     def _rows(self) -> list[tuple[float, float]]:
         return list(zip(self.losses, self.p, strict=True))
-
-
-# What is made of it ---------------------------------------------------------------------------------------------------
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Reversed(Atoms):
-    """(Q, P)."""
-
-    of: Atoms
-
-    def columns(self) -> Columns:
-        base = self.of.columns()
-        return Columns(-base.losses, base.log_masses - base.losses, base.absent, base.failure)
-
-    def balls(self) -> BallColumns:
-        base = self.of.balls()
-        masses = [mass * (-loss).exp() for loss, mass in zip(base.losses, base.masses, strict=True)]
-        return BallColumns([-loss for loss in base.losses], masses, base.absent, base.failure)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Leave(Atoms):
-    """((1-γ)Q + γP, Q), 0 < γ < 1; what P lacks has ratio 1 - γ."""
-
-    of: Atoms
-    rate: float
-
-    def columns(self) -> Columns:
-        base, g = self.of.columns(), self.rate
-        mixed = np.append(log_mixture(base.losses, g), math.log1p(-g))
-        log_q = np.append(base.log_masses - base.losses, _log(base.absent))
-        return Columns(mixed, log_q + mixed, g * base.failure, 0.0)
-
-    def balls(self) -> BallColumns:
-        base, g = self.of.balls(), as_ball(self.rate)
-        losses = [*(log_mixture_ball(loss, g) for loss in base.losses), (1 - g).log()]
-        q = [*(mass * (-loss).exp() for loss, mass in zip(base.losses, base.masses, strict=True)), base.absent]
-        return BallColumns(losses, [b * x.exp() for b, x in zip(q, losses, strict=True)], g * base.failure, as_ball(0.0))
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Join(Atoms):
-    """(P, (1-γ)P + γQ), 0 < γ < 1; what Q lacks has ratio 1/(1-γ)."""
-
-    of: Atoms
-    rate: float
-
-    def columns(self) -> Columns:
-        base, g = self.of.columns(), self.rate
-        losses = np.append(-log_mixture(-base.losses, g), -math.log1p(-g))
-        return Columns(losses, np.append(base.log_masses, _log(base.failure)), 0.0, g * base.absent)
-
-    def balls(self) -> BallColumns:
-        base, g = self.of.balls(), as_ball(self.rate)
-        losses = [*(-log_mixture_ball(-loss, g) for loss in base.losses), -((1 - g).log())]
-        return BallColumns(losses, [*base.masses, base.failure], as_ball(0.0), g * base.absent)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Envelope(Atoms):
-    """`Leave` where P is the larger, `Join` where Q is, and an atom at 0 of mass P(p = q) + (1-γ)·TV(P, Q)."""
-
-    of: Atoms
-    rate: float
-
-    def columns(self) -> Columns:
-        base, g = self.of.columns(), self.rate
-        losses, p = base.losses, np.exp(base.log_masses)
-        above, below, even = losses > 0, losses < 0, losses == 0
-        up, down = log_mixture(losses[above], g), -log_mixture(-losses[below], g)
-        variation = float(np.sum(p[above] * -np.expm1(-losses[above]))) + base.failure
-        rest = float(np.sum(p[even])) + (1 - g) * variation
-        log_masses = [base.log_masses[above] - losses[above] + up, base.log_masses[below], [_log(rest)]]
-        return Columns(
-            np.concatenate([up, down, [0.0]]), np.concatenate(log_masses), g * base.failure, g * base.absent
-        )
-
-    def balls(self) -> BallColumns:
-        base, g = self.of.balls(), as_ball(self.rate)
-        losses, masses, rest = [], [], (1 - g) * base.failure
-        for loss, mass in zip(base.losses, base.masses, strict=True):
-            if loss > 0:
-                mixed = log_mixture_ball(loss, g)
-                losses.append(mixed)
-                masses.append(mass * (mixed - loss).exp())
-                rest = rest + (1 - g) * mass * -(-loss).expm1()
-            elif loss < 0:
-                losses.append(-log_mixture_ball(-loss, g))
-                masses.append(mass)
-            else:  # 0, or so near that a ball does not tell: either formula gives this to within the ball
-                losses.append(log_mixture_ball(loss, g).union(-log_mixture_ball(-loss, g)))
-                masses.append(mass)
-        return BallColumns([*losses, as_ball(0.0)], [*masses, rest], g * base.failure, g * base.absent)
-
-    @property
-    def symmetric(self) -> bool:
-        return self.of.symmetric
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Symmetrised(Atoms):
-    """The pair whose profile is the larger of H_t(P ‖ Q) and H_t(Q ‖ P), for every t.
-
-    Where neighbours have no order, as under replace-one, one release may be (P, Q) and the next (Q, P). The larger of two
-    profiles is convex, falls, is 1 at t = 0 and at least 1 - t, so it is the profile of a pair (Zhu, Dong and Wang
-    2022, Proposition 8), which dominates each release in either order. As H_t(Q ‖ P) = 1 - t + t H_{1/t}(P ‖ Q), the
-    larger one belongs to a symmetric pair: it is enough to find the outputs with ratio t > 1.
-
-    Holds for:  every pair on at most MOST_SYMMETRISED outputs.
-    Tightness:  the least pair that dominates both orders.
-    """
-
-    of: Atoms
-
-    @property
-    def symmetric(self) -> bool:
-        return True
-
-    def columns(self) -> Columns:
-        above, even, failure = self._halves()
-        losses = np.array([_log_of_fraction(t) for t, _ in above])
-        likely = np.array([_log_of_fraction(t * q) for t, q in above])
-        rare = np.array([_log_of_fraction(q) for _, q in above])
-        revealed = float_above(failure)
-        return Columns(
-            np.concatenate([losses, -losses, [0.0]]),
-            np.concatenate([likely, rare, [_log_of_fraction(even)]]),
-            revealed,
-            revealed,
-        )
-
-    def balls(self) -> BallColumns:
-        above, even, failure = self._halves()
-        ratios = [ball_of_fraction(t) for t, _ in above]
-        q = [ball_of_fraction(mass) for _, mass in above]
-        losses = [ratio.log() + as_ball(0.0, LOSS_ERROR) for ratio in ratios]
-        masses = [*(ratio * mass for ratio, mass in zip(ratios, q, strict=True)), *q, ball_of_fraction(even)]
-        revealed = ball_of_fraction(failure)
-        return BallColumns([*losses, *(-loss for loss in losses), as_ball(0.0)], masses, revealed, revealed)
-
-    def _halves(self) -> tuple[list[tuple[Fraction, Fraction]], Fraction, Fraction]:
-        """Return (t, Q-mass) of the outputs with t > 1, the mass at t = 1, and what is revealed."""
-        p, q = self.of.fractions()
-        if len(p) > MOST_SYMMETRISED:
-            raise OutOfReach(
-                f"a pair that is not symmetric has {len(p)} outputs; its two orders are made one up to "
-                f"{MOST_SYMMETRISED}. State the relation, relation=cumulant.ADD_REMOVE, or a symmetric pair"
-            )
-        above, failure = _larger_profile(_falling(p, q), _falling(q, p))
-        merged = _merged(above)
-        # P adds up to 1: the outputs above 1, those below, which mirror them, what is revealed, and the rest at 1
-        even = 1 - failure - sum((t * mass + mass for t, mass in merged), Fraction(0))
-        return merged, even, failure
-
-
-@dataclass(slots=True)
-class _Profile:
-    """H_t = a - b·t below the ratios that were passed on the way down from t = ∞; `rows` are (ratio, p, q) left."""
-
-    a: Fraction
-    b: Fraction
-    rows: list[tuple[Fraction, Fraction, Fraction]]
-
-    def at(self, t: Fraction) -> Fraction:
-        return self.a - self.b * t
-
-    @property
-    def next_ratio(self) -> Fraction:
-        return self.rows[-1][0] if self.rows else Fraction(1)
-
-    def pass_ratio(self, t: Fraction) -> None:
-        while self.rows and self.rows[-1][0] >= t:
-            _, p, q = self.rows.pop()
-            self.a, self.b = self.a + p, self.b + q
-
-
-def _falling(p: Sequence[Fraction], q: Sequence[Fraction]) -> _Profile:
-    rows = [(a / b, a, b) for a, b in zip(p, q, strict=True) if a > b > 0]
-    revealed = sum((a for a, b in zip(p, q, strict=True) if b == 0), Fraction(0))
-    return _Profile(revealed, Fraction(0), sorted(rows))
-
-
-def _merged(outputs: Sequence[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
-    """Return falling ratios t, with those that are next to the one above raised to it: P keeps its mass, Q loses some.
-
-    A larger ratio only makes outputs easier to tell apart.
-    """
-    found: list[tuple[Fraction, Fraction]] = []
-    for t, q in outputs:
-        if found and found[-1][0] <= t * NEXT:
-            top, mass = found[-1]
-            found[-1] = top, mass + q * t / top
-        else:
-            found.append((t, q))
-    return found
-
-
-def _larger_profile(one: _Profile, other: _Profile) -> tuple[list[tuple[Fraction, Fraction]], Fraction]:
-    """Walk down from t = ∞ to 1 along the larger of two profiles; where its slope changes there is an output.
-
-    Return the outputs, (t, Q-mass), and what is revealed.
-    """
-    failure, slope, found = max(one.a, other.a), Fraction(0), []
-
-    def turn(t: Fraction, b: Fraction) -> None:
-        nonlocal slope
-        if b > slope and t > 1:
-            found.append((t, b - slope))
-            slope = b
-
-    top: Fraction | None = None
-    while True:
-        low = max(one.next_ratio, other.next_ratio, Fraction(1))
-        # between `low` and `top` both are straight, and the larger one is known at the upper end
-        at_low = one.at(low) - other.at(low)
-        first, last = (one, other) if _larger_above(one, other, top) else (other, one)
-        if (at_low > 0 and first is other) or (at_low < 0 and first is one):
-            crossing = (first.a - last.a) / (first.b - last.b)
-            if crossing > low:
-                turn(crossing, last.b)
-        if low == 1:
-            return found, failure
-        for profile in (one, other):
-            profile.pass_ratio(low)
-        here = one.at(low) - other.at(low)
-        larger = one if here > 0 or (here == 0 and one.b >= other.b) else other
-        turn(low, larger.b)
-        top = low
-
-
-def _larger_above(one: _Profile, other: _Profile, top: Fraction | None) -> bool:
-    """Return whether `one` is the larger just below `top`, where it falls the faster if they are equal there."""
-    if top is None:  # beyond every ratio both are constant
-        return one.a >= other.a
-    here = one.at(top) - other.at(top)
-    return here > 0 or (here == 0 and one.b >= other.b)
-
-
-# Numbers --------------------------------------------------------------------------------------------------------------
 
 
 def log_quotients(p: Array, q: Array) -> Array:
@@ -466,17 +210,3 @@ def log_quotients(p: Array, q: Array) -> Array:
         plain = (quotient > 1e-300) & (quotient < 1e300)
         far = np.where(plain, np.log(quotient), np.log(p) - np.log(q))
     return np.asarray(np.where(near, close, far))
-
-
-def _log(x: float) -> float:
-    return math.log(x) if x > 0 else -math.inf
-
-
-def _log_of_fraction(x: Fraction) -> float:
-    """Return log x to full relative accuracy, -inf at 0."""
-    if x <= 0:
-        return -math.inf
-    if Fraction(1, 2) <= x <= 2:
-        return math.log1p(float(x - 1))
-    return math.log(x.numerator) - math.log(x.denominator) if not 1e-300 < x < 1e300 else math.log(float(x))
-

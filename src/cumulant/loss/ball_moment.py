@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -66,7 +67,7 @@ def _tilted(nodes: BallNodes, theta: float, k_theta: float) -> list[arb]:
 def ball_nodes(
     pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int, points: int = 1
 ) -> BallNodes:
-    """Return nodes on which M(z) is right for Re z = θ and |Im z| <= ω, if sums over them at `points` are affordable."""
+    """Return nodes on which M(z) is right for Re z = θ and |Im z| <= ω, if sums over them are affordable."""
     if isinstance(pair, FinitePair):
         _check_terms(len(pair.losses), points)
         return BallNodes(*_finite_columns(pair, bits), as_ball(0.0))
@@ -189,7 +190,7 @@ def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
     curve, most = as_ball(bends.quotient * MARGIN) * width**2, as_ball(max(bends.most, 0.0) * MARGIN)
     shrunk, grown = narrowest * (-most * width**2 / 8).exp(), (curve / 8).exp()
     points = [_point(branch, as_ball(x), theta, k_theta) for x in t]
-    rows = [_cell(a, b, shrunk, grown, curve) for a, b in zip(points[:-1], points[1:], strict=True)]
+    rows = [_cell(a, b, shrunk, grown, curve) for a, b in pairwise(points)]
     return [row for row in rows if row[2] > 0]
 
 

@@ -63,7 +63,7 @@ class GaussianBranch(Branch):
         """|w| is at most w(Re t), at least that times cos(sd/2), and its argument at most sd, for slopes s of log w."""
         angle = self.mixture.steepest * d
         shrunk = sum(-power for _, power in self.powers(theta) if power < 0)
-        return d * d / 2 + len(self.powers(theta)) * omega * angle - shrunk * math.log(math.cos(angle / 2))
+        return float(d * d / 2 + len(self.powers(theta)) * omega * angle - shrunk * math.log(math.cos(angle / 2)))
 
     def log_excess(self, theta: float) -> float:
         """The second moment of w - 1, times θ(θ+1)/2: its largest term where losses are small."""
@@ -76,9 +76,7 @@ class GaussianBranch(Branch):
     def log_tails(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
         """Bound ∫ |φΠw^a| beyond each end b, where log Πw^a grows by g per unit: e^{-b²/2}/(b-g) times its value."""
         growth = as_ball(self.mixture.steepest) * sum((abs(power) for _, power in self.powers(theta)), 0 * theta)
-        return log_sum_ball(
-            [self._log_far(end, y, theta, omega) - (abs(end) - growth).log() for end in (low, high)]
-        )
+        return log_sum_ball([self._log_far(end, y, theta, omega) - (abs(end) - growth).log() for end in (low, high)])
 
     def _log_far(self, end: arb, y: arb, theta: arb, omega: arb) -> arb:
         """Return a bound of log|φΠw^a| at Re t = end that holds with slope g from there on: the whole angle counts."""

@@ -117,7 +117,7 @@ class LossNodes:
         sums, error = np.array([values for values, _ in pieces]), np.array([bound for _, bound in pieces])
         with np.errstate(divide="ignore"):
             logs = np.asarray(np.log(sums), dtype=complex)
-        omega = step * np.arange(count)
+        omega = step * np.arange(count, dtype=float)
         return _with_error(error + rounding + PHASE * first * omega + self._slipped(theta, omega), logs, k_theta)
 
     def _slipped(self, theta: float, omega: Array) -> Array:

@@ -66,8 +66,8 @@ class GaussianMixture:
     def rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
         """Return bounds of log|w| from below and above, and of |arg w|, for low <= Re t <= high and |Im t| <= y."""
         mean = self.mean_ball()
-        ends = [mean * t - mean * mean / 2 for t in (low, high)]
-        return two_terms_on_rectangle(*ends, mean * y, self.rate_ball())
+        first, last = (mean * t - mean * mean / 2 for t in (low, high))
+        return two_terms_on_rectangle(first, last, mean * y, self.rate_ball())
 
     @property
     def steepest(self) -> float:
@@ -209,8 +209,9 @@ def share_ball(u: arb, rate: arb) -> arb:
 
 
 def two_terms_on_rectangle(low: arb, high: arb, angle: arb, rate: arb) -> tuple[arb, arb, arb]:
-    """Return bounds of log|w| from below and above, and of |arg w|, w = 1 - γ + γe^{u+iv}, low <= u <= high, |v| <= angle.
+    """Return bounds of log|w| from below and above, and of |arg w|, for w = 1 - γ + γe^{u+iv}.
 
+    They hold for low <= u <= high and |v| <= angle.
     With s the share at u, w = w(u)(1 - s + se^{iv}): its modulus falls to √(1 - 2s(1-s)(1 - cos v)) of w(u), and where
     s < ½ its argument is at most arcsin(s/(1-s)), so at most s/(1-s)·min(v, π/2); it is never more than v. Both w and s
     grow with u; angle < π.

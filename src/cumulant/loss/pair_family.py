@@ -14,9 +14,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import final
 
-from cumulant.loss.atoms import Atoms, Envelope, Join, Leave, Reversed, Symmetrised
+from cumulant.loss.atoms import Atoms
 from cumulant.loss.finite_pair import FinitePair
 from cumulant.loss.pair import DominatingPair, GaussianPair
+from cumulant.loss.sampled_atoms import Envelope, Join, Leave, Reversed
 from cumulant.loss.sampled_pair import (
     added_gaussian,
     added_laplace,
@@ -25,6 +26,7 @@ from cumulant.loss.sampled_pair import (
     removed_gaussian,
     removed_laplace,
 )
+from cumulant.loss.symmetrised import Symmetrised
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 
 Pair = GaussianPair | DominatingPair

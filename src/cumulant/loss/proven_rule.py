@@ -82,7 +82,10 @@ def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
     low, high = low - PAD, high + PAD
     whole = branch.whole_span(theta)
     nothing = as_ball(0.0)
-    h, d, log_b = max((_step(moment, share * min(branch.strip, WIDEST_STRIP), (low, high), whole) for share in STRIPS), key=lambda found: found[0])
+    h, d, log_b = max(
+        (_step(moment, share * min(branch.strip, WIDEST_STRIP), (low, high), whole) for share in STRIPS),
+        key=lambda found: found[0],
+    )
     if (high - low) / h > MOST_NODES:
         raise OutOfReach(f"a certificate would take {(high - low) / h:.0f} nodes")
     first, last = math.floor(low / h), math.ceil(high / h)
@@ -94,7 +97,9 @@ def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
     return ProvenRule([(k * step, step) for k in range(first, last + 1)], log_sum_ball([aliased, *cut]))
 
 
-def _step(moment: _Moment, d: float, inner: tuple[float, float], whole: tuple[float, float]) -> tuple[float, float, arb]:
+def _step(
+    moment: _Moment, d: float, inner: tuple[float, float], whole: tuple[float, float]
+) -> tuple[float, float, arb]:
     """Return a step h, the half-width d of the strip it is for, and log B."""
     log_b = _log_integral(moment, as_ball(d), inner, whole)
     return 2 * math.pi * d / (DEPTH + max(upper_float(log_b), 0.0)), d, log_b
@@ -111,9 +116,7 @@ def _log_integral(moment: _Moment, y: arb, inner: tuple[float, float], whole: tu
     return log_sum_ball([*logs, moment.log_tails(as_ball(whole[0]), as_ball(whole[1]), y)])
 
 
-def _outer(
-    moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[float, float], h: float
-) -> list[arb]:
+def _outer(moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[float, float], h: float) -> list[arb]:
     """Return logs of bounds of ∫ |F|, or of the sum with step h, between the inner stretch and the whole one."""
     waiting = [(a, b) for a, b in ((whole[0], inner[0]), (inner[1], whole[1])) if a < b]
     logs: list[arb] = []

@@ -168,8 +168,8 @@ class Questions(ABC):
     def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
         """Return bounds of ε at δ from both sides: no rounding, truncation, aliasing or quadrature is left out.
 
-        The upper end holds for every pair of neighbours; the lower end is attained by some. `certified` says whether all
-        of it was ball arithmetic, which some questions would take too long for.
+        The upper end holds for every pair of neighbours; the lower end is attained by some. `certified` says whether
+        all of it was ball arithmetic, which some questions would take too long for.
         """
         from cumulant.conversion.certified import certified_epsilon, delta_ball
 
@@ -289,7 +289,7 @@ class Questions(ABC):
     def _bounded_from_below(self, guarantee: Guarantee) -> Guarantee:
         """Return the guarantee with how far it can be above what attained pairs need, if such are known."""
         lower = self.attained_scenarios()
-        if guarantee.exact or guarantee.at_most_above is not None or lower is None or not 0 < guarantee.epsilon < math.inf:
+        if guarantee.at_most_above is not None or lower is None or not 0 < guarantee.epsilon < math.inf:
             return guarantee
         try:
             needed = epsilon_of_pairs(lower, guarantee.log_delta)

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from cumulant.errors import InvalidParameter
-from cumulant.loss.atoms import Atoms, LossTable, Reversed, Table
+from cumulant.loss.atoms import Atoms, LossTable, Table
 from cumulant.loss.cgf import Array, Cgf
 from cumulant.loss.finite_pair import FinitePair
 from cumulant.loss.pair_family import FiniteFamily
+from cumulant.loss.sampled_atoms import Reversed
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.quadrature import POINTS, nodes_on
@@ -63,7 +64,9 @@ class StatedPair(AbstractMechanism):
         object.__setattr__(self, "probabilities", p)
         object.__setattr__(self, "neighbor_probabilities", q)
         if self.inner_probabilities is not None:
-            require(_is_pair(self.inner_probabilities), "inner_probabilities must be two tables", self.inner_probabilities)
+            require(
+                _is_pair(self.inner_probabilities), "inner_probabilities must be two tables", self.inner_probabilities
+            )
             object.__setattr__(self, "inner_probabilities", _checked_tables("inner ", *self.inner_probabilities))
         if self.losses is not None:
             object.__setattr__(self, "losses", _checked_losses(self.losses, p, q))
@@ -200,7 +203,7 @@ class StatedPair(AbstractMechanism):
     def _from_plain(cls, content: dict[str, Any]) -> AbstractMechanism:
         if content.get("losses") is not None:
             content = {**content, "losses": [float(x) if x in ("inf", "-inf") else x for x in content["losses"]]}
-        return super()._from_plain(content)  # type: ignore[misc]
+        return super()._from_plain(content)
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------
@@ -209,8 +212,7 @@ class StatedPair(AbstractMechanism):
 def _checked_tables(kind: str, p: Any, q: Any) -> tuple[Values, Values]:
     """Return two tables of one length that add up to 1: what one lacks stands on an output that the other has not."""
     first, second = (
-        _checked_table(f"{kind}{name}", table)
-        for name, table in (("probabilities", p), ("neighbor_probabilities", q))
+        _checked_table(f"{kind}{name}", table) for name, table in (("probabilities", p), ("neighbor_probabilities", q))
     )
     require(len(p) == len(q), "probabilities and neighbor_probabilities must have the same length", q)
     if len(first) == len(second) == len(p):
@@ -236,7 +238,7 @@ def _checked_table(name: str, table: Any) -> Values:
 def _checked_losses(losses: Any, p: Values, q: Values) -> Values:
     """Return the losses of each output, checked against the tables that belong to them."""
     require(len(losses) == len(p), "losses must be as many as probabilities", losses)
-    values = tuple(float(loss) if loss in (math.inf, -math.inf) else real("losses", loss, "must be numbers") for loss in losses)
+    values = tuple(real("losses", loss, "must be numbers, inf or -inf") for loss in losses)
     for loss, a, b in zip(values, p, q, strict=True):
         if a > 0:
             there = (math.inf if b == 0 else math.log(a) - math.log(b)) if b < 1e-290 else math.log(a / b)
@@ -291,8 +293,8 @@ def _ratios(inside: Array, ends: Array) -> tuple[Array, Array]:
 def _split(p: Array, q: Array, least: Array, most: Array) -> tuple[Array, Array]:
     """Return masses of P and Q on the smallest and largest ratio of every cell, with the cell's sums.
 
-    With q₁ + q₂ = q and e^{least} q₁ + e^{most} q₂ = p, all ratios taken relative to the largest, so that none overflows.
-    Where the smallest ratio is 0 and the largest infinite the cell is revealed.
+    With q₁ + q₂ = q and e^{least} q₁ + e^{most} q₂ = p, all ratios taken relative to the largest, so that none
+    overflows. Where the smallest ratio is 0 and the largest infinite the cell is revealed.
     """
     gap = least - most
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):

@@ -135,9 +135,9 @@ def _by_pairs(cells: Cells, frequencies: Array) -> Array:
 
 
 def _versine_below(x: Array) -> Array:
-    """Return a lower bound of 1 - cos x for 0 <= x <= 2π: Taylor's polynomial of degree 12 from the nearer end of the turn.
+    """Return a lower bound of 1 - cos x for 0 <= x <= 2π: Taylor's polynomial from the nearer end of the turn.
 
-    cos lies below each of its Taylor polynomials that ends with a positive term.
+    It has degree 12; cos lies below each of its Taylor polynomials that ends with a positive term.
     """
     y = np.minimum(x, TURN - x) - TURN_ERROR  # 1 - cos grows on [0, π], and is symmetric about π
     square = np.maximum(y, 0.0) ** 2

@@ -107,7 +107,9 @@ class PoissonSampled(AbstractMechanism):
         family = self.mechanism.attained_family()
         if self.pairs_attained(relation) or (family is None and self.rate < 1):
             return self.pairs(relation)
-        return self.mechanism.attained_pairs(ADD_REMOVE) if family is None or self.rate == 1 else family.poisson(self.rate)
+        return (
+            self.mechanism.attained_pairs(ADD_REMOVE) if family is None or self.rate == 1 else family.poisson(self.rate)
+        )
 
     def pairs_attained(self, relation: Neighbors | None) -> bool:
         if self.relation is REPLACE_ONE:

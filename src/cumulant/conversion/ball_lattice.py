@@ -1,0 +1,57 @@
+"""Lattices of losses in balls: exact points near the losses, and how far these may be from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from cumulant.errors import OutOfReach
+from cumulant.loss.ball_moment import BallNodes, ball_nodes
+from cumulant.loss.finite_pair import FinitePair
+from cumulant.loss.pair import DominatingPair
+from cumulant.loss.pair_sum import LossSum
+from cumulant.numerics.balls import as_ball, upper_float
+
+if TYPE_CHECKING:
+    from flint import arb
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BallLattice:
+    """Points offset + k·span that all losses lie on, each within `error`; exact numbers."""
+
+    offset: arb
+    span: arb
+    error: arb
+
+
+def ball_lattice(losses: LossSum, bits: int) -> BallLattice:
+    """Return the lattice of all losses together: exact numbers near the losses, and how far these may be from it."""
+    offset, error, span = as_ball(0.0), as_ball(0.0), None
+    for pair, n in losses.parts:
+        found, steps = _places(pair, bits)
+        if span is None:
+            span = ((found[-1] - found[0]) / steps[-1]).mid()
+        start = found[0].mid()
+        offset += n * start
+        error += n * as_ball(max(upper_float(abs(x - start - k * span)) for x, k in zip(found, steps, strict=True)))
+    if span is None:
+        raise OutOfReach("nothing lies on a lattice")
+    return BallLattice(offset.mid(), span, error + as_ball(upper_float(offset.rad())))
+
+
+def _places(pair: DominatingPair, bits: int) -> tuple[list[arb], list[int]]:
+    """Return sorted losses, and how many spans each lies above the first."""
+    if not isinstance(pair, FinitePair) or pair.lattice is None:
+        raise OutOfReach(f"no lattice is known for {type(pair).__name__}")
+    losses = sorted(ball_nodes(pair, 0.0, 0.0, 0.0, bits=bits).losses, key=lambda x: float(x.mid()))
+    return losses, [round(float((x - losses[0]).mid()) / pair.lattice.span) for x in losses]
+
+
+def snapped(nodes: BallNodes, lattice: BallLattice) -> BallNodes:
+    """Return nodes moved onto the lattice."""
+    start = min(nodes.losses, key=lambda x: float(x.mid())).mid()
+    span = lattice.span
+    places = [round(float((x - start).mid()) / float(span)) for x in nodes.losses]
+    return BallNodes([start + k * span for k in places], nodes.weights, nodes.error)
