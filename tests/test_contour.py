@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from mpmath import mp, mpf
 
 from cumulant.conversion.exact import prepared
 from cumulant.conversion.inversion import inversions_at, plan_for, tilts_for_epsilon
-from cumulant.loss.finite_pair import FinitePair, table_pair
+from cumulant.loss.atoms import LossTable, Table
+from cumulant.loss.finite_pair import FinitePair
 from cumulant.loss.loss_nodes import LossNodes
 from cumulant.numerics.complex_plane import turns_of_multiples
 from cumulant.numerics.contour import Contour, Lattice, log_chernoff
@@ -81,7 +82,7 @@ def convolved(losses: Sequence[Any], masses: Sequence[Any], count: int) -> dict[
 def test_smoothed_inversions_enclose_a_sum_over_all_outcomes(count: int, epsilon: float) -> None:
     """Losses on no lattice, with failure and absent mass: the smoothed route, against the multinomial sum."""
     p, q = [0.3, 0.25, 0.4, 0.05, 0.0], [0.1, 0.35, 0.49, 0.0, 0.06]
-    pair = table_pair(p, q)
+    pair = FinitePair(Table(tuple(p), tuple(q)))
     losses, lattice = prepared([(pair, count)])
     assert lattice is None
     tilts = tilts_for_epsilon(losses, epsilon)
@@ -248,8 +249,30 @@ def test_the_fast_transform_is_the_plain_sum(count: int) -> None:
 
 
 def test_lattices_are_found_and_gaps_are_not() -> None:
-    even = FinitePair((-0.5, 0.0, 0.5), (math.log(0.2), math.log(0.5), math.log(0.3)))
-    uneven = FinitePair((-0.5, 0.01, 0.5), even.log_masses)
-    assert even.lattice == (-0.5, 0.5)
+    even, uneven = (finite_pair(losses, (0.2, 0.4, 0.4)) for losses in ((-0.5, 0.0, 0.5), (-0.5, 0.01, 0.5)))
+    assert even.lattice is not None
+    assert (even.lattice.offset, even.lattice.span, even.lattice.slip) == (-0.5, 0.5, 0.0)
     assert uneven.lattice is None
-    assert all(b - a == 0.5 for a, b in pairwise(even.losses))
+
+
+def finite_pair(losses: tuple[float, ...], masses: tuple[float, ...]) -> FinitePair:
+    """Return the pair of a loss and its probabilities; what E[e^-L] lacks of 1 is what Q has beyond them."""
+    missing = 1 - math.fsum(mass * math.exp(-loss) for loss, mass in zip(losses, masses, strict=True))
+    assert missing >= 0
+    return FinitePair(LossTable(losses, masses, 0.0, missing))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_lattice_of_doubles_says_how_far_its_losses_are(seed: int) -> None:
+    """Points that are nearly even, in exact fractions: n of them may lie n times `error` from the lattice."""
+    generator = np.random.default_rng(seed)
+    span, steps = float(generator.uniform(0.01, 3.0)), int(generator.integers(2, 40))
+    points = [float(k * span * (1 + generator.uniform(-1, 1) * 2e-16)) for k in range(-steps // 2, steps // 2 + 1)]
+    masses = tuple(float(x) for x in generator.dirichlet(np.ones(len(points))))
+    drift = max(0.0, math.log(math.fsum(m * math.exp(-x) for x, m in zip(points, masses, strict=True))))
+    pair = finite_pair(tuple(x + drift + 1e-9 for x in points), masses)
+    lattice = pair.lattice
+    if lattice is not None:
+        for k, loss in enumerate(sorted(set(pair.losses.tolist()))):
+            place = Fraction(lattice.offset) + k * Fraction(lattice.span)
+            assert abs(Fraction(loss) - place) <= Fraction(lattice.slip) <= Fraction(lattice.error)

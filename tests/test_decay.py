@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cumulant.loss.atoms import LossTable
 from cumulant.loss.coordinate import CoordinatePair
 from cumulant.loss.finite_pair import FinitePair
 from cumulant.loss.pair import DominatingPair
@@ -88,7 +89,9 @@ def laplace_envelope(theta: float, rate: float) -> Law:
     return with_rest(laplace(theta, rate, side=1, start=0.0), laplace(theta, rate, side=-1, start=0.0))
 
 
-ATOMS = (np.array([-0.11, 0.03, 0.075, 0.1]), np.log([0.2, 0.5, 0.25, 0.05]))
+ATOM_LOSSES, ATOM_MASSES = (-0.11, 0.03, 0.075, 0.1), (0.2, 0.5, 0.25, 0.05)
+ATOM_MISSING = 1 - math.fsum(m * math.exp(-x) for x, m in zip(ATOM_LOSSES, ATOM_MASSES, strict=True))
+ATOMS = (np.array(ATOM_LOSSES), np.log(ATOM_MASSES))
 
 CASES: list[Any] = [
     pytest.param(removed_gaussian(0.7, 0.05), removed(0.7, 0.05), id="leaves"),
@@ -101,7 +104,7 @@ CASES: list[Any] = [
     pytest.param(removed_laplace(1.5, 0.2), laplace(1.5, 0.2, side=1, start=-1.5), id="Laplace leaves"),
     pytest.param(added_laplace(1.5, 0.2), laplace(1.5, 0.2, side=-1, start=-1.5), id="Laplace joins"),
     pytest.param(envelope_laplace(1.5, 0.2), laplace_envelope(1.5, 0.2), id="Laplace envelope"),
-    pytest.param(FinitePair(tuple(ATOMS[0].tolist()), tuple(ATOMS[1].tolist())), ATOMS, id="atoms"),
+    pytest.param(FinitePair(LossTable(ATOM_LOSSES, ATOM_MASSES, 0.0, ATOM_MISSING)), ATOMS, id="atoms"),
 ]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import cumulant as cm
-from cumulant.conversion.certified import certified_epsilon
+from cumulant.conversion.certified import certified_epsilon, delta_ball
 from cumulant.conversion.exact import epsilon_of_pairs, log_delta_of_pairs
 from cumulant.loss.pair import DominatingPair
 from cumulant.loss.sampled_pair import (
@@ -91,7 +91,7 @@ def test_known_figures(row: Row) -> None:
 def test_certified_intervals_hold_known_figures(row: Row) -> None:
     sigma, rate, steps, delta, leaves, joins = row
     for pair, epsilon in ((removed_gaussian(1 / sigma, rate), leaves), (added_gaussian(1 / sigma, rate), joins)):
-        interval = certified_epsilon([[(pair, steps)]], [[(pair, steps)]], math.log(delta))
+        interval = certified_epsilon([[(pair, steps)]], [[(pair, steps)]], delta_ball(delta=delta, log_delta=None))
         printed = 1e-14 * epsilon  # the last digit of the figure
         assert interval.lower - printed <= epsilon <= interval.upper + printed
         assert interval.width <= 1e-9 * epsilon

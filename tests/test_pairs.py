@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import brute_force as bf
+from cumulant.loss.atoms import Table as TableOfOutputs
 from cumulant.loss.coordinate import CoordinatePair
-from cumulant.loss.finite_pair import FinitePair, binary_pair, table_pair
+from cumulant.loss.finite_pair import FinitePair, binary_pair
 from cumulant.loss.mixture_ratio import GroupedGaussianMixture, log_mixture
 from cumulant.loss.pair import GaussianPair
-from cumulant.loss.pair_family import enveloped, joined, left
 from cumulant.loss.pair_sum import k_at, tilt
 from cumulant.loss.real_orders import log_moments
+from cumulant.loss.sampled_atoms import Envelope, Join, Leave
 from cumulant.loss.sampled_pair import added_gaussian, removed_gaussian
 
 RATIOS = (0.0, 1.0, *(float(t) for t in np.exp(np.linspace(-3.0, 3.0, 41))))
@@ -39,6 +40,22 @@ TABLES: tuple[Table, ...] = (
 
 def hockey_stick(p: Iterable[float], q: Iterable[float], t: float) -> float:
     return math.fsum(max(a - t * b, 0.0) for a, b in zip(p, q, strict=True))
+
+
+def table_pair(p: list[float], q: list[float]) -> FinitePair:
+    return FinitePair(TableOfOutputs(tuple(p), tuple(q)))
+
+
+def left(pair: FinitePair, rate: float) -> FinitePair:
+    return FinitePair(Leave(pair.atoms, rate))
+
+
+def joined(pair: FinitePair, rate: float) -> FinitePair:
+    return FinitePair(Join(pair.atoms, rate))
+
+
+def enveloped(pair: FinitePair, rate: float) -> FinitePair:
+    return FinitePair(Envelope(pair.atoms, rate))
 
 
 def of_pair(pair: FinitePair, t: float) -> float:

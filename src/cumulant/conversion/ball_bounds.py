@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, final
 from cumulant.conversion.ball_line import GAUSSIAN_MEAN, BallLine
 from cumulant.conversion.exact import gaussian_epsilon
 from cumulant.conversion.inversion import Inversion
-from cumulant.errors import OutOfReach
 from cumulant.loss.ball_moment import supremum_ball, top_mass_ball
 from cumulant.loss.pair import GaussianPair
 from cumulant.loss.pair_sum import LossSum
@@ -129,17 +128,19 @@ def _gaussian_delta(mean: arb, epsilon: float) -> arb:
 
 @final
 class NearTheLargestLoss(Bounds):
-    """P(L = sup L)(1 - e^{ε - sup L}) <= δ(ε) <= 1 - e^{ε - sup L}, where no tilt is large enough for a line."""
+    """P(L = sup L)(1 - e^{ε - sup L}) <= δ(ε) <= 1 - e^{ε - sup L}, where no line is affordable.
+
+    Without a largest loss nothing is said but that δ is a probability.
+    """
 
     def __init__(self, losses: LossSum) -> None:
         with precision(BITS):
-            top = largest_loss(losses)
-            if top is None:
-                raise OutOfReach("no tilt is large enough, and there is no largest loss")
-            self._top = top
+            self._top = largest_loss(losses)
             self._log_mass = sum((n * _log(top_mass_ball(pair, BITS)) for pair, n in losses.parts), as_ball(0.0))
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        if self._top is None:
+            return -math.inf, 0.0
         with precision(BITS):
             gap = -(as_ball(epsilon) - self._top).expm1()
             if not gap > 0:
@@ -147,7 +148,7 @@ class NearTheLargestLoss(Bounds):
             return lower_float(gap.log() + self._log_mass), min(upper_float(gap.log()), 0.0)
 
     def slope(self, epsilon: float) -> float:
-        gap = max(float(self._top.mid()) - epsilon, 1e-300)
+        gap = max(float(self._top.mid()) - epsilon, 1e-300) if self._top is not None else 1.0
         return -1 / math.expm1(min(gap, 700.0))
 
 

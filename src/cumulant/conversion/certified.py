@@ -271,7 +271,10 @@ def _bounds(losses: LossSum, lattice: Lattice | None, tilts: Tilts) -> Bounds:
                 return smoothed
         except OutOfReach:
             pass
-    return InDoubles(list(inversions_at(losses, plan, lattice)), tilts.epsilon)
+    try:
+        return InDoubles(list(inversions_at(losses, plan, lattice)), tilts.epsilon)
+    except OutOfReach:
+        return NearTheLargestLoss(losses)
 
 
 # What is revealed, and the largest loss -------------------------------------------------------------------------------
