@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar, final
 
 import numpy as np
@@ -82,14 +81,18 @@ def group_loss(cgf: Cgf, size: int) -> Cgf:
     Holds for:  every mechanism, either relation.
     Tightness:  attained by the Gaussian at the best p; here the best of a grid, at knots, with chords between.
     """
+    if size == 1:
+        return cgf
 
-    @cache  # halving meets at most two sizes on every level
-    def of(size: int) -> Cgf:
-        if size == 1:
-            return cgf
-        return projected(_joined(of((size + 1) // 2), of(size // 2)), pure=product_above(size, cgf.pure))
+    def joined(a: Cgf, b: Cgf, together: int) -> Cgf:
+        return projected(_joined(a, b), pure=product_above(together, cgf.pure))
 
-    return of(size)
+    here, next_one = cgf, joined(cgf, cgf, 2)  # of groups of n and n + 1, from n = 1 up by the binary digits of `size`
+    for shift in reversed(range(size.bit_length() - 1)):
+        n = size >> shift
+        middle = joined(next_one, here, n | 1)
+        here, next_one = (middle, joined(next_one, next_one, n + 1)) if n % 2 else (joined(here, here, n), middle)
+    return here
 
 
 def _joined(first: Cgf, second: Cgf) -> list[tuple[float, float]]:

@@ -21,7 +21,7 @@ from cumulant.loss.pair_family import Pairs
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import REPLACE_ONE, Neighbors
-from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit
+from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, reciprocal_up
 from cumulant.parameters import positive, probability, require
 from cumulant.sampling.mixture import at_most
 from cumulant.sampling.without_replacement import SampledWithoutReplacement, envelope_loss
@@ -29,8 +29,9 @@ from cumulant.sampling.without_replacement import SampledWithoutReplacement, env
 KNOTS = tuple(2.0 ** (k / 4) for k in range(-8, 25))  # λ up to 64: beyond, the envelope is as good
 RESOLVED = 0.01  # the supremum is enclosed to this relative width, and the upper end is used
 MOST_CELLS = 200
-ACCURACY = 30.0  # the rule's discretisation error is e^-30 of a typical moment less 1 ...
-INTEGRATION_ERROR = 1e-9  # ... and this is added, relative
+MOST_NODES = 2e7  # of all cells together, at one λ
+ACCURACY = 30.0  # the rule's proven error, which is added, is about e^-30 of a typical moment less 1
+INTEGRATION_ERROR = 1e-9  # for the rounding of sums, relative
 TINIEST_SEARCHED = 1e-9  # Φ - 1 of smaller rates drowns in rounding; the loss grows with the rate
 USELESS = 30.0  # beyond this K the two bounds agree
 
@@ -89,7 +90,8 @@ class SharpenedGaussianBatch(AbstractMechanism):
 
     def loss(self) -> Cgf:
         envelope = envelope_loss(Gaussian(noise_multiplier=self.noise_multiplier), self.rate)
-        return at_most(envelope, gaussian_triples_loss(1.0 / self.noise_multiplier, max(self.rate, TINIEST_SEARCHED)))
+        mean = reciprocal_up(self.noise_multiplier)
+        return at_most(envelope, gaussian_triples_loss(mean, max(self.rate, TINIEST_SEARCHED)))
 
 
 @lru_cache(maxsize=128)
@@ -111,6 +113,9 @@ def gaussian_triples_loss(mean: float, rate: float) -> Cgf:
     """
     points: list[tuple[float, float]] = []
     for lam in KNOTS:
+        # E (1-γ+γX)^α >= γ^α E X^α is attained
+        if (1 + lam) * (math.log(rate) + lam * mean * mean / 2) > USELESS:
+            break
         k = math.log1p(_supremum(lam, mean * mean, rate))
         if k > USELESS:
             break
@@ -125,7 +130,8 @@ def _supremum(lam: float, variance: float, rate: float) -> float:
     cells = [(-f.excess(a, b), a, b, i) for i, f in enumerate(families) for a, b in pairwise(edges)]
     heapq.heapify(cells)
     attained = max(f.excess(tau, tau) for f in families for tau in (0.0, variance))
-    for _ in range(MOST_CELLS):
+    enough = min(MOST_CELLS, MOST_NODES / families[0].nodes)
+    while len(cells) < enough:
         highest, a, b, i = cells[0]
         if -highest <= attained * (1 + RESOLVED):
             break
@@ -152,44 +158,100 @@ class Triples:
     far_is_first: bool
 
     def excess(self, covariance_twice: float, near_variance: float) -> float:
-        """Return Φ - 1 for covariance τ₁/2 and the near variance τ₂, by the trapezoidal rule in two dimensions.
+        """Return Φ - 1 for covariance τ₁/2 and the near variance τ₂ by the trapezoidal rule, its error added.
 
-        The integrand is analytic, so the rule converges exponentially; subtracting the linear terms, whose mean is 0,
-        keeps the relative accuracy of Φ - 1.
+        The linear terms, whose mean is 0, are subtracted at every node, which keeps the relative accuracy of Φ - 1.
+        With e bounding the rule's relative error of Φ and e₁ its error of the linear terms, both by `Rule`,
+        Φ - 1 <= (S + e + e₁)/(1 - e) for the sum S.
         """
         big, rho = math.sqrt(self.variance), covariance_twice / 2
         slope = rho / big
         spread = math.sqrt(max(near_variance - slope * slope, 0.0))
-        power = 1.0 + self.lam
-        far_top, near_top = (power * big, 0.0) if self.far_is_first else (power * slope, power * spread)
-        x = _grid(far_top, self._step(big))
-        y = _grid(near_top, self._step(spread)) if spread > 0 else np.zeros(1)
+        along = Rule.of(self.lam, *((big, slope) if self.far_is_first else (slope, big)), self._accuracy)
+        across = Rule.of(self.lam, *((0.0, spread) if self.far_is_first else (spread, 0.0)), self._accuracy)
+        x, y = along.nodes(), across.nodes()
         far = mixture_ratio(big * x - self.variance / 2, self.rate)
         near = mixture_ratio(slope * x[:, None] + spread * y - near_variance / 2, self.rate)
         far_2d = (far[0][:, None], far[1][:, None])
         first, second = (far_2d, near) if self.far_is_first else (near, far_2d)
-        return _mean_excess(_log_normal(x)[:, None] + _log_normal(y), power, first, second)
+        log_weights = along.log_weights(x)[:, None] + across.log_weights(y)
+        found = _mean_excess(log_weights, 1.0 + self.lam, first, second)
+        error = (1 + along.error) * (1 + across.error) - 1
+        linear = 5 * (1 + self.lam) * ((1 + along.linear_error) * (1 + across.linear_error) - 1)
+        return (found + error + linear) / (1 - error)
 
-    def _step(self, scale: float) -> float:
-        """Return a step for which the rule's error is e^-ACCURACY of a typical moment less 1."""
-        if scale == 0:
-            return 1.0
-        # a strip free of zeros of the mixture, in which the negative power stays moderate
-        strip = min(3.0, 1.5 / scale, math.sqrt(80.0 / self.lam) / scale)
-        small = max(0.0, -math.log(min(1.0, (self.lam + self.lam**2) * self.rate**2 * self.variance / 2)))
-        return 2 * math.pi * strip / (ACCURACY + strip * strip / 2 + small)
+    @property
+    def nodes(self) -> int:
+        """How many nodes an integral takes, about."""
+        big = math.sqrt(self.variance)
+        return math.prod(len(Rule.of(self.lam, a, big, self._accuracy).nodes()) for a in (big, 0.0))
+
+    @property
+    def _accuracy(self) -> float:
+        """How small errors should be, as -log: ACCURACY below a typical Φ - 1."""
+        typical = self.lam * (1 + self.lam) * self.rate * self.rate * self.variance / 2
+        return ACCURACY - math.log(min(1.0, typical))
 
 
-def _log_normal(x: Array) -> Array:
-    """Return logarithms of standard normal weights of equidistant points."""
-    weights: Array = np.exp(-x * x / 2)
-    return -x * x / 2 - math.log(float(np.sum(weights)))
+@final
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A trapezoidal rule for φ(x) G(x), G = (1-γ+γX)^α (1-γ+γY)^{1-α}, log X = ax + ..., log Y = bx + ..., a, b >= 0.
+
+    Discretisation: f = φG is analytic for |Im x| <= d < π/max(a, b), where |φ(x+id)| = φ(x) e^{d²/2},
+    |1-γ+γX| is at most its value at Re x, and, as |A + Be^{iθ}| >= (A+B) cos(θ/2), |1-γ+γY| at least cos(bd/2) times
+    its. So the sum over all nodes is off ∫f by at most the part 2 e^{d²/2} cos(bd/2)^{-λ} / (e^{2πd/h} - 1) of it
+    (Trefethen and Weideman 2014, Theorem 5.1); 1, X and Y, whose sums are theta functions, by 2/(e^{2π²/h²} - 1).
+
+    Truncation: -λb <= (log G)' <= αa. With x₀ = αa, what is beyond x₀ + R is at most G(x₀) e^{-x₀²/2} Pr[N > R], and
+    ∫f >= G(x₀) φ(x₀) ∫_0^1 e^{-u²/2} du: the part 3 Pr[N > R] at most; likewise below -λb - R. What is left out of 1, X
+    and Y is at most Pr[N > R] either side, as the nodes reach R beyond their peaks 0, a and b.
+
+    In two dimensions errors multiply: the other variable may be summed or integrated first, as f > 0.
+    """
+
+    low: float
+    high: float
+    step: float
+    error: float
+    linear_error: float
+
+    @classmethod
+    def of(cls, lam: float, a: float, b: float, accuracy: float) -> Rule:
+        """Return the rule with the longest step for errors of about e^-accuracy; it is exact without X and Y."""
+        if a == b == 0:
+            return cls(0.0, 0.0, 1.0, 0.0, 0.0)
+        reach = math.sqrt(2 * accuracy + 4)
+        outside = 0.4 * math.exp(-reach * reach / 2) / reach  # Pr[N > R] < φ(R)/R
+        d = np.linspace(0.02, 0.99, 60) * min(math.pi / max(a, b), accuracy)  # any will do, the best is taken
+        log_growth = d * d / 2 - lam * np.log(np.cos(b * d / 2))
+        step = float(np.max(2 * math.pi * d / (accuracy + 1 + log_growth)))
+        step = min(step, math.pi * math.sqrt(2 / (accuracy + 2)))
+        waves = 2 * math.pi * d / step
+        best = int(np.argmin(log_growth - waves))
+        error = _decayed(float(waves[best]), growth=float(log_growth[best]))
+        theta = _decayed(2 * (math.pi / step) ** 2)
+        return cls(
+            low=-lam * b - reach,
+            high=max((1 + lam) * a, b) + reach,
+            step=step,
+            error=(error + 6 * outside) * (1 + 1e-9),
+            linear_error=(theta + 2 * outside) * (1 + 1e-9),
+        )
+
+    def nodes(self) -> Array:
+        """Return the multiples of the step from below `low` to above `high`."""
+        first, last = math.floor(self.low / self.step), math.ceil(self.high / self.step)
+        return self.step * np.arange(first, last + 1, dtype=float)
+
+    def log_weights(self, x: Array) -> Array:
+        """Return log hφ(x); a single node stands for all."""
+        return -x * x / 2 + (math.log(self.step / math.sqrt(2 * math.pi)) if self.high > self.low else 0.0)
 
 
-def _grid(top: float, step: float) -> Array:
-    """Return points from -10 to top + 10 in steps through 0."""
-    points: Array = step * np.arange(-math.ceil(10 / step), math.ceil((top + 10) / step) + 1, dtype=float)
-    return points
+def _decayed(waves: float, *, growth: float = 0.0) -> float:
+    """Return 2 e^growth / (e^waves - 1)."""
+    return 2 * math.exp(growth - waves) / -math.expm1(-waves)
 
 
 def _mean_excess(log_weights: Array, power: float, first: tuple[Array, Array], second: tuple[Array, Array]) -> float:
