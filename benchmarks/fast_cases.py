@@ -164,7 +164,7 @@ class _Draw:
         self._generator = generator
 
     def case(self) -> Case:
-        question = self._one([EPSILON] * 6 + [DELTA] * 6 + [EPSILON_INTERVAL, DELTA_INTERVAL] + [RDP] * 2)
+        question = self._one([EPSILON] * 12 + [DELTA] * 12 + [EPSILON_INTERVAL, DELTA_INTERVAL] + [RDP] * 3)
         relation = self._one([ADD_REMOVE] * 4 + [REPLACE_ONE] * 4 + [""])
         number = self._one([1, 1, 1, 1, 1, 2, 2, 3, 4])
         method = self._one(["best", "best", "exact", "rdp"]) if question in (EPSILON, DELTA) else "best"
@@ -175,7 +175,7 @@ class _Draw:
     def _lighter(self, part: Part, relation: str, *, by_rdp: bool) -> Part:
         """Return another part, mostly, in place of one that takes seconds."""
         for _ in range(3):
-            if not heavy(part, by_rdp=by_rdp) or self._chance(0.04):
+            if not heavy(part, by_rdp=by_rdp) or self._chance(0.015):
                 break
             part = self._part(relation)
         return part

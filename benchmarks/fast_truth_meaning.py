@@ -84,6 +84,8 @@ def relation_of(parts: Iterable[Part]) -> str:
 def choices(part: Part, relation: str) -> Choices | None:
     """Return the laws of one part of a run in a relation, None if none is known."""
     base, attained = _base(part)
+    if isinstance(base, Normal) and base.square == 0:
+        return None
     sampled = _Sampled()
     for step in part.steps:
         if step.word == fc.TIMES:

@@ -263,6 +263,7 @@ def test_the_truth_has_an_answer_for_every_case() -> None:
         truth = Run(case.parts).delta(0.5)
         assert truth.upper is None or not truth.upper < truth.lower
         assert not truth.lower < 0
+        assert not Run(case.parts).renyi(2.5) < 0
 
 
 # Processes ------------------------------------------------------------------------------------------------------------
