@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cumulant import parameters
 from cumulant.conversion.exact import Scenarios
-from cumulant.errors import InvalidParameter
+from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.loss.cgf import Cgf
 from cumulant.loss.likelihood_ratio import LikelihoodRatio
 from cumulant.loss.pair_family import PairFamily, Pairs
@@ -171,14 +171,18 @@ class AbstractMechanism(Questions):
         """Return this mechanism on a random subset of `batch` out of `population` records, or of that rate.
 
         Default relation: replace-one. The unit of noise is the replace-one sensitivity: twice the clipping norm for a
-        sum of clipped vectors.
+        sum of clipped vectors. Under add-or-remove-one a rate of 1 stands for the limit of smaller ones.
         """
         from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
+        share = parameters.sampled_rate(batch=batch, population=population, rate=rate)
+        if rate is None and batch == population and neighbors is ADD_REMOVE:
+            raise UnprovenCombination(
+                "a batch of all records has another size when one is added or removed, which a guarantee for "
+                "replace-one does not cover; ask under replace-one, or leave out the sampling"
+            )
         return SampledWithoutReplacement(
-            mechanism=self,
-            rate=parameters.sampled_rate(batch=batch, population=population, rate=rate),
-            relation=REPLACE_ONE if neighbors is None else neighbors,
+            mechanism=self, rate=share, relation=REPLACE_ONE if neighbors is None else neighbors
         )
 
     def with_replacement(self, *, draws: int, population: int, neighbors: Neighbors | None = None) -> AbstractMechanism:
@@ -301,7 +305,9 @@ def _from_value(name: str, value: Any) -> Any:
     if name == "relation":
         require(value in Neighbors.__members__, "relation must be ADD_REMOVE or REPLACE_ONE", value)
         return Neighbors[value]
-    return math.inf if value == "inf" else value
+    if isinstance(value, list):
+        return [_from_value(name, item) for item in value]
+    return float(value) if value in ("inf", "-inf") else value
 
 
 def _plain_value(name: str, value: Any) -> Any:
@@ -311,8 +317,8 @@ def _plain_value(name: str, value: Any) -> Any:
         return value.name
     if isinstance(value, AbstractMechanism):
         return value._plain()
-    if value == math.inf:
-        return "inf"  # JSON has no infinity
+    if value in (math.inf, -math.inf):
+        return "inf" if value > 0 else "-inf"  # JSON has no infinity
     return [_plain_value(name, item) for item in value] if isinstance(value, tuple) else value
 
 

@@ -189,21 +189,9 @@ class StatedPair(AbstractMechanism):
         return self.relation is not ADD_REMOVE and not self._atoms().symmetric
 
     def _plain(self) -> dict[str, Any]:
-        """What is None is left out, so that tables are written as they always were."""
+        """Losses and relation are left out where there are none."""
         content = AbstractMechanism._plain(self)
-        if self.losses is None:
-            content.pop("losses")
-        else:
-            content["losses"] = ["-inf" if x == -math.inf else "inf" if x == math.inf else x for x in self.losses]
-        if self.relation is None:
-            content.pop("relation")
-        return content
-
-    @classmethod
-    def _from_plain(cls, content: dict[str, Any]) -> AbstractMechanism:
-        if content.get("losses") is not None:
-            content = {**content, "losses": [float(x) if x in ("inf", "-inf") else x for x in content["losses"]]}
-        return super()._from_plain(content)
+        return {name: value for name, value in content.items() if value is not None or name == "inner_probabilities"}
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------

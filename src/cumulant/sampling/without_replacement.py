@@ -52,11 +52,6 @@ class SampledWithoutReplacement(AbstractMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", probability("rate", self.rate))
         checked_relation("sampling without replacement", self.relation, self.mechanism, needs=REPLACE_ONE)
-        if self.rate == 1 and self.relation is ADD_REMOVE:
-            raise UnprovenCombination(
-                "a batch of all records has another size when one is added or removed, which a guarantee for "
-                "replace-one does not cover; ask under replace-one, or leave out the sampling"
-            )
 
     @property
     def neighbors(self) -> Neighbors:
