@@ -1,11 +1,13 @@
 """Tables of probabilities against exact fractions: doubles are taken as the numbers they are.
 
 Sums of (p - tq)_+ are fractions where t is one (ε = 0), else balls. Truth and answer are compared without a tolerance.
+`CUMULANT_SLOW=1` draws five times as many tables.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -20,6 +22,7 @@ from cumulant.neighbors import Neighbors
 from high_precision import Row, Scenario, Table, ball, binary, delta, hockey, joining, leaving, precision, symmetrised
 
 ON_GRID = round(0.3 * 2**53) / 2**53  # 1 - c and c + 2^-k are doubles, too
+MANY = 5 if os.environ.get("CUMULANT_SLOW") else 1
 BASES = [0.3125, 0.5, 2.0**-20, ON_GRID]
 
 
@@ -139,13 +142,13 @@ def random_table(generator: np.random.Generator, outputs: int) -> Table:
     return Table(tuple((p, q) for p, q in zip(*columns, strict=True) if p or q))
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(8 * MANY))
 def test_tables_with_next_to_nothing(seed: int) -> None:
     """A column may exceed 1 by next to nothing, that is, a large mass is as much too large; no more is certain."""
     generator = np.random.default_rng(seed)
     table = random_table(generator, int(generator.integers(2, 6)))
-    for count in (1, 2, 3):
-        check_extremes(stated(table, cm.ADD_REMOVE) * count, powers(table.rows, count), [0.0, 1e-9, 0.5, 30.0, 1000.0])
+    for count in (1, 3):
+        check_extremes(stated(table, cm.ADD_REMOVE) * count, powers(table.rows, count), [0.0, 1e-9, 0.5, 1000.0])
 
 
 def check_extremes(run: AbstractMechanism, rows: list[Row], epsilons: list[float]) -> None:
@@ -171,16 +174,16 @@ def excess(rows: list[Row], t: Any) -> Any:
     return sum((ball(p) - t * ball(q) for p, q in rows if ball(p) > t * ball(q)), arb(0))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5 * MANY))
 def test_sampled_tables_with_next_to_nothing(seed: int) -> None:
     generator = np.random.default_rng(1000 + seed)
     table, rate = random_table(generator, 3), float(generator.choice([0.5, 2.0**-30, 1e-3, 1 - 2.0**-20]))
     for count in (1, 3):
         run = stated(table).poisson(rate=rate) * count
-        check_extremes(run, powers(leaving(table, Fraction(rate)).rows, count), [0.0, 1e-9, 0.5, 30.0])
+        check_extremes(run, powers(leaving(table, Fraction(rate)).rows, count), [0.0, 1e-9, 0.5])
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6 * MANY))
 def test_random_tables(seed: int) -> None:
     """Two to five outputs, masses on a grid of 2^-30; either relation, and sampled."""
     generator = np.random.default_rng(seed)
@@ -230,7 +233,7 @@ def test_sampled_guarantees_with_a_large_epsilon(bound: float, failure: float) -
 # Pure DP --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40 * MANY))
 def test_pure_guarantees_add_up(seed: int) -> None:
     """At δ = 0 n releases cost n·ε: a product of fractions, which a double may only round up."""
     generator = np.random.default_rng(seed)
