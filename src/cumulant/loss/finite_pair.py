@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -103,6 +104,12 @@ class FinitePair(DominatingPair):
         rounding = 0.0 if isinstance(self.atoms, Binary | TruthfulAnswer) else LOSS_ROUNDING * largest
         slip = float_above(apart)
         return LatticeOfLosses(offset, step, slip, slip + rounding)
+
+
+@lru_cache(maxsize=256)
+def finite_pair(atoms: Atoms) -> FinitePair:
+    """Return the pair of some atoms, built and checked once."""
+    return FinitePair(atoms)
 
 
 def binary_pair(epsilon: float, failure: float = 0.0) -> FinitePair:

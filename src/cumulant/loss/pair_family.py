@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import final
 
 from cumulant.loss.atoms import Atoms
-from cumulant.loss.finite_pair import FinitePair
+from cumulant.loss.finite_pair import finite_pair
 from cumulant.loss.pair import DominatingPair, GaussianPair
 from cumulant.loss.sampled_atoms import Envelope, Join, Leave, Reversed
 from cumulant.loss.sampled_pair import (
@@ -114,12 +114,12 @@ class FiniteFamily(PairFamily):
     def unsampled(self, relation: Neighbors | None) -> Pairs:
         if relation is ADD_REMOVE:
             return self.both_orders()
-        return (FinitePair(self._symmetric()),)
+        return (finite_pair(self._symmetric()),)
 
     def both_orders(self) -> Pairs:
         if self.atoms.symmetric:
-            return (FinitePair(self.atoms),)
-        return FinitePair(self.atoms), FinitePair(Reversed(self.atoms))
+            return (finite_pair(self.atoms),)
+        return finite_pair(self.atoms), finite_pair(Reversed(self.atoms))
 
     def poisson(self, rate: float) -> Pairs:
         return _left_and_joined(self.atoms, Reversed(self.atoms), rate)
@@ -128,7 +128,7 @@ class FiniteFamily(PairFamily):
         return _left_and_joined(self._symmetric(), self._symmetric(), rate)
 
     def envelope(self, rate: float) -> Pairs:
-        return (FinitePair(Envelope(self._symmetric(), rate)),)
+        return (finite_pair(Envelope(self._symmetric(), rate)),)
 
     def _symmetric(self) -> Atoms:
         return self.atoms if self.symmetric else Symmetrised(self.atoms)
@@ -140,4 +140,4 @@ class FiniteFamily(PairFamily):
 
 def _left_and_joined(pair: Atoms, reverse: Atoms, rate: float) -> Pairs:
     """Return ((1-γ)Q + γP, Q) and (Q, (1-γ)Q + γP), the second from the pair (Q, P)."""
-    return FinitePair(Leave(pair, rate)), FinitePair(Join(reverse, rate))
+    return finite_pair(Leave(pair, rate)), finite_pair(Join(reverse, rate))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -18,6 +19,8 @@ from cumulant.numerics.rounding import float_above
 MOST_SYMMETRISED = 5000  # outputs of a pair whose two orders are made one, in exact fractions
 LOSS_ERROR = 2.0**-200  # more than the relative error of the fractions of a table of losses
 NEXT = 1 + Fraction(1, 2**48)  # ratios this close are made one
+
+Halves = tuple[list[tuple[Fraction, Fraction]], Fraction, Fraction]
 
 
 @final
@@ -62,19 +65,24 @@ class Symmetrised(Atoms):
         revealed = ball_of_fraction(failure)
         return BallColumns([*losses, *(-loss for loss in losses), as_ball(0.0)], masses, revealed, revealed)
 
-    def _halves(self) -> tuple[list[tuple[Fraction, Fraction]], Fraction, Fraction]:
-        """Return (t, Q-mass) of the outputs with t > 1, the mass at t = 1, and what is revealed."""
-        p, q = self.of.fractions()
-        if len(p) > MOST_SYMMETRISED:
-            raise OutOfReach(
-                f"a pair that is not symmetric has {len(p)} outputs; its two orders are made one up to "
-                f"{MOST_SYMMETRISED}. State the relation, relation=cumulant.ADD_REMOVE, or a symmetric pair"
-            )
-        above, failure = _larger_profile(_falling(p, q), _falling(q, p))
-        merged = _merged(above)
-        # P adds up to 1: the outputs above 1, those below, which mirror them, what is revealed, and the rest at 1
-        even = 1 - failure - sum((t * mass + mass for t, mass in merged), Fraction(0))
-        return merged, even, failure
+    def _halves(self) -> Halves:
+        return _halves(self.of)
+
+
+@lru_cache(maxsize=32)
+def _halves(pair: Atoms) -> Halves:
+    """Return (t, Q-mass) of the outputs with t > 1, the mass at t = 1, and what is revealed."""
+    p, q = pair.fractions()
+    if len(p) > MOST_SYMMETRISED:
+        raise OutOfReach(
+            f"a pair that is not symmetric has {len(p)} outputs; its two orders are made one up to "
+            f"{MOST_SYMMETRISED}. State the relation, relation=cumulant.ADD_REMOVE, or a symmetric pair"
+        )
+    above, failure = _larger_profile(_falling(p, q), _falling(q, p))
+    merged = _merged(above)
+    # P adds up to 1: the outputs above 1, those below, which mirror them, what is revealed, and the rest at 1
+    even = 1 - failure - sum((t * mass + mass for t, mass in merged), Fraction(0))
+    return merged, even, failure
 
 
 @dataclass(slots=True)
