@@ -11,6 +11,7 @@ import math
 from cumulant.conversion.moments_accountant import Rule, epsilon_from_cgf
 from cumulant.conversion.rdp_to_dp import asoodeh_closed_form_epsilon, optimal_epsilon
 from cumulant.loss.cgf import Cgf
+from cumulant.numerics.rounding import ROUNDING
 from cumulant.numerics.search import largest_true
 from cumulant.parameters import positive, probability, require, whole_number
 
@@ -24,7 +25,7 @@ def classical_epsilon(*, noise_multiplier: float, count: int, delta: float) -> f
     Tightness:  loose; see `lemma2_epsilon`.
     """
     rho_t, log_delta = _arguments(noise_multiplier, count, delta)
-    return rho_t + math.sqrt(-4 * rho_t * log_delta)
+    return (rho_t + 2 * math.sqrt(rho_t) * math.sqrt(-log_delta)) * (1 + ROUNDING)  # rounded up
 
 
 def lemma2_epsilon(*, noise_multiplier: float, count: int, delta: float) -> float:
@@ -37,7 +38,7 @@ def lemma2_epsilon(*, noise_multiplier: float, count: int, delta: float) -> floa
     Tightness:  between `classical_epsilon` and the optimal conversion.
     """
     rho_t, log_delta = _arguments(noise_multiplier, count, delta)
-    third = max(0.0, rho_t / delta + math.log1p(-delta))
+    third = max(0.0, rho_t / delta * (1 + ROUNDING) + math.log1p(-delta) * (1 - ROUNDING))  # rounded up
     return min(third, _best_order(asoodeh_closed_form_epsilon, rho_t, log_delta))
 
 
@@ -57,7 +58,8 @@ def classical_largest_count(*, noise_multiplier: float, epsilon: float, delta: f
     sigma, log_delta = positive("noise_multiplier", noise_multiplier), _log_delta(delta)
     epsilon = positive("epsilon", epsilon)
     gap = epsilon / (math.sqrt(epsilon - log_delta) + math.sqrt(-log_delta))
-    return math.floor(2 * sigma**2 * gap**2 * (1 - 1e-14))  # rounded down: a budget must not be overrun
+    require(sigma * gap < 2.0**30, "noise_multiplier must be small enough for the budget to bind below 2^61", sigma)
+    return math.floor(2 * (sigma * gap) ** 2 * (1 - 1e-14))  # rounded down: a budget must not be overrun
 
 
 def largest_count(*, noise_multiplier: float, epsilon: float, delta: float) -> int:
@@ -102,9 +104,10 @@ def _best_order(rule: Rule, rho_t: float, log_delta: float) -> float:
 
 
 def _arguments(noise_multiplier: float, count: int, delta: float) -> tuple[float, float]:
-    """Return (ρT, log δ)."""
+    """Return (ρT, log δ), the first rounded up, inf beyond the largest double."""
     sigma = positive("noise_multiplier", noise_multiplier)
-    return whole_number("count", count) / (2 * sigma**2), _log_delta(delta)
+    half = whole_number("count", count) / 2
+    return (max(half / sigma / sigma * (1 + ROUNDING), 5e-324) if half else 0.0), _log_delta(delta)
 
 
 def _log_delta(delta: float) -> float:

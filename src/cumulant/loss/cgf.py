@@ -44,6 +44,14 @@ class Cgf:
     failure: float = 0.0
     exact: bool = True
 
+    def __post_init__(self) -> None:
+        """Safe side: where numbers overflow into what is not a number nothing is known, and inf says so."""
+        for name in ("kl", "pure"):
+            if math.isnan(getattr(self, name)):
+                object.__setattr__(self, name, math.inf)
+        if not isinstance(self.log_moment, Guarded):
+            object.__setattr__(self, "log_moment", Guarded(self.log_moment))
+
     def __call__(self, lam: ArrayLike) -> Array:
         """Return K(λ) for λ >= 0, with the shape of λ."""
         lam = np.asarray(lam, dtype=float)
@@ -66,6 +74,20 @@ class Cgf:
     __rmul__ = __mul__
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A function of λ that overflows to inf without a warning, and is inf where it is not a number."""
+
+    function: Callable[[Array], Array]
+
+    def __call__(self, lam: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            values = self.function(lam)
+        unknown = np.isnan(values)
+        return np.where(unknown, math.inf, values) if np.any(unknown) else values
+
+
 def total(parts: Sequence[tuple[Cgf, int]]) -> Cgf:
     """Return the CGF of an adaptive composition: K = Σ n_i K_i.
 
@@ -76,9 +98,8 @@ def total(parts: Sequence[tuple[Cgf, int]]) -> Cgf:
 
     def log_moment(lam: Array) -> Array:
         result = np.zeros_like(lam)
-        with np.errstate(over="ignore"):  # an infinite loss is an answer
-            for cgf, count in parts:
-                result += float(count) * cgf.log_moment(lam)
+        for cgf, count in parts:
+            result += float(count) * cgf.log_moment(lam)
         return result
 
     return Cgf(
@@ -156,7 +177,7 @@ def projected(points: Iterable[tuple[float, float]], *, pure: float = math.inf) 
             outside = values[-1] + np.where(lam > knots[-1], lam - knots[-1], 0.0) * pure
         return np.where(lam > knots[-1], outside, inside)
 
-    first_slope = (values[1] - values[0]) / (knots[1] - knots[0]) if len(knots) > 1 else pure
+    first_slope = float(values[1]) / float(knots[1]) if len(knots) > 1 else pure  # from the origin
     return Cgf(log_moment=log_moment, kl=first_slope, pure=pure, exact=False)
 
 

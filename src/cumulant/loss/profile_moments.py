@@ -64,12 +64,14 @@ def _log_excess(lam: float, profile: PrivacyProfile, ceiling: Cgf | None) -> flo
     """Return the logarithm of an upper bound of (e^K - 1)/λ, or of K'(0) at λ = 0."""
     if profile.pure == 0:
         return -math.inf
-    if ceiling is None or math.isfinite(profile.pure):
+    if ceiling is None:
         return _chord_integral(lam, profile, profile.pure, -math.inf)
     tail = _chernoff_tail(lam, ceiling)
     seen = -math.inf
     for exponent in range(-60, FURTHEST + 1):
         end = 2.0**exponent
+        if end >= profile.pure:
+            return _chord_integral(lam, profile, profile.pure, -math.inf)
         # What has been passed is at least δ(end) ∫_0^end; an end is far enough if the rest is less by e^-17.
         seen = max(seen, profile.log_delta(end) + math.log1p(lam) + lam * end / 2 + math.log(end))
         rest = tail(end)

@@ -12,6 +12,7 @@ import numpy as np
 from cumulant.errors import InvalidParameter
 from cumulant.loss.cgf import Array, Cgf, curve_loss
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.numerics.rounding import LEAST
 from cumulant.parameters import positive, real, require
 
 Modulus = float | Callable[[float], float]
@@ -63,7 +64,8 @@ class ExponentialFamily(AbstractMechanism):
         furthest = self.radius / self.distance
         if not callable(self.smoothness) and not callable(self.lipschitz):
             d = self.distance
-            return _constant_loss(self.smoothness * d * d / 2, 2 * self.lipschitz * d, furthest)
+            c, slope = self.smoothness * d * d / 2, 2 * self.lipschitz * d
+            return _constant_loss(max(c, LEAST), max(slope, LEAST), furthest)  # up where they underflow
         return curve_loss(lambda order: self._rdp(order - 1) if order - 1 <= furthest else math.inf)
 
     def _rdp(self, lam: float) -> float:

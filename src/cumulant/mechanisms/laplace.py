@@ -13,6 +13,7 @@ from cumulant.loss.pair_family import LaplaceFamily
 from cumulant.loss.profile import GroupProfiles, laplace_groups
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.logspace import exp_excess, reciprocal_up
+from cumulant.numerics.rounding import LEAST
 from cumulant.parameters import noise_for_group, positive
 
 
@@ -49,9 +50,9 @@ class Laplace(AbstractMechanism):
             # M - 1 as a sum of positive terms: the first-order terms of the two exponentials cancel exactly
             excess = (lam + 1) * exp_excess(near) + lam * exp_excess(-near - theta)
             far = x + np.log1p(lam * np.expm1(-2 * x - theta) / (2 * lam + 1))
-            return np.where(x < 1.0, np.log1p(excess / (2 * lam + 1)), far)
+            return np.maximum(np.where(x < 1.0, np.log1p(excess / (2 * lam + 1)), far), LEAST)  # also if it underflows
 
-        return Cgf(log_moment=log_moment, kl=float(exp_excess(-theta)), pure=theta)
+        return Cgf(log_moment=log_moment, kl=max(float(exp_excess(-theta)), LEAST), pure=theta)
 
     def family(self) -> LaplaceFamily:
         return LaplaceFamily(reciprocal_up(self.scale), self.scale)

@@ -50,13 +50,14 @@ class MultivariateGaussian(AbstractMechanism):
             object.__setattr__(self, name, tuple(map(tuple, matrix.tolist())))
 
     def loss(self) -> Cgf:
-        there = _directions(np.array(self.covariance), np.array(self.neighbor_covariance), np.array(self.shift))
-        back = _directions(np.array(self.neighbor_covariance), np.array(self.covariance), np.array(self.shift))
+        shift, one, other = (np.array(x) for x in (self.shift, self.covariance, self.neighbor_covariance))
+        there, back = _directions(one, other, shift), _directions(other, one, shift)
 
         def log_moment(lam: Array) -> Array:
             return np.maximum(_one_way(lam, *there), _one_way(lam, *back))
 
-        kl = max(float(np.sum(m * m + log1p_deficit(eta))) / 2 for m, eta in (there, back))
+        with np.errstate(over="ignore", invalid="ignore"):
+            kl = float(np.max([np.sum(m * m + log1p_deficit(eta)) / 2 for m, eta in (there, back)]))
         same = self.covariance == self.neighbor_covariance and not any(self.shift)
         return Cgf(log_moment=log_moment, kl=kl, pure=0.0 if same else math.inf)
 
@@ -64,9 +65,13 @@ class MultivariateGaussian(AbstractMechanism):
 def _directions(first: Array, second: Array, shift: Array) -> tuple[Array, Array]:
     """Return (m_i, η_i): in coordinates where the second is standard, the first has variances 1 + η_i."""
     root = np.linalg.cholesky(second)
-    whitened = np.linalg.solve(root, np.linalg.solve(root, first - second).T)
-    eta, axes = np.linalg.eigh((whitened + whitened.T) / 2)
-    return axes.T @ np.linalg.solve(root, shift), eta
+    with np.errstate(over="ignore", invalid="ignore"):
+        whitened = np.linalg.solve(root, np.linalg.solve(root, first - second).T)
+        symmetric, moved = (whitened + whitened.T) / 2, np.linalg.solve(root, shift)
+        if not np.all(np.isfinite(symmetric)) or not np.all(np.isfinite(moved)):
+            return np.full(len(shift), math.inf), np.zeros(len(shift))  # out of the range of doubles: nothing is known
+        eta, axes = np.linalg.eigh(symmetric)
+        return axes.T @ moved, eta
 
 
 def _one_way(lam: Array, m: Array, eta: Array) -> Array:
@@ -97,4 +102,8 @@ def _checked_covariance(name: str, value: Any, size: int) -> Array:
     )
     require(bool(np.array_equal(matrix, matrix.T)), f"{name} must be symmetric", value)
     require(float(np.linalg.eigvalsh(matrix)[0]) > 0, f"{name} must be positive definite", value)
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        raise InvalidParameter(f"{name} must be positive definite beyond rounding, got {value!r}") from None
     return matrix

@@ -14,6 +14,7 @@ from cumulant.loss.likelihood_ratio import LikelihoodRatio, binary_ratio
 from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import GroupProfiles, binary_profile
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.numerics.rounding import LEAST
 from cumulant.parameters import real, require, whole_number
 
 
@@ -88,6 +89,7 @@ def binary_loss(epsilon: float) -> Cgf:
         excess = np.expm1(near) * -np.expm1(-near - epsilon) / (1 + math.exp(-epsilon))
         far = x + np.log1p(np.exp(-2 * x - epsilon)) - math.log1p(math.exp(-epsilon))
         values: Array = np.where(x < 1.0, np.log1p(excess), far)
-        return values
+        return np.maximum(values, least)
 
-    return Cgf(log_moment=log_moment, kl=epsilon * math.tanh(epsilon / 2), pure=epsilon)
+    least = LEAST if epsilon > 0 else 0.0  # also if it underflows
+    return Cgf(log_moment=log_moment, kl=max(epsilon * math.tanh(epsilon / 2), least), pure=epsilon)

@@ -286,6 +286,11 @@ class Multiplicity:
             log_weights[0] = np.logaddexp(log_weights[0], -FAR * FAR / 2)  # Chernoff's bound of fewer
         return high, log_weights + 1e-14
 
+    @property
+    def enough(self) -> int:
+        """How many multiplicities are summed one by one at most; the rest is charged as if all draws were one."""
+        return 500 + math.ceil(60 * math.sqrt(self.draws / self.population))
+
     def first(self) -> int:
         """Return a multiplicity far below the mean: what is less adds less than e^-60."""
         mean = self.draws / self.population
@@ -312,15 +317,16 @@ def _mixture(groups: GroupProfiles, law: Multiplicity) -> Callable[[float], floa
         start = max(harmless + 1, law.first())
         if start > law.draws:
             return -math.inf
-        # δ_k does not decrease with k: fewer than `start` cost at most δ_start, more than the last cost at most 1
+        # δ_k does not decrease with k: fewer than `start` cost at most δ_start, more than the last at most δ_m
         below = law.log_below(start) if start > harmless + 1 else -math.inf
         total = below + groups(start).log_delta(epsilon)
         least = _least_that_counts(start, law.draws, lambda k: groups(k).log_delta(epsilon), weight)
         if least > start:
             total = float(np.logaddexp(total, groups(least).log_delta(epsilon)))  # all from start to below the least
-        for k in range(least, law.draws + 1):
+        most = groups(law.draws).log_delta(epsilon)
+        for k in range(least, min(law.draws, least + law.enough) + 1):
             total = float(np.logaddexp(total, weight(k) + groups(k).log_delta(epsilon)))
-            rest = law.log_above(k, weight(k + 1))
+            rest = law.log_above(k, weight(k + 1)) + most
             if rest <= total + NEGLIGIBLE:
                 break
         return log_above(float(np.logaddexp(total, rest)) + 1e-13)

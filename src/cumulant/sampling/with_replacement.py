@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import ClassVar, final
@@ -17,6 +18,7 @@ from cumulant.loss.profile_moments import cgf_from_profile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import log_expm1
+from cumulant.numerics.rounding import LEAST
 from cumulant.parameters import MOST, require, whole_number
 from cumulant.sampling.mixture import NO_LOSS
 from cumulant.sampling.profile_theorems import (
@@ -28,7 +30,7 @@ from cumulant.sampling.relation import checked_relation
 
 KNOTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
-TAIL = 1 + 1 / 64  # ratio of multiplicities far above the mean that are charged together
+TAIL, FINE = 1 + 1 / 64, 400  # ratio of multiplicities far above the mean that are charged together, and how often
 USELESS = 1000.0  # beyond this K no order is worth a quadrature, and the cost of a group bounds it as well
 
 
@@ -100,8 +102,8 @@ def _moments(sampled: SampledWithReplacement) -> Cgf:
     profile = sampled.known_profile()
     ceiling = sampled.mechanism.group(size=sampled.draws).loss()  # all m draws may be the one record
     if sampled.population > 1:
-        always = ceiling.log_moment
-        ceiling = replace(ceiling, log_moment=lambda lam: np.minimum(mixed_moments(sampled, lam), always(lam)))
+        always, mixed = ceiling.log_moment, mixed_moments(sampled)
+        ceiling = replace(ceiling, log_moment=lambda lam: np.minimum(mixed(lam), always(lam)))
     if sampled.draws > OFTEN * sampled.population:
         return projected(zip(KNOTS, ceiling(KNOTS).tolist(), strict=True), pure=profile.pure)
     moments = cgf_from_profile(profile, ceiling=ceiling)
@@ -112,7 +114,7 @@ def _moments(sampled: SampledWithReplacement) -> Cgf:
     return projected(points, pure=profile.pure)
 
 
-def mixed_moments(sampled: SampledWithReplacement, lam: Array) -> Array:
+def mixed_moments(sampled: SampledWithReplacement) -> Callable[[Array], Array]:
     """Return K(λ) = log(1 + Σ_k Pr[the record comes k times] (e^{K_k(λ)} - 1)), K_k that of groups of k, from above.
 
     Moments of likelihood ratios are jointly convex, so those of two mixtures are at most the mixture of those of the
@@ -123,13 +125,20 @@ def mixed_moments(sampled: SampledWithReplacement, lam: Array) -> Array:
     """
     law = Multiplicity(sampled.draws, sampled.population)
     ends, log_weights = (column.tolist() for column in law.pieces())
+    near = len(ends) + FINE
     while ends[-1] < sampled.draws:
         log_weights.append(law.log_from(ends[-1] + 1))
-        ends.append(min(math.floor(ends[-1] * TAIL) + 1, sampled.draws))
-    rows = np.array([sampled.mechanism.group(size=int(k)).loss().log_moment(lam) for k in ends])
-    with np.errstate(over="ignore"):
-        terms = log_expm1(rows * (1 + 4e-13)).T  # up: what K is known to
-        return np.logaddexp(0.0, log_mean(terms, np.array(log_weights))) * (1 + 4e-13)
+        ratio = TAIL if len(ends) < near else 2.0
+        ends.append(min(math.floor(ends[-1] * ratio) + 1, sampled.draws))
+    losses, masses = [sampled.mechanism.group(size=int(k)).loss() for k in ends], np.array(log_weights)
+
+    def log_moment(lam: Array) -> Array:
+        rows = np.array([loss.log_moment(lam) for loss in losses])
+        with np.errstate(over="ignore"):
+            terms = log_expm1(rows * (1 + 4e-13)).T  # up: what K is known to
+            return np.maximum(np.logaddexp(0.0, log_mean(terms, masses)) * (1 + 4e-13), LEAST)  # also if it underflows
+
+    return log_moment
 
 
 def _hopeless(sampled: SampledWithReplacement, lam: float) -> bool:
