@@ -18,6 +18,8 @@ from cumulant.parameters import product_above, require, whole_number
 
 KNOTS: Array = 2.0 ** (np.arange(-16, 61) / 4)  # λ at which the bound is computed; chords between (Corollary 10)
 EXPONENTS: Array = 1 + 2.0 ** np.arange(-3.0, 3.5, 0.5)  # Hölder's p: each gives a bound, the least is taken
+FEW_EXPONENTS: Array = 1 + 2.0 ** np.arange(-1.0, 1.5, 0.5)  # the same for λ > LARGE, where K of a sample takes a while
+LARGE = 64.0
 
 
 @final
@@ -97,8 +99,13 @@ def group_loss(cgf: Cgf, size: int) -> Cgf:
 
 def _joined(first: Cgf, second: Cgf) -> list[tuple[float, float]]:
     """Return the best bound K_{a+b} <= k at the knots, where it is finite."""
-    p = EXPONENTS[:, None]
-    q = p / (p - 1)
-    bounds = first(p * (KNOTS + 1) - 1) / p + second(q * KNOTS) / q
-    best = np.min(bounds, axis=0) * (1 + 1e-14)  # rounded up
+    low, high = KNOTS[KNOTS <= LARGE], KNOTS[KNOTS > LARGE]
+    best = np.concatenate([_best(first, second, low, EXPONENTS), _best(first, second, high, FEW_EXPONENTS)])
     return [(lam, k) for lam, k in zip(KNOTS.tolist(), best.tolist(), strict=True) if math.isfinite(k)]
+
+
+def _best(first: Cgf, second: Cgf, knots: Array, exponents: Array) -> Array:
+    p = exponents[:, None]
+    q = p / (p - 1)
+    bounds = first(p * (knots + 1) - 1) / p + second(q * knots) / q
+    return np.asarray(np.min(bounds, axis=0) * (1 + 1e-14))  # rounded up

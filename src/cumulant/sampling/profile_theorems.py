@@ -90,7 +90,7 @@ def amplified_epsilon(epsilon: float, rate: float) -> float:
         return epsilon
     log_x, log_rate = float(log_expm1(epsilon)), math.log(rate)
     value = float(np.logaddexp(0.0, log_x + log_rate))
-    return min(epsilon, max(value + _softplus_error(log_x, log_rate, value), 5e-324))
+    return min(epsilon, math.nextafter(value + _softplus_error(log_x, log_rate, value), math.inf))
 
 
 def base_epsilon(epsilon: float, rate: float) -> float:
