@@ -29,6 +29,7 @@ REACH = 10.0  # standard deviations
 LARGEST = 600.0  # exponents beyond it would overflow
 MOST_WORK = 3_000_000  # nodes times frequencies of one sum
 MOST_NODES = 20_000
+CANCELLED = 1e-3
 BLOCK = 64
 TILTS = [2.0 ** (k / 2) for k in range(-30, 31)]
 
@@ -136,15 +137,19 @@ Counted = Sequence[tuple[AnyLaw, int]]
 
 
 def estimated(parts: Counted, epsilon: float) -> Estimate:
-    """Return δ(ε) of the finite losses of a run, or raise `Beyond`."""
+    """Return δ(ε) of the finite losses of a run, or raise `Beyond`.
+
+    The sum is Σ_k e^{θkW} δ(ε + kW), W = 2π/η: with k < 0 it adds less than e^{-θW}, which is made nothing beside δ.
+    Steps are compared that have no multiple in common, or both might see the same neighbour of ε.
+    """
     with np.errstate(all="ignore"):
-        theta, spread = _tilt(parts, epsilon)
-        eta = 2 * math.pi / (24 * spread)
+        theta, spread, height = _tilt(parts, epsilon)
+        eta = 2 * math.pi / max(24 * spread, (35 - height) / theta)
         last = _sum(parts, epsilon, theta, eta, 1.0)
-        for halving in (1, 2, 3):
-            value = _sum(parts, epsilon, theta, eta / 2**halving, 1 + 0.3 * halving)
+        for finer in (1.37, 1.91, 2.83):
+            value = _sum(parts, epsilon, theta, eta / finer, 0.8 + 0.2 * finer)
             difference = abs(math.expm1(min(abs(value - last), 1.0)))
-            if difference < AGREEMENT:
+            if difference < AGREEMENT and -theta * 2 * math.pi / eta < value - 25:
                 rounding = 2e-15 * math.fsum(n * _roughness(law, theta) for law, n in parts)
                 if max(difference, rounding) > GIVEN_UP:
                     raise Beyond
@@ -165,7 +170,7 @@ def _roughness(law: AnyLaw, theta: float) -> float:
 def _sum(parts: Counted, epsilon: float, theta: float, eta: float, fineness: float) -> float:
     """Return the logarithm of the trapezoidal sum, up to where its terms have vanished."""
     k_theta = math.fsum(n * transform(law, theta, 0.0, fineness).log_moment(theta) for law, n in parts)
-    peak, total, work, j, reach = k_theta - theta * epsilon, 0.0, 0, 0, 0
+    peak, total, absolute, work, j, reach = k_theta - theta * epsilon, 0.0, 0.0, 0, 0, 0
     transforms: list[tuple[Transform, int]] = []
     while True:
         if j >= reach:  # higher frequencies take finer nodes
@@ -173,12 +178,15 @@ def _sum(parts: Counted, epsilon: float, theta: float, eta: float, fineness: flo
             transforms = [(transform(law, theta, eta * reach, fineness), n) for law, n in parts]
         terms, bounds = _terms(transforms, theta, eta * j, eta, epsilon=epsilon, peak=peak)
         total += float(np.sum(terms.real)) - (float(terms[0].real) / 2 if j == 0 else 0.0)
+        absolute += float(np.sum(np.abs(terms)))
         work += BLOCK * sum(one.size for one, _ in transforms)
         j += BLOCK
         if not math.isfinite(total) or work > MOST_WORK:
             raise Beyond
         if float(np.max(bounds[-BLOCK // 2 :])) < 1e-14 * abs(total):
             break
+    if total < CANCELLED * absolute:  # digits are lost: the line is far from the saddle
+        raise Beyond
     if not total > 0 or _beyond_the_end(parts, theta, eta * j, epsilon=epsilon, peak=peak) > 1e-13 * total:
         raise Beyond
     return peak + math.log(total * eta / math.pi)
@@ -208,8 +216,8 @@ def _beyond_the_end(parts: Counted, theta: float, end: float, *, epsilon: float,
     return float(np.max(_terms(transforms, theta, end, 3 * end / BLOCK, epsilon=epsilon, peak=peak)[1]))
 
 
-def _tilt(parts: Counted, epsilon: float) -> tuple[float, float]:
-    """Return about the θ that minimises K(θ) - θε - log θ(θ+1), and the standard deviation of what is summed there."""
+def _tilt(parts: Counted, epsilon: float) -> tuple[float, float, float]:
+    """Return about the θ that minimises K(θ) - θε - log θ(θ+1), the standard deviation there, and the minimum."""
     best, least = 0.0, math.inf
     for theta in TILTS:
         value = _height(parts, theta, epsilon)
@@ -225,7 +233,7 @@ def _tilt(parts: Counted, epsilon: float) -> tuple[float, float]:
                 best, least = theta, value
     h = best / 8
     bend = (_height(parts, best - h, epsilon) - 2 * least + _height(parts, best + h, epsilon)) / (h * h)
-    return best, math.sqrt(max(bend, 1 / best**2)) if math.isfinite(bend) else 4 / best
+    return best, math.sqrt(max(bend, 1 / best**2)) if math.isfinite(bend) else 4 / best, least
 
 
 def _height(parts: Counted, theta: float, epsilon: float) -> float:
@@ -302,7 +310,9 @@ def _laplace_nodes(law: Law, theta: float, omega: float, fineness: float) -> Nod
 
 def _log1p(x: Complex) -> Complex:
     """Return log(1 + x) with the digits of x; numpy's takes the logarithm of a rounded |1 + x|."""
-    modulus = np.log1p(x.real * (2 + x.real) + x.imag**2) / 2
+    near = np.abs(x) < 1.0
+    small = np.where(near, x, 0.0)
+    modulus = np.where(near, np.log1p(small.real * (2 + small.real) + small.imag**2) / 2, np.log(np.abs(1 + x)))
     return np.asarray(modulus + 1j * np.arctan2(x.imag, 1 + x.real))
 
 

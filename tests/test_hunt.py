@@ -23,12 +23,13 @@ from benchmarks.__main__ import main
 from benchmarks.checks import BELOW, CRASH, NOT_EXACT, SOUND, TIMEOUT, Outcome
 from benchmarks.fast_cases import Case, Part, Step, drawn, simpler
 from benchmarks.fast_checks import BARELY, BESIDE, verdict
-from benchmarks.fast_truth import Run
+from benchmarks.fast_truth import Run, _on_lattice
 from benchmarks.fast_truth_finite import enumerated, terms_of, windowed
-from benchmarks.fast_truth_laws import Binary, Laplace, Law, Normal, Table, binomial, opposite
-from benchmarks.fast_truth_line import estimated
+from benchmarks.fast_truth_laws import AnyLaw, Binary, Laplace, Law, Normal, Table, binomial, opposite
+from benchmarks.fast_truth_line import Beyond, estimated
 from benchmarks.fast_truth_renyi import divergence
 from benchmarks.moments import renyi_divergence
+from benchmarks.reference import _bounds as lattice_bounds
 from benchmarks.runs import ADD_REMOVE, GAUSSIAN, LAPLACE, POISSON, RANDOMIZED_RESPONSE, REPLACE_ONE, Release
 
 F = Fraction
@@ -153,6 +154,30 @@ def test_the_integral_of_the_documented_run() -> None:
     """2.66557192476e-6 in docs/exact.md."""
     law = Law(Normal(F(1)), F(0.01))
     close(math.exp(estimated([(law, 1000)], 2.0).log_value), 2.66557192476e-6, 1e-10)
+
+
+def test_the_integral_is_not_taken_for_its_aliases() -> None:
+    """Its logarithm is -245.28, summed over both outputs; a step and its half both saw -194.76."""
+    law = Law(Normal(F(1, 16)), F(0.02))
+    with pytest.raises(Beyond):
+        estimated([(law, 2)], 1.718169067134473)
+
+
+def test_the_integral_lies_between_the_bounds_of_a_lattice() -> None:
+    generator = np.random.default_rng(5)
+    found = 0
+    for _ in range(12):
+        mu, rate, epsilon = (float(np.exp(generator.uniform(*ends))) for ends in ((-3, 0), (-4, -0.1), (-2, 2)))
+        law = Law(Normal(F(mu) ** 2), F(rate), joins=bool(generator.random() < 0.5))
+        parts: list[tuple[AnyLaw, int]] = [(law, int(generator.integers(20, 2000))), (Law(Binary(F(1, 3))), 2)]
+        try:
+            value = estimated(parts, epsilon).log_value
+        except Beyond:
+            continue
+        bracket = lattice_bounds([(_on_lattice(one), n) for one, n in parts], epsilon, 2**12)
+        assert bracket.lower - 1e-8 * abs(value) <= value <= bracket.upper + 1e-8 * abs(value)
+        found += 1
+    assert found >= 4
 
 
 @pytest.mark.parametrize(("kind", "number"), [(GAUSSIAN, 2.0), (LAPLACE, 0.8), (RANDOMIZED_RESPONSE, 0.75)])
