@@ -334,7 +334,11 @@ def arb_max(values: Any) -> Ball:
 
 
 def log_of(number: Fraction) -> float:
-    """Return the logarithm of a fraction, also where a double would underflow."""
+    """Return the logarithm of a fraction to the last digits, also where a double would underflow."""
+    if Fraction(1, 2) < number < 2:
+        return math.log1p(float(number - 1))
+    if 1e-300 < number < 1e300:
+        return math.log(float(number))
     return math.log(number.numerator) - math.log(number.denominator)
 
 

@@ -320,8 +320,9 @@ def _log_mixture(x: Array, parts: Sequence[tuple[float, float]]) -> Array:
     """Return the logarithm of a mixture of N(m, 1) over N(0, 1); where it is near 0, with all its digits."""
     exponents = [m * (x - m / 2) for m, _ in parts]
     far = np.logaddexp.reduce([log_weight + e for e, (_, log_weight) in zip(exponents, parts, strict=True)])
-    near = np.max(np.abs(exponents), axis=0) < 1.0
+    tame = np.max(exponents, axis=0) < 30.0
     excess = np.zeros(x.shape)
     for e, (_, log_weight) in zip(exponents, parts, strict=True):
-        excess += math.exp(log_weight) * np.expm1(np.where(near, e, 0.0))  # the weights add up to 1
-    return np.asarray(np.where(near, np.log1p(excess), far))
+        excess += math.exp(log_weight) * np.expm1(np.where(tame, e, 0.0))  # the weights add up to 1
+    near = tame & (excess > -0.5)
+    return np.asarray(np.where(near, np.log1p(np.where(near, excess, 0.0)), far))
