@@ -718,6 +718,8 @@ class Line:
         fine = step / arb.pi() * (sum(terms[1:], arb(0)) + terms[0] / 2)
         coarse = 2 * step / arb.pi() * (sum(terms[2::2], arb(0)) + terms[0] / 2)
         tail = step / arb.pi() * max((abs(t) for t in terms[-(len(terms) // 8) :]), key=float) * steps
+        if abs(terms[0]) * step > 1e8 * abs(fine):  # errors of M would be magnified as much
+            raise OutOfReach("the line is far from the saddle")
         if not abs(fine - coarse) + tail < 1e-20 * fine:
             raise OutOfReach(f"the line is not resolved: {fine}, {coarse}, {tail}")
         return within(fine, abs(fine - coarse) + tail)

@@ -75,7 +75,7 @@ def test_fixed_batches_of_nearly_everyone(base: AbstractMechanism, count: int) -
 @base
 def test_a_batch_of_everyone_has_no_neighbour_with_fewer_records(base: AbstractMechanism) -> None:
     with pytest.raises(cm.UnprovenCombination):
-        base.without_replacement(rate=1.0, neighbors=cm.ADD_REMOVE)
+        base.without_replacement(batch=5, population=5, neighbors=cm.ADD_REMOVE)
 
 
 @base
