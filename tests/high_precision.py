@@ -656,7 +656,7 @@ class Line:
     def _saddle(self) -> float:
         eps = float(self.epsilon)
         low, high = math.log(1e-3), math.log(2e3)
-        for _ in range(40):
+        for _ in range(20):
             middle = (low + high) / 2
             theta = math.exp(middle)
             rough, d = self._rough(theta * 1.01), 1e-4
@@ -679,7 +679,7 @@ class Line:
         eps, theta = float(self.epsilon), self.theta
         above: list[float] = []
         below = [(ALIASES - self.log_delta) / theta]
-        for factor in np.geomspace(1.02, 16, 40).tolist():
+        for factor in np.geomspace(1.03, 16, 16).tolist():
             for tau in (theta * factor, theta / factor):
                 excess = self._rough(tau).k(tau) - tau * eps - self.log_delta + ALIASES
                 (above if tau > theta else below).append(excess / abs(tau - theta))

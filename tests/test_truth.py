@@ -1,6 +1,6 @@
 """Answers to random questions against the truth in many digits (`high_precision`), and that reference against others.
 
-`CUMULANT_SLOW=1` asks 300 questions in place of 40.
+`CUMULANT_SLOW=1` asks 300 questions in place of 30.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from high_precision import (
     within_reach,
 )
 
-SEEDS = range(300 if os.environ.get("CUMULANT_SLOW") else 40)
+SEEDS = range(300 if os.environ.get("CUMULANT_SLOW") else 30)
 Laws = tuple[Law, ...]  # one for both orders of the neighbours, or one for each
 Generator = np.random.Generator
 
@@ -98,10 +98,10 @@ def test_one_and_two_releases_against_another_quadrature(law: Sampled, loss: oth
 @pytest.mark.parametrize(
     ("law", "masses", "width"),
     [
-        (gaussian(1.0, 0.1, "leaving"), other.removed_masses(1.0, 0.1), 1e-4),
-        (gaussian(1.0, 0.1, "joining"), other.added_masses(1.0, 0.1), 1e-4),
-        (gaussian(1.0, 0.1, "replaced"), other.replaced_masses(1.0, 0.1), 1e-4),
-        (gaussian(1.0, 0.1, "envelope"), other.envelope_masses(1.0, 0.1), 1e-4),
+        (gaussian(1.0, 0.1, "leaving"), other.removed_masses(1.0, 0.1), 3e-4),
+        (gaussian(1.0, 0.1, "joining"), other.added_masses(1.0, 0.1), 3e-4),
+        (gaussian(1.0, 0.1, "replaced"), other.replaced_masses(1.0, 0.1), 3e-4),
+        (gaussian(1.0, 0.1, "envelope"), other.envelope_masses(1.0, 0.1), 3e-4),
         (gaussian(2.0, 0.1, "leaving", 3), other.grouped_masses(2.0, 0.1, 3), 1e-3),
     ],
 )
