@@ -19,6 +19,7 @@ ROUTES = {
     "closed form": "the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)",
     "largest loss": "the largest privacy loss: pure DP",
     "total variation": "the total variation of the dominating pair (Pinsker's inequality)",
+    "every sum": "every sum of losses of few releases, term by term",
     "contour": "the dominating pair, its CGF inverted along the saddle-point line",
     "lattice contour": "the dominating pair, its CGF inverted over one period of the lattice of losses",
     "smoothed contour": "the dominating pair with one more tiny Gaussian release, inverted along the saddle-point line",

@@ -19,6 +19,8 @@ from cumulant.loss.profile import GroupProfiles, PrivacyProfile, gaussian_groups
 from cumulant.mechanisms.base import AbstractMechanism, Releases, from_plain
 from cumulant.neighbors import Neighbors, common_relation
 
+ROUNDED_UP = 2.0**-47  # how much the mean of composed Gaussians may be above the true one, relatively
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,13 @@ class Composed(AbstractMechanism):
         """Composed Gaussians are one Gaussian; nothing is nothing, however it is sampled."""
         mean = self._gaussian_mean()
         return mean if mean is None else GaussianFamily(mean) if mean > 0 else Nothing()
+
+    def attained_family(self) -> PairFamily | None:
+        """The mean of several Gaussians was rounded up; what is attained has a mean a little smaller."""
+        mean = self._gaussian_mean()
+        if mean is None or mean == 0 or [count for _, count in self.parts] == [1]:
+            return self.family()
+        return GaussianFamily(mean * (1 - ROUNDED_UP))
 
     def _gaussian_mean(self) -> float | None:
         """Return μ of N(μ, 1) against N(0, 1) if that is what all parts together are."""

@@ -112,12 +112,17 @@ class GaussianClosedForm(Bounds):
         with precision(BITS + math.ceil(far)):
             mean = as_ball(self._mean)
             low, high = _gaussian_delta(mean * (1 - as_ball(GAUSSIAN_MEAN)), epsilon), _gaussian_delta(mean, epsilon)
-            return (lower_float(low.log()) if low > 0 else -math.inf), min(upper_float(high.log()), 0.0)
+            return (lower_float(low.log()) if low > 0 else -math.inf), _log_below_one(high)
 
     def slope(self, epsilon: float) -> float:
         step = 1e-6 * epsilon + 1e-9 * self._mean
         here, there = self.log_bounds(epsilon)[1], self.log_bounds(epsilon + step)[1]
         return (there - here) / step
+
+
+def _log_below_one(delta: arb) -> float:
+    """Return an upper bound of log δ; of what is no number, 0."""
+    return min(upper_float(delta.log()), 0.0) if delta > 0 and delta.is_finite() else 0.0
 
 
 def _gaussian_delta(mean: arb, epsilon: float) -> arb:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -24,6 +25,16 @@ class BallLattice:
     offset: arb
     span: arb
     error: arb
+
+    def gaps(self, epsilon: arb) -> list[arb]:
+        """Return the way from ε to the next point above it; two candidates where rounding does not tell them apart."""
+        near = math.floor(float(((epsilon - self.offset) / self.span).mid()))
+        gaps = [self.offset + k * self.span - epsilon for k in (near - 1, near, near + 1, near + 2)]
+        return [gap for gap in gaps if not gap <= 0 and not gap > self.span] or gaps[1:3]
+
+    def same_as(self, other: BallLattice) -> bool:
+        pairs = ((self.offset, other.offset), (self.span, other.span))
+        return all(bool(a == b) for a, b in pairs)
 
 
 def ball_lattice(losses: LossSum, bits: int) -> BallLattice:

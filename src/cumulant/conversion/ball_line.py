@@ -55,7 +55,7 @@ class BallLine:
         with precision(self.bits):
             at = as_ball(epsilon)
             off = as_ball(0.0) if self.lattice is None else self.lattice.error
-            below, above = at - off, at + off
+            below, above = (at - off).lower(), (at + off).upper()
             upper = self._sum(below)
             lower = upper if self.lattice is None else self._sum(above)
             high, low = upper + self.tail, lower - self.tail - self.alias(above)
@@ -95,11 +95,16 @@ class BallLine:
 
     def _kernel(self, z: Any, epsilon: arb) -> Any:
         """Return 1/(z(z+1)), or on a lattice the transform of the payoff at its points, a geometric series."""
+        from flint import acb
+
         if self.lattice is None:
             return 1 / (z * (z + 1))
-        span = self.lattice.span
-        points = math.floor(float(((epsilon - self.lattice.offset) / span).mid())) + 1
-        gap = self.lattice.offset + points * span - epsilon
+        first, *rest = [self._payoff(z, gap) for gap in self.lattice.gaps(epsilon)]
+        return first if not rest else acb(first.real.union(rest[0].real), first.imag.union(rest[0].imag))
+
+    def _payoff(self, z: Any, gap: arb) -> Any:
+        """Return span·Σ (1 - e^{-x}) e^{-zx} over the points x = gap, gap + span, …"""
+        span = self.lattice.span  # type: ignore[union-attr]
         weight = -(-gap).expm1() - (-z * span).exp() * (-gap).exp() * (gap - span).expm1()
         return span * (-z * gap).exp() * weight / ((1 - (-z * span).exp()) * (1 - (-(z + 1) * span).exp()))
 
@@ -146,7 +151,8 @@ def smoothed_lines(losses: LossSum, plan: Plan) -> tuple[BallLine, BallLine, flo
         count = _affordable_points(losses, plan, bits)
         omega = count * eta
         variance = 2 * (plan.height + ACCURACY) / omega**2
-        tail = _beyond(as_ball(variance) * as_ball(omega) ** 2 / 2, as_ball(omega), as_ball(eta))
+        end = count * as_ball(eta)
+        tail = _beyond(as_ball(variance) * end**2 / 2, end, as_ball(eta))
         once, twice = (
             _line(losses, plan, _Points(as_ball(eta), count, tail, as_ball(share * variance)), bits) for share in (1, 4)
         )
@@ -222,6 +228,8 @@ class _Grid:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Grid) or (self.lattice is None) != (other.lattice is None):
             return False
+        if self.lattice is not None and other.lattice is not None and not self.lattice.same_as(other.lattice):
+            return False
         return self.count == other.count and self.step.mid() == other.step.mid() and self.step.rad() == other.step.rad()
 
 
@@ -274,8 +282,8 @@ def gaussian_variance(losses: LossSum) -> arb:
 def _end(losses: LossSum, plan: Plan, bits: int, eta: float) -> tuple[int, arb] | None:
     """Return how many points the line has, and a bound of Σ |φ|/|z(z+1)|·η/π beyond; None if too many."""
     need, step = math.exp(-plan.height - plan.accuracy), as_ball(eta)
-    low, bounds, last = _proven_decay(losses, plan, bits, lambda end: end > MOST_POINTS * eta)
-    ends = [*low[1:], low[-1] * math.sqrt(2.0)]
+    places, bounds, last = _proven_decay(losses, plan, bits, lambda end: end > MOST_POINTS * eta)
+    low, ends = places[:-1], places[1:]
     pieces = [
         (-bound).exp() * (1 / as_ball(a) - 1 / as_ball(b) + step / as_ball(a) ** 2) / _pi()
         for bound, a, b in zip(bounds, low, ends, strict=True)
@@ -286,7 +294,7 @@ def _end(losses: LossSum, plan: Plan, bits: int, eta: float) -> tuple[int, arb] 
         tail += piece
         if upper_float(tail) > need or a / eta < 1:
             break
-        best = math.ceil(a / eta), tail
+        best = math.ceil(a / eta) + 1, tail  # one more: the quotient was rounded
     return best if best is not None and best[0] <= MOST_POINTS else None
 
 
@@ -298,7 +306,7 @@ def _beyond(bound: arb, end: arb, eta: arb) -> arb:
 def _proven_decay(
     losses: LossSum, plan: Plan, bits: int, enough: Callable[[float], bool]
 ) -> tuple[list[float], list[arb], arb]:
-    """Return frequencies from where φ falls, proven bounds of -log|φ| from each to the next, and one for all beyond."""
+    """Return rising frequencies, proven bounds of -log|φ| from each to the next, and one for all beyond the last."""
     cells = []
     for pair, n in losses.parts:
         k = k_at(pair, plan.index)
@@ -308,7 +316,7 @@ def _proven_decay(
     variance = gaussian_variance(losses)
     least = lower_float(variance) if losses.mean > 0 else 0.0
     first = math.floor(2 * math.log2(math.sqrt((plan.height + plan.accuracy) / plan.curvature)) / SCALES)
-    low: list[float] = []
+    places: list[float] = []
     bounds: list[arb] = []
     last = as_ball(0.0)
     for chunk in range(first - 1, first + CHUNKS):
@@ -320,12 +328,12 @@ def _proven_decay(
                 max(as_ball(d), -(1 - as_ball(g)).log()) for d, g in zip(by_pairs.tolist(), gain.tolist(), strict=True)
             ]
             total = [sum_ + n * _above_zero(log) for sum_, log in zip(total, logs, strict=True)]
-        low += frequencies[:-1].tolist()
+        places = [*places[:-1], *frequencies.tolist()]
         bounds += total[:-1]
         last = total[-1]
         if enough(float(frequencies[-1])):
             break
-    return low, bounds, last
+    return places, bounds, last
 
 
 def _above_zero(bound: arb) -> arb:
@@ -352,8 +360,9 @@ def _lattice_end(losses: LossSum, plan: Plan, lattice: BallLattice, step: arb, b
     """
     theta, eta, period = as_ball(tilt(plan.index)), upper_float(step), upper_float(_pi() / lattice.span)
     largest = lattice.span * sum((1 / -(-x * lattice.span).expm1() for x in (theta, theta + 1)), as_ball(0.0))
-    low, bounds, _ = _proven_decay(losses, plan, bits, lambda end: end >= period)
-    if low[-1] * math.sqrt(2.0) < period:
+    places, bounds, _ = _proven_decay(losses, plan, bits, lambda end: end >= period)
+    low = places[:-1]
+    if places[-1] < period:
         raise OutOfReach("the period of the lattice of losses is longer than its decay was followed")
     need, tail, best = math.exp(-plan.height - plan.accuracy), as_ball(0.0), None
     for a, bound in zip(reversed(low), reversed(bounds), strict=True):
@@ -361,7 +370,7 @@ def _lattice_end(losses: LossSum, plan: Plan, lattice: BallLattice, step: arb, b
             tail += (-bound).exp() * (as_ball(a) * as_ball(math.sqrt(2.0) - 1 + 1e-9) + step) * largest / _pi()
             if upper_float(tail) > need or a < eta:
                 break
-            best = math.ceil(a / lower_float(step)), tail
+            best = math.ceil(a / lower_float(step)) + 1, tail
     if best is None or best[0] > MOST_POINTS:
         raise OutOfReach("one period of the lattice of losses takes too many points")
     return best

@@ -83,14 +83,15 @@ def certified_delta(upper: Scenarios, lower: Scenarios, epsilon: float) -> Inter
 
 def _worst(ends: Sequence[End]) -> End:
     """Return the largest end; it is proven if all are, since another one may be the larger in truth."""
-    largest = max(ends, key=lambda end: end.value)
+    largest = max(ends, key=lambda end: math.inf if math.isnan(end.value) else end.value)
     return End(largest.value, all(end.proven for end in ends), max(end.estimated for end in ends))
 
 
 def _interval(below: End, above: End) -> Interval:
-    lower = min(below.value, above.value)
-    estimated = below.estimated + above.estimated
-    return Interval(lower, above.value, certified=below.proven and above.proven, unproven=estimated)
+    """Return both ends; ends that contradict one another, or are no numbers, prove nothing."""
+    lower, upper = min(below.value, above.value), max(below.value, above.value)
+    certain = below.proven and above.proven and below.value <= above.value
+    return Interval(lower, upper, certified=certain, unproven=below.estimated + above.estimated)
 
 
 # ε at δ ---------------------------------------------------------------------------------------------------------------
@@ -222,6 +223,7 @@ def _delta_ends(scenario: Scenario, epsilon: float) -> tuple[End, End]:
             return revealed if p > 0 else (End(0.0), End(0.0))
     bounds = _bounds_at(losses, lattice, epsilon)
     low, high = bounds.log_bounds(epsilon)
+    low, high = -math.inf if math.isnan(low) else low, 0.0 if math.isnan(high) else high
     with precision(BITS):
         ends = [p + (1 - p) * _exp(log) for log in (low, high)]
         estimated = 0.0 if bounds.proven else bounds.estimated(epsilon) * upper_float(ends[1])
@@ -296,7 +298,9 @@ def _log_left(p: arb, delta: arb) -> tuple[float, float]:
     """Return bounds of log (δ-p)/(1-p): -inf where nothing is left, NaN where p takes more than δ, or may do so."""
     if delta >= 1:
         return 0.0, 0.0
-    left = (delta - p) / (1 - p) if p < 1 else as_ball(-1.0)
+    if not p < 1:  # all of it, or so nearly all that balls do not tell
+        return math.nan, math.nan if p == 1 else 0.0
+    left = (delta - p) / (1 - p)
     if left > 0:
         return lower_float(left.log()), upper_float(left.log())
     if left == 0:

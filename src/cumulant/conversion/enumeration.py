@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_SUMS = 4000
+FEW_SUMS = 1000  # up to which plain answers are found this way, too
+LARGEST_LOSS = 1e6  # beyond it e^ε takes more bits than there are
 BITS = 256
 
 Law = list[tuple["arb", "arb"]]
@@ -33,7 +35,7 @@ Law = list[tuple["arb", "arb"]]
 @lru_cache(maxsize=32)
 def enumerated(losses: LossSum) -> Enumerated | None:
     """Return the profile of all sums of losses, or None where they are too many or not finitely many."""
-    if losses.variance > 0 or not _few(losses):
+    if sums_of(losses) == 0 or not losses.supremum <= LARGEST_LOSS:
         return None
     with precision(BITS):
         law: Law = [(as_ball(0.0), as_ball(1.0))]
@@ -44,17 +46,19 @@ def enumerated(losses: LossSum) -> Enumerated | None:
         return Enumerated(law)
 
 
-def _few(losses: LossSum) -> bool:
-    """Whether all sums of losses are at most MOST_SUMS."""
+def sums_of(losses: LossSum) -> int:
+    """Return how many sums of losses there are, 0 where they are not finitely many, or more than MOST_SUMS."""
+    if losses.variance > 0 or not losses.parts:
+        return 0
     sums = 1
     for pair, n in losses.parts:
         outputs = len(pair.losses) if isinstance(pair, FinitePair) else 0
         if not 0 < outputs <= MOST_SUMS or n > MOST_SUMS:
-            return False
+            return 0
         sums *= math.comb(n + outputs - 1, n)
         if sums > MOST_SUMS:
-            return False
-    return True
+            return 0
+    return sums
 
 
 def _powers(atoms: Law, n: int) -> Iterator[tuple[arb, arb]]:
@@ -85,18 +89,20 @@ class Enumerated(Bounds):
         self._p, self._q = ([as_ball(0.0), *accumulate(column)][::-1] for column in (p, q))
 
     def _delta(self, epsilon: float) -> arb:
+        if epsilon >= self._highest[-1]:
+            return as_ball(0.0)
         at = as_ball(epsilon)
         sure = bisect.bisect_right(self._lowest, epsilon)  # from here on losses are above ε
         doubtful = range(bisect.bisect_right(self._highest, epsilon), sure)
         total = self._p[sure] - at.exp() * self._q[sure]
         for i in doubtful:
             most = (self._masses[i] * -(at - self._losses[i].upper()).expm1()).upper()
-            if most > 0:
-                total += (most / 2).union(as_ball(0.0)).union(most)
+            if not most <= 0:
+                total += as_ball(0.0).union(most)
         return total
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        with precision(BITS + math.ceil(2 * abs(epsilon))):
+        with precision(BITS):
             delta = self._delta(epsilon)
             if not delta.upper() > 0:
                 return -math.inf, -math.inf
@@ -105,13 +111,19 @@ class Enumerated(Bounds):
 
     def slope(self, epsilon: float) -> float:
         """Return -e^ε Q(L > ε)/δ."""
+        if epsilon >= self._highest[-1]:
+            return -1.0
         place = bisect.bisect_right(self._highest, epsilon)
         with precision(BITS):
             delta, q = self._delta(epsilon), as_ball(epsilon).exp() * self._q[place]
             return -float((q / delta).mid()) if delta > 0 and q > 0 else -1.0
 
+    def log_upper(self, epsilon: float) -> tuple[float, float]:
+        """Return the upper bound and its slope, approximately."""
+        return self.log_bounds(epsilon)[1], self.slope(epsilon)
+
     def start(self, log_delta: float) -> float:
-        """Return about the ε of a δ: the last loss at which δ is larger, or 0."""
+        """Return about the ε of a δ: between two losses δ = P - e^ε Q, so e^ε = (P - δ)/Q."""
         low, high = 0, len(self._losses)
         while low < high:
             middle = (low + high) // 2
@@ -119,4 +131,15 @@ class Enumerated(Bounds):
                 low = middle + 1
             else:
                 high = middle
-        return max(float(self._losses[low - 1].mid()), 0.0) if low else 0.0
+        if low == len(self._losses):
+            return max(self._highest[-1], 0.0)
+        with precision(BITS):
+            share = (self._p[low] - as_ball(log_delta).exp()) / self._q[low]
+            return max(float(share.log().mid()), 0.0) if share > 0 else 0.0
+
+    def epsilon(self, log_delta: float) -> float:
+        """Return the smallest ε that can be found at which δ(ε) <= δ is proven; the largest loss is one anyway."""
+        start = self.start(log_delta)
+        points = (start + nudge * max(start, 1e-300) for nudge in (0.0, 2e-16, 1e-15, 4e-15, 1e-13, 1e-11, 1e-9, 1e-6))
+        proven = (point for point in points if self.log_bounds(point)[1] <= log_delta)
+        return max(min(next(proven, math.inf), self._highest[-1]), 0.0)

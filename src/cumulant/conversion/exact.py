@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from cumulant.numerics.contour import Lattice, log_chernoff
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import float_above
 from cumulant.numerics.search import smallest_true
+
+if TYPE_CHECKING:
+    from cumulant.conversion.enumeration import Enumerated
 
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
 EXACT = 1e-9  # the share of ε within which both bounds must lie for an answer to be called exact
@@ -109,7 +112,7 @@ class _Question:
     @cached_property
     def around_saddle(self) -> Tilts | None:
         """Tilts around the saddle; None if there is no need of them, or no saddle."""
-        needed = self.losses.parts and -math.inf < self.log_delta < 0
+        needed = self.losses.parts and -math.inf < self.log_delta < 0 and self.losses.supremum > 0
         return tilts_for_delta(self.losses, self.log_delta) if needed else None
 
     def best_octave(self) -> int | None:
@@ -131,8 +134,13 @@ class _Question:
             return Inverted(math.inf if math.isnan(self.log_delta) else 0.0, 0.0, "total variation")
         if not self.losses.parts:
             return Inverted(gaussian_epsilon(GaussianPair(self.losses.mean), self.log_delta), 0.0, "closed form")
-        if self._hardly_anything():
+        if self.losses.supremum <= 0 or self._hardly_anything():
             return Inverted(0.0, 0.0, "total variation")
+        if (every := _every_sum(self.losses, self.lattice)) is not None:
+            epsilon = every.epsilon(self.log_delta)
+            low, high = every.log_bounds(epsilon)
+            excess = _excess(every, epsilon, self.log_delta, high - low)
+            return Inverted(epsilon, high - low, "every sum", excess)
         if self.around_saddle is None:  # only the largest loss matters; ε = sup L holds at every δ
             return Inverted(self.losses.supremum, 0.0, "largest loss", self._below_largest())
         return self._inverted(self.around_saddle)
@@ -182,6 +190,9 @@ def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inve
         return Inverted(-math.inf, 0.0, "largest loss")
     if not losses.parts:
         return Inverted(profile.gaussian_log_delta(losses.mean, epsilon), 0.0, "closed form")
+    if (every := _every_sum(losses, lattice)) is not None:
+        low, high = every.log_bounds(epsilon)
+        return Inverted(high, high - low, "every sum", _excess(every, epsilon, high, high - low))
     around = tilts_for_epsilon(losses, epsilon)
     if around is None:  # so near the largest loss that δ <= 1 - e^{ε - sup L} is as good as anything
         return Inverted(math.log(-math.expm1(epsilon - losses.supremum)) + 1e-12, math.inf, "largest loss", 1.0)
@@ -199,7 +210,14 @@ def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inve
     return Inverted(high, slack, inversion.route, _excess(inversion, epsilon, high, slack))
 
 
-def _excess(inversion: Inversion, epsilon: float, log_delta: float, slack: float) -> float:
+def _every_sum(losses: LossSum, lattice: Lattice | None) -> Enumerated | None:
+    """Return the profile of every sum of losses, where these are few and lie on no lattice."""
+    from cumulant.conversion.enumeration import FEW_SUMS, enumerated, sums_of
+
+    return enumerated(losses) if lattice is None and 0 < sums_of(losses) <= FEW_SUMS else None
+
+
+def _excess(inversion: Inversion | Enumerated, epsilon: float, log_delta: float, slack: float) -> float:
     """Return a share x of ε such that δ is proven to be larger at ε(1-x): how far above the truth the answer can be.
 
     Near 0 a change of ε by TINY counts as one by EXACT. Where nothing is proven it is 1.

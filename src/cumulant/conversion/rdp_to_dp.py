@@ -214,14 +214,16 @@ def _gap_of_touching_points(lam: float, total: float) -> float:
     for _ in range(30):
         step = w + _log_mean_ratio(lam, -w) - total
         slope = 1.0 - 0.5 if (1.0 + lam) * w < 1e-5 else 1.0 + _inverse_expm1(1.0 + lam, w) - _inverse_expm1(lam, w)
-        w -= step / slope
+        w -= step / min(max(slope, 0.5), 1.0)  # it lies between; what underflowed says nothing
         if abs(step) <= 4e-16 * w:
             break
     return w
 
 
 def _inverse_expm1(a: float, w: float) -> float:
-    """Return a/(e^{aw} - 1), 0 where it underflows."""
+    """Return a/(e^{aw} - 1), 0 where it underflows, 1/w where aw does."""
+    if a * w < 1e-300:
+        return 1 / w if w > 1e-300 else 1e300
     return a / math.expm1(a * w) if a * w < 700 else 0.0
 
 
@@ -231,6 +233,8 @@ def _log_phi(lam: float, y: float) -> float:
     Near r = 1 the three terms cancel to second order; there the power series in y is summed instead.
     """
     alpha = 1.0 + lam
+    if not y > 0:
+        return -math.inf
     if alpha * y >= SERIES:
         return log1m_exp(-lam * y + math.log1p(-lam * math.expm1(-y)))
     # φ/(αλy²/2) = Σ_{k>=2} (-1)^k (2/k!) Σ_{i+j=k-2} (αy)^i (λy)^j
@@ -240,7 +244,7 @@ def _log_phi(lam: float, y: float) -> float:
         power *= alpha * y
         homogeneous = homogeneous * lam * y + power
         factor /= -k
-    return math.log(alpha) + math.log(lam / 2) + 2 * math.log(y) + math.log(total)
+    return math.log(alpha) + math.log(lam) - math.log(2.0) + 2 * math.log(y) + math.log(total)
 
 
 def _log_mean_ratio(lam: float, v: float) -> float:

@@ -64,6 +64,11 @@ class Atoms(ABC):
         """Whether an exchange of outputs turns (P, Q) into (Q, P)."""
         return False
 
+    @property
+    def slack(self) -> Fraction:
+        """How far, relatively, ratios of `fractions` may be below the true ones."""
+        return Fraction(0)
+
     def fractions(self) -> tuple[list[Fraction], list[Fraction]]:
         """Return P and Q as fractions that add up to 1."""
         raise OutOfReach(f"{type(self).__name__} has no table of fractions")
@@ -184,14 +189,23 @@ class LossTable(Atoms):
     def _absent(self) -> arb:
         return as_ball(self.missing, self.missing * 2.0**-40)
 
+    @property
+    def slack(self) -> Fraction:
+        """Q is scaled to add up to 1, which moves every ratio by as much, and is known to 200 bits."""
+        return 2 * abs(sum(self._q(), Fraction(0)) - 1) + Fraction(1, 2**200)
+
     def fractions(self) -> tuple[list[Fraction], list[Fraction]]:
-        """Q is p e^-L to 200 bits: see `Symmetrised`, which allows for the rest."""
-        with precision(LOSS_BITS):
-            q = [fraction_near(as_ball(mass) * (-as_ball(loss)).exp()) for loss, mass in self._rows()]
-        p = [Fraction(mass) for _, mass in self._rows()]
-        p, q = [*p, Fraction(self.failure), Fraction(0)], [*q, Fraction(0), Fraction(self.missing)]
+        p, q = [Fraction(mass) for _, mass in self._rows()], self._q()
+        p, q = [*p, Fraction(self.failure), Fraction(0)], [*q[:-1], Fraction(0), q[-1]]
         total_p, total_q = sum(p), sum(q)
         return [x / total_p for x in p], [x / total_q for x in q]
+
+    def _q(self) -> list[Fraction]:
+        """Return p e^-L of each output to 200 bits, and what Q has beyond them."""
+        total = self._total
+        with precision(LOSS_BITS):
+            q = [fraction_near(as_ball(mass) * (-as_ball(loss)).exp()) / total for loss, mass in self._rows()]
+        return [*q, Fraction(self.missing)]
 
     def _rows(self) -> list[tuple[float, float]]:
         return list(zip(self.losses, self.p, strict=True))

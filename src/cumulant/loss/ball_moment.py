@@ -56,6 +56,8 @@ def moment_of(nodes: BallNodes, theta: float, k_theta: float) -> arb:
 
 
 def _radius(nodes: BallNodes) -> arb:
+    if not nodes.error.is_finite():
+        raise OutOfReach("the error of a quadrature is not known")
     return as_ball(0.0, upper_float(nodes.error)) if nodes.error > 0 else as_ball(0.0)
 
 
@@ -98,7 +100,9 @@ def _finite_columns(pair: FinitePair, bits: int) -> tuple[list[arb], list[arb]]:
     with precision(bits):
         columns = pair.atoms.balls()
         finite = 1 - columns.failure
-        return columns.losses, [mass / finite for mass in columns.masses]
+        # what has no mass is no output: its loss must not count as the largest
+        there = [(x, mass) for x, mass in zip(columns.losses, columns.masses, strict=True) if not mass.is_zero()]
+        return [x for x, _ in there], [mass / finite for _, mass in there]
 
 
 def _widened(value: Any, radius: arb) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -12,6 +13,7 @@ import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.loss.atoms import Atoms, Binary, TruthfulAnswer
+from cumulant.loss.cgf import Cgf
 from cumulant.loss.loss_nodes import LossNodes
 from cumulant.loss.pair import DominatingPair, LatticeOfLosses
 from cumulant.numerics.decay import Cells
@@ -20,6 +22,7 @@ from cumulant.numerics.rounding import float_above
 
 SUM_ERROR = 1e-12  # how far the masses of a pair may be from 1 by rounding, and a little for every output
 LOSS_ROUNDING = 2.0**-50  # relative error of a loss
+LARGEST_LOSS = 1e150  # beyond which sums of losses may overflow
 EVEN = 4e-15  # how far losses may be from a lattice, relative to the largest
 
 
@@ -67,6 +70,8 @@ class FinitePair(DominatingPair):
         return float(self.log_masses[-1]) - math.log1p(-self.failure)
 
     def nodes(self, theta: float, omega: float) -> LossNodes:
+        if len(self.losses) and max(-self.losses[0], self.losses[-1]) > LARGEST_LOSS:
+            raise OutOfReach(f"squares of a loss of {float(np.max(np.abs(self.losses))):g} overflow")
         lost = (self.absent - self.failure) / (1 - self.failure)  # 1 - Q(P > 0)/P(Q > 0)
         lattice = self.lattice
         return LossNodes.of(self.losses, self._log_finite(), lost, 0.0 if lattice is None else lattice.slip)
@@ -90,7 +95,7 @@ class FinitePair(DominatingPair):
     def lattice(self) -> LatticeOfLosses | None:
         """The lattice that the losses lie on within `error`: two points always do, more of them if they are even."""
         points = np.unique(self.losses)
-        if len(points) < 2:
+        if len(points) < 2 or np.max(np.abs(points)) > LARGEST_LOSS:
             return None
         span = (Fraction(points[-1]) - Fraction(points[0])) / (len(points) - 1)
         offset, step = float(points[0]), float(span)
@@ -104,6 +109,23 @@ class FinitePair(DominatingPair):
         rounding = 0.0 if isinstance(self.atoms, Binary | TruthfulAnswer) else LOSS_ROUNDING * largest
         slip = float_above(apart)
         return LatticeOfLosses(offset, step, slip, slip + rounding)
+
+
+def finite_loss(pairs: Sequence[FinitePair]) -> Cgf:
+    """Return the CGF of releases that each of some pairs, or one of them, dominates: the largest K at every order."""
+    nodes = [pair.nodes(1.0, 0.0) for pair in pairs if pair.failure < 1]
+
+    def log_moment(lam: Array) -> Array:
+        if not nodes:
+            return np.zeros(lam.shape)
+        return np.asarray(np.max([node.cumulants(lam)[0][0] for node in nodes], axis=0) * (1 + 1e-13))  # rounded up
+
+    return Cgf(
+        log_moment=log_moment,
+        kl=max([0.0, *(float(node.divergence[0]) for node in nodes)]),
+        pure=max([0.0, *(pair.supremum for pair in pairs)]),
+        failure=max(pair.failure for pair in pairs),
+    )
 
 
 @lru_cache(maxsize=256)

@@ -24,6 +24,8 @@ from cumulant.numerics.quadrature import Integrands, fine_pieces, nodes_on, rele
 
 BATCH = 24  # orders whose integrals are taken on the same nodes
 
+CAPPED = 550.0  # log w beyond which w - 1 is not kept
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,7 +131,7 @@ def binary_ratio(epsilon: float) -> LikelihoodRatio:
 
 def mixture_ratio(log_ratio: Array, rate: float) -> tuple[Array, Array]:
     """Return (w - 1, log w) of w = 1 - γ + γr; w - 1 is capped where it would overflow."""
-    excess = rate * np.expm1(np.minimum(log_ratio, 600.0))
+    excess = rate * np.expm1(np.minimum(log_ratio, CAPPED + 50))
     # away from w = 1 the logarithms of the two parts are added: 1 + excess would have lost the digits of 1 - γ
     apart = np.logaddexp(math.log1p(-rate), math.log(rate) + log_ratio)
     return excess, np.where(np.abs(excess) < 0.5, np.log1p(np.clip(excess, -0.5, 0.5)), apart)
@@ -146,6 +148,8 @@ def log_bregman(beta: Array, excess: Array, log_w: Array) -> Array:
         h = beta - 1
         rising = h * (excess * log_w - deficit) + np.exp(log_w) * exp_excess(np.where(x < 30.0, h * log_w, 0.0))
         near = np.log(np.maximum(np.where(beta > 1, rising, falling), 0.0))
+        # w - 1 is capped out there: for β < 0, f <= |β|w, which is as good as equal
+        near = np.where((log_w > CAPPED) & (beta < 0), np.log(np.abs(beta)) + log_w, near)
         return near if np.all(x < 30.0) else np.where(x < 30.0, near, _far_log_bregman(beta, excess, log_w))
 
 

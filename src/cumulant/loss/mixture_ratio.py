@@ -16,6 +16,7 @@ from cumulant.numerics.logspace import Array
 if TYPE_CHECKING:
     from flint import arb
 
+MOST_TERMS = 2_000_000  # of binomial mixtures at a time: 16 MB
 UNDERFLOW = 600.0  # nats below 1 from which a probability is kept as its logarithm
 
 
@@ -99,6 +100,13 @@ class GroupedGaussianMixture:
     noise: float | None = None  # σ, where μ is 1/σ rounded up
 
     def log_ratio(self, t: Any) -> Any:
+        """Return ℓ at some nodes at a time: each takes k + 1 numbers."""
+        some = max(1, MOST_TERMS // (self.size + 1))
+        if np.ndim(t) == 0 or len(t) <= some:
+            return self._log_ratio(np.asarray(t))
+        return np.concatenate([self._log_ratio(t[i : i + some]) for i in range(0, len(t), some)])
+
+    def _log_ratio(self, t: Any) -> Any:
         j, log_b = _binomial(self.size, self.rate)
         exponent = self.mean * t[..., None] * j - (j * self.mean) ** 2 / 2
         terms = log_b + exponent
@@ -112,6 +120,12 @@ class GroupedGaussianMixture:
         return np.where(close, np.log1p(np.where(close, near, 0.0)), far)
 
     def log_slope(self, t: Array) -> Array:
+        some = max(1, MOST_TERMS // (self.size + 1))
+        if np.ndim(t) == 0 or len(t) <= some:
+            return self._log_slope(np.asarray(t))
+        return np.concatenate([self._log_slope(t[i : i + some]) for i in range(0, len(t), some)])
+
+    def _log_slope(self, t: Array) -> Array:
         j, log_b = _binomial(self.size, self.rate)
         exponent = log_b + self.mean * t[..., None] * j - (j * self.mean) ** 2 / 2
         share = np.exp(exponent - np.max(exponent, axis=-1, keepdims=True))
@@ -139,7 +153,7 @@ class GroupedGaussianMixture:
 
     @property
     def steepest(self) -> float:
-        return self.mean * self.size
+        return self.mean * self.size * (1 + 2.0**-50)  # rounded up
 
     @property
     def bend(self) -> float:

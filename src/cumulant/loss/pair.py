@@ -99,9 +99,9 @@ class GaussianPair:
 
     @staticmethod
     def product(pairs: Sequence[tuple[GaussianPair, int]]) -> GaussianPair:
-        largest = max((pair.mean for pair, _ in pairs), default=0.0)
-        if largest == 0 or math.isinf(largest):
-            return GaussianPair(largest)
-        squares = math.fsum(count * (pair.mean / largest) ** 2 for pair, count in pairs)
-        # rounded up: a larger mean is easier to tell apart; a single release stays what it is
-        return GaussianPair(largest * math.sqrt(squares) * (1 + 2.0**-50) if squares > 1 else largest)
+        there = [(pair.mean, count) for pair, count in pairs if pair.mean > 0 and count > 0]
+        largest = max((mean for mean, _ in there), default=0.0)
+        if largest == 0 or math.isinf(largest) or [count for _, count in there] == [1]:
+            return GaussianPair(largest)  # a single release stays what it is
+        squares = math.fsum(count * (mean / largest) ** 2 for mean, count in there)
+        return GaussianPair(largest * math.sqrt(squares) * (1 + 2.0**-50))  # up: a larger mean is easier to tell apart

@@ -102,9 +102,11 @@ class Envelope(Atoms):
             elif loss < 0:
                 losses.append(-log_mixture_ball(-loss, g))
                 masses.append(mass)
-            else:  # 0, or so near that a ball does not tell: either formula gives this to within the ball
-                losses.append(log_mixture_ball(loss, g).union(-log_mixture_ball(-loss, g)))
-                masses.append(mass)
+            else:  # 0, or so near that a ball does not tell: what either formula gives
+                mixed = log_mixture_ball(loss, g)
+                losses.append(mixed.union(-log_mixture_ball(-loss, g)))
+                masses.append(mass.union(mass * (mixed - loss).exp()))
+                rest = rest + as_ball(0.0).union((1 - g) * mass * -(-loss).expm1())
         return BallColumns([*losses, as_ball(0.0)], [*masses, rest], g * base.failure, g * base.absent)
 
     @property

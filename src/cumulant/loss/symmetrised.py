@@ -79,7 +79,8 @@ def _halves(pair: Atoms) -> Halves:
             f"{MOST_SYMMETRISED}. State the relation, relation=cumulant.ADD_REMOVE, or a symmetric pair"
         )
     above, failure = _larger_profile(_falling(p, q), _falling(q, p))
-    merged = _merged(above)
+    # up: a larger ratio with the same mass of P only makes outputs easier to tell apart
+    merged = _merged([(t * (1 + pair.slack), mass / (1 + pair.slack)) for t, mass in above])
     # P adds up to 1: the outputs above 1, those below, which mirror them, what is revealed, and the rest at 1
     even = 1 - failure - sum((t * mass + mass for t, mass in merged), Fraction(0))
     return merged, even, failure

@@ -243,7 +243,9 @@ class Questions(ABC):
         """Return the failure probability as it was stated, if that is all of δ: its logarithm rounds."""
         releases = self.releases()
         failure = releases[0][0].failure_probability if len(releases) == 1 and releases[0][1] == 1 else 0.0
-        return failure if failure > 0 and log_delta <= math.log(failure) * (1 - 1e-15) + 1e-15 else None
+        if failure == 0 or not abs(log_delta - math.log(failure)) <= 1e-15 * (1 + abs(log_delta)):
+            return None
+        return failure
 
     def _profile_for(self, method: str) -> PrivacyProfile | None:
         """Return the profile of a single release, which needs no inversion."""

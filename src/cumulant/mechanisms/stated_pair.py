@@ -12,7 +12,7 @@ import numpy as np
 from cumulant.errors import InvalidParameter
 from cumulant.loss.atoms import Atoms, LossTable, Table
 from cumulant.loss.cgf import Array, Cgf
-from cumulant.loss.finite_pair import FinitePair
+from cumulant.loss.finite_pair import finite_loss, finite_pair
 from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.sampled_atoms import Reversed
 from cumulant.mechanisms.base import AbstractMechanism
@@ -100,13 +100,12 @@ class StatedPair(AbstractMechanism):
         log_q = [math.log(mass) - loss if mass > 0 else -math.inf for loss, mass in zip(values, p, strict=True)]
         require(max(log_q) < 1.0, "losses must have E[e^-L] <= 1 under these probabilities", losses)
         q = [math.exp(log) for log in log_q]
-        rest = 1 - math.fsum(q)
+        rest = _missing(values, p)
         rounding = UNIT * (4 * len(q) + math.fsum(m * abs(x) for m, x in zip(q, values, strict=True) if m > 0))
-        require(rest >= -max(rounding, NEARLY_ONE), "losses must have E[e^-L] <= 1 under these probabilities", losses)
-        missing = rest if rest > rounding else 0.0
+        require(rest >= -rounding, "losses must have E[e^-L] <= 1 under these probabilities", losses)
         return StatedPair(
             probabilities=(*p, 0.0),
-            neighbor_probabilities=_scaled((*q, missing)),
+            neighbor_probabilities=(*q, rest if rest > rounding else 0.0),
             losses=(*values, -math.inf),
             relation=relation,
         )
@@ -145,20 +144,7 @@ class StatedPair(AbstractMechanism):
         )
 
     def loss(self) -> Cgf:
-        pairs = [FinitePair(atoms) for atoms in self._both_orders()]
-        nodes = [pair.nodes(1.0, 0.0) for pair in pairs if pair.failure < 1]
-
-        def log_moment(lam: Array) -> Array:
-            if not nodes:
-                return np.zeros(lam.shape)
-            return np.asarray(np.max([node.cumulants(lam)[0][0] for node in nodes], axis=0) * (1 + 1e-13))  # rounded up
-
-        return Cgf(
-            log_moment=log_moment,
-            kl=max(0.0, *(float(node.divergence[0]) for node in nodes), 0.0),
-            pure=max(0.0, *(pair.supremum for pair in pairs)),
-            failure=max(pair.failure for pair in pairs),
-        )
+        return finite_loss([finite_pair(atoms) for atoms in self._both_orders()])
 
     def _both_orders(self) -> tuple[Atoms, ...]:
         atoms = self._atoms()
@@ -235,6 +221,16 @@ def _checked_losses(losses: Any, p: Values, q: Values) -> Values:
         else:
             require(loss == -math.inf, "losses must be -inf where P is 0", loss)
     return values
+
+
+def _missing(losses: Sequence[float], p: Values) -> float:
+    """Return 1 - E[e^-L], rounded up."""
+    from cumulant.numerics.balls import as_ball, precision, upper_float
+
+    with precision(128):
+        total = sum((as_ball(mass) for mass in p), as_ball(0.0))
+        rows = [(x, mass) for x, mass in zip(losses, p, strict=True) if mass > 0 and x < math.inf]
+        return upper_float(1 - sum((as_ball(mass) * (-as_ball(x)).exp() for x, mass in rows), as_ball(0.0)) / total)
 
 
 def _is_pair(value: Any) -> bool:

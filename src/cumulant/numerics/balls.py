@@ -60,8 +60,12 @@ def fraction_near(ball: arb) -> Fraction:
 
 
 def log_mixture_ball(u: arb, rate: arb) -> arb:
-    """Return log(1 - γ + γe^u)."""
-    return (rate * u.expm1()).log1p() if u < 1 else u + ((1 - rate) * (-u).exp() + rate).log()
+    """Return log(1 - γ + γe^u), without a difference of numbers near 1."""
+    if u > 1:
+        return u + ((1 - rate) * (-u).exp() + rate).log()
+    if u < -1:
+        return (1 - rate + rate * u.exp()).log() if rate < 1 else u
+    return (rate * u.expm1()).log1p()
 
 
 def normal_ball(t: arb) -> arb:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import final
 
 import numpy as np
@@ -48,9 +49,15 @@ class Lattice:
             h e^{-zg} [(1 - e^{-g}) + e^{-zh-g} (1 - e^{g-h})] / ((1 - e^{-zh}) (1 - e^{-(z+1)h})).
         """
         h = self.span
-        g = h - (epsilon - self.offset) % h  # in (0, h]
+        g = self._gap(epsilon)
         weight = -math.expm1(-g) - np.exp(-z * h) * (math.exp(-g) * math.expm1(g - h))
         return np.asarray(h * np.exp(-z * g) * weight / (np.expm1(-z * h) * np.expm1(-(z + 1) * h)))
+
+    def _gap(self, epsilon: float) -> float:
+        """Return the way to the next point above ε, in (0, h], formed exactly: a point next to ε must not be missed."""
+        offset, span = Fraction(self.offset), Fraction(self.span)
+        above = math.floor((Fraction(epsilon) - offset) / span) + 1
+        return float(offset + above * span - Fraction(epsilon))
 
 
 @final

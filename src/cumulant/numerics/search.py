@@ -127,7 +127,7 @@ def _vertex(x: Array, values: Array) -> tuple[float, float]:
     i = min(max(_index_of_lowest(values), 1), len(x) - 2)
     below, here, above = values[i - 1 : i + 2].tolist()
     bend = below - 2 * here + above
-    if not bend > 0 or math.isinf(bend):
+    if not 0 < bend < 1e150 or not abs(below - above) < 1e150:
         return float(x[i]), math.inf
     shift = (below - above) / (2 * bend)
     return float(x[i] + shift * (x[i + 1] - x[i])), here - (below - above) ** 2 / (8 * bend)

@@ -13,14 +13,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from cumulant.errors import UnprovenCombination
+from cumulant.errors import OutOfReach, UnprovenCombination
 from cumulant.loss.cgf import Cgf, interpolated
+from cumulant.loss.finite_pair import FinitePair, finite_loss
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio, in_small_batches, moment_of_mixture
-from cumulant.loss.pair_family import GaussianFamily
+from cumulant.loss.pair_family import FiniteFamily, GaussianFamily, Pairs
 from cumulant.loss.real_orders import divergence, log_moments
 from cumulant.loss.sampled_pair import removed_gaussian
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
+from cumulant.neighbors import Neighbors
 from cumulant.numerics.logspace import Array
 from cumulant.parameters import product_above
 from cumulant.sampling.poisson_theorems import poisson_tight
@@ -39,6 +41,23 @@ def mixture_loss(mechanism: AbstractMechanism, rate: float) -> Cgf:
     if isinstance(family, GaussianFamily):
         return gaussian_mixture_loss(mechanism.loss(), family.mean, max(rate, TINIEST_RATE))
     return sampled_loss(mechanism, rate, known=known_mixture_loss, black_box=poisson_tight)
+
+
+def finite_sampled_loss(
+    mechanism: AbstractMechanism, rate: float, pairs: Callable[[Neighbors | None], Pairs | None]
+) -> Cgf | None:
+    """Return the loss on a sample of a mechanism with finitely many outputs, from the pairs of the sample themselves.
+
+    None where the mechanism has others, or a formula of its own.
+    """
+    if not 0 < rate < 1 or not isinstance(mechanism.family(), FiniteFamily) or mechanism.likelihood_ratio() is not None:
+        return None
+    try:
+        known = pairs(None)
+        finite = [pair for pair in known or () if isinstance(pair, FinitePair)]
+        return finite_loss(finite) if known and len(finite) == len(known) else None
+    except OutOfReach:
+        return None
 
 
 def sampled_loss(

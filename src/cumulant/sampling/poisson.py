@@ -18,13 +18,13 @@ from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import reciprocal_up
 from cumulant.numerics.rounding import float_above
 from cumulant.parameters import probability
-from cumulant.sampling.mixture import NO_LOSS, mixture_loss
+from cumulant.sampling.mixture import NO_LOSS, finite_sampled_loss, mixture_loss
 from cumulant.sampling.profile_theorems import poisson_profile
 from cumulant.sampling.relation import checked_relation, lower_moment
 from cumulant.sampling.replaced_pair import gaussian_replace_one_loss
 from cumulant.sampling.without_replacement import envelope_loss
 
-LARGEST_GROUP = 400  # records whose binomial mixture is followed; larger groups have a bound by Rényi DP
+LARGEST_GROUP = 64  # records whose binomial mixture is followed; larger groups have a bound by Rényi DP
 
 
 @final
@@ -66,6 +66,9 @@ class PoissonSampled(AbstractMechanism):
     def loss(self) -> Cgf:
         if self.rate == 0:
             return NO_LOSS
+        known = finite_sampled_loss(self.mechanism, self.rate, self.pairs)
+        if known is not None:
+            return known
         if self.relation is REPLACE_ONE:
             return self._replace_one_loss()
         return self.mechanism.loss() if self.rate == 1 else mixture_loss(self.mechanism, self.rate)
@@ -104,12 +107,12 @@ class PoissonSampled(AbstractMechanism):
 
     def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
         """Under replace-one a record may be replaced by one that contributes nothing: as if it left."""
-        family = self.mechanism.attained_family()
-        if self.pairs_attained(relation) or (family is None and self.rate < 1):
+        if self.rate == 0 or (self.relation is REPLACE_ONE and isinstance(self.mechanism, Gaussian)):
             return self.pairs(relation)
-        return (
-            self.mechanism.attained_pairs(ADD_REMOVE) if family is None or self.rate == 1 else family.poisson(self.rate)
-        )
+        if self.rate == 1:
+            return self.mechanism.attained_pairs(ADD_REMOVE)
+        family = self.mechanism.attained_family()
+        return self.pairs(relation) if family is None else family.poisson(self.rate)
 
     def pairs_attained(self, relation: Neighbors | None) -> bool:
         if self.relation is REPLACE_ONE:

@@ -19,7 +19,14 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array
 from cumulant.parameters import probability, require
-from cumulant.sampling.mixture import NO_LOSS, QUADRATURE_ERROR, loss_by_quadrature, mixture_loss, sampled_loss
+from cumulant.sampling.mixture import (
+    NO_LOSS,
+    QUADRATURE_ERROR,
+    finite_sampled_loss,
+    loss_by_quadrature,
+    mixture_loss,
+    sampled_loss,
+)
 from cumulant.sampling.profile_theorems import amplified_profile
 from cumulant.sampling.relation import checked_relation, lower_moment
 from cumulant.sampling.without_replacement_theorems import black_box, theorem9
@@ -66,6 +73,9 @@ class SampledWithoutReplacement(AbstractMechanism):
             return NO_LOSS
         if self.rate == 1:
             return self.mechanism.loss()
+        known = finite_sampled_loss(self.mechanism, self.rate, self.pairs)
+        if known is not None:
+            return known
         lossy = mixture_loss if self.relation is ADD_REMOVE else envelope_loss
         return lossy(self.mechanism, self.rate)
 
@@ -82,11 +92,11 @@ class SampledWithoutReplacement(AbstractMechanism):
 
     def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
         """All other records equal to one of the two that are exchanged: the mixture, in both orders."""
-        family = self.mechanism.attained_family()
-        if self.pairs_attained(relation) or family is None:
-            return self.pairs(relation)
         if self.rate == 1:
             return self.mechanism.attained_pairs(REPLACE_ONE)
+        family = self.mechanism.attained_family()
+        if self.rate == 0 or family is None:
+            return self.pairs(relation)
         return family.poisson(math.nextafter(self.rate, 0.0))  # m/n was rounded up
 
     def pairs_attained(self, relation: Neighbors | None) -> bool:

@@ -1,0 +1,118 @@
+"""Where intervals and answers meet an edge: next to a point of a lattice, outputs without mass, losses below 0."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import cumulant as cm
+
+SEEDS = range(12)
+
+
+def binary_delta(epsilon: float, count: int, at: float) -> mpf:
+    """Return δ of `count` releases of ±ε, term by term from the largest loss down, at a point next to a loss."""
+    e, p = mpf(epsilon), 1 / (1 + mp.exp(-mpf(epsilon)))
+    rare, total, j = 1 - p, mpf(0), 0
+    while (count - 2 * j) * e > at:
+        total += mp.binomial(count, j) * p ** (count - j) * rare**j * -mp.expm1(mpf(at) - (count - 2 * j) * e)
+        j += 1
+    return total
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("towards", [0.0, math.inf])
+def test_a_point_of_a_lattice_next_to_epsilon_counts(seed: int, towards: float) -> None:
+    """One double below a point the point itself adds to δ, one above it does not: neither may be mistaken."""
+    generator = np.random.default_rng(seed)
+    epsilon = float(generator.choice([0.125, 0.75, 1.0, 3.75, 23.5]))
+    count = int(math.exp(generator.uniform(math.log(10), math.log(2e5))))
+    place = count - 2 * int(generator.integers(0, min(count // 2, 40)))
+    at = math.nextafter(epsilon * place, towards)
+    run = cm.PureDP(epsilon=epsilon) * count
+    with mp.workdps(80):
+        exact = binary_delta(epsilon, count, at)
+        interval = run.delta_interval(epsilon=at)
+        assert interval.lower <= exact <= interval.upper
+        assert run.log_delta(epsilon=at) >= mp.log(exact) if exact > 0 else True
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("p", [0.6, 0.75, 0.99])
+@pytest.mark.parametrize("count", [1, 7])
+def test_outputs_without_mass_are_not_the_largest_loss(p: float, rate: float, count: int) -> None:
+    """A record that joins may make an output certain, but only if it could be revealed; here it cannot."""
+    run = cm.RandomizedResponse(p=p).poisson(rate=rate) * count
+    with mp.workdps(40):
+        odds = mpf(p) / (1 - mpf(p))
+        leaves, joins = mp.log(1 - mpf(rate) + rate * odds), -mp.log(1 - mpf(rate) + rate / odds)
+        interval = run.epsilon_interval(delta=0.0)
+        assert interval.certified
+        assert interval.lower <= count * max(leaves, joins) <= interval.upper
+        assert interval.width <= 1e-13 * interval.upper
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.0075, 0.0074, 0.005, 1e-3])
+@pytest.mark.parametrize("delta", [0.0, 1e-300, 0.01])
+def test_small_laplace_noise_has_ends_that_are_numbers(scale: float, delta: float) -> None:
+    for count in (1, 2):
+        interval = (cm.Laplace(scale=scale) * count).epsilon_interval(delta=delta)
+        assert 0 <= interval.lower <= interval.upper <= count / scale * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_small_release_beside_a_large_one_is_not_lost(seed: int) -> None:
+    """The squares of means add, in exact fractions; the mean of the product is not below their root."""
+    from cumulant.loss.pair import GaussianPair
+
+    generator = np.random.default_rng(seed)
+    parts = [
+        (float(2.0 ** generator.integers(-40, 10) * generator.uniform(1, 2)), int(generator.integers(1, 70)))
+        for _ in range(int(generator.integers(1, 5)))
+    ]
+    mean = GaussianPair.product([(GaussianPair(mu), n) for mu, n in parts]).mean
+    assert Fraction(mean) ** 2 >= sum(n * Fraction(mu) ** 2 for mu, n in parts)
+
+
+def test_composed_gaussians_are_bounded_from_below_by_their_own_mean() -> None:
+    """Three releases at σ = 3 are one at √3/3, sampled: the truth is from a quadrature of 40 digits."""
+    run = (cm.Gaussian(noise_multiplier=3.0) * 3).poisson(rate=0.25) * 200
+    interval = run.delta_interval(epsilon=60.0)
+    assert interval.certified
+    assert interval.lower <= 1.222154804318698874e-87 <= interval.upper
+
+
+@pytest.mark.parametrize("count", [1, 2, 50])
+@pytest.mark.parametrize("delta", [0.5, 0.76, 0.999])
+def test_a_pair_whose_finite_losses_are_negative_needs_no_epsilon(count: int, delta: float) -> None:
+    """All that can be told apart is revealed: δ = 1 - 2^-n at every ε."""
+    pair = cm.StatedPair(probabilities=[1.0, 0.0], neighbor_probabilities=[0.5, 0.5], relation=cm.ADD_REMOVE)
+    enough = Fraction(delta) >= 1 - Fraction(1, 2**count)
+    answers = (pair * count).epsilon(delta=delta), (pair * count).epsilon_interval(delta=delta)
+    if enough:
+        assert answers[0] <= count * math.log(2) * (1 + 1e-14)
+        assert answers[1].lower <= answers[0]
+    else:
+        assert answers[0] == math.inf
+
+
+def test_a_failure_that_cannot_be_told_from_one_bounds_nothing_from_below() -> None:
+    interval = (cm.ApproximateDP(epsilon=1.0, delta=0.5) * 200).epsilon_interval(log_delta=-1e-61)
+    assert interval.lower == 0.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_table_of_losses_keeps_its_largest_loss(seed: int) -> None:
+    """Scaling Q to 1 must not move a loss below what was stated."""
+    generator = np.random.default_rng(seed)
+    losses = np.sort(generator.normal(0.0, 0.4, size=int(generator.integers(2, 200))))
+    masses = generator.dirichlet(np.ones(len(losses)))
+    losses = losses + math.log(float(masses @ np.exp(-losses)))
+    pair = cm.StatedPair.from_losses(losses=losses.tolist(), probabilities=masses.tolist())
+    assert pair.epsilon(delta=0.0) >= max(losses)
+    interval = pair.epsilon_interval(delta=0.0)
+    assert interval.lower <= max(*losses, *(-losses)) <= interval.upper
