@@ -111,9 +111,11 @@ def curve_file(path: str) -> tuple[Row, ...]:
 
 
 def run_file(path: str) -> Any:
-    """Return the JSON in a file; what it describes is for `cumulant.from_dict` to read."""
+    """Return the JSON in a file; what it describes is for `cumulant.from_dict` to read. A key given twice is refused."""
+    from cumulant.mechanisms.base import unique_keys
+
     try:
-        return json.loads(_content(path))
+        return json.loads(_content(path), object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path!r} cannot be read as JSON: {error}") from error
 

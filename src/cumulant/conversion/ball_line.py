@@ -165,7 +165,7 @@ def _affordable_points(losses: LossSum, plan: Plan, bits: int) -> int:
     while count > FEW_POINTS:
         try:
             for pair, _ in losses.parts:
-                _moments(pair, plan.index, _Grid(as_ball(eta), count, None), bits)
+                ball_nodes(pair, tilt(plan.index), count * eta, k_at(pair, plan.index), bits=bits, points=4 * count)
             break
         except OutOfReach:
             count //= 2

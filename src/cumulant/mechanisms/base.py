@@ -210,7 +210,7 @@ class AbstractMechanism(Questions):
         """
         from cumulant.mechanisms.group import Group
 
-        return Group(mechanism=self, size=size)
+        return self if parameters.whole_number("size", size, at_least=1) == 1 else Group(mechanism=self, size=size)
 
     # To and from data ----------------------------------------------------------------------------
 
