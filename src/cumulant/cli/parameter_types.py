@@ -111,7 +111,7 @@ def curve_file(path: str) -> tuple[Row, ...]:
 
 
 def run_file(path: str) -> Any:
-    """Return the JSON in a file; what it describes is for `cumulant.from_dict` to read. A key given twice is refused."""
+    """Return the JSON in a file, for `cumulant.from_dict` to read; a key given twice is refused."""
     from cumulant.mechanisms.base import unique_keys
 
     try:
