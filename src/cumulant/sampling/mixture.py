@@ -157,13 +157,17 @@ def convex_bound(base: Cgf, rate: float) -> Cgf:
 
 
 def at_most(cgf: Cgf, other: Cgf) -> Cgf:
-    """Return the smaller of two bounds at every order: chords between integers may be above what holds anyway."""
-    return replace(
-        cgf,
-        log_moment=lambda lam: np.minimum(cgf.log_moment(lam), other.log_moment(lam)),
-        kl=min(cgf.kl, other.kl),
-        pure=min(cgf.pure, other.pure),
-    )
+    """Return the smaller of two bounds at every order: chords between integers may be above what holds anyway.
+
+    A loss of at most ε has K(λ) <= λε.
+    """
+    pure = min(cgf.pure, other.pure)
+
+    def log_moment(lam: Array) -> Array:
+        least = np.minimum(cgf.log_moment(lam), other.log_moment(lam))
+        return np.minimum(least, lam * pure * (1 + 4e-16)) if math.isfinite(pure) else least  # rounded up
+
+    return replace(cgf, log_moment=log_moment, kl=min(cgf.kl, other.kl, pure), pure=pure)
 
 
 def amplified_pure(pure: float, rate: float) -> float:
