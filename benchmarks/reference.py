@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import final
 
-from benchmarks.lattice import ROUNDING, chernoff, chosen_window, dominated, dominating, ends, log_delta, sketch
+from benchmarks.lattice import (
+    ROUNDING,
+    chernoff,
+    chosen_window,
+    dominated,
+    dominating,
+    ends,
+    infinite_of,
+    log_delta,
+    sketch,
+)
 from benchmarks.laws import Law, laws_of
 from benchmarks.runs import Release, Run
 
@@ -119,7 +129,10 @@ def _bounds(parts: LawParts, epsilon: float, size: int) -> Bracket:
     total = sum(count for _, count in parts)
     tail = _tail(parts, epsilon) / total
     if epsilon >= math.fsum(count * ends(law, tail)[1] for law, count in parts):
-        return Bracket(-math.inf, math.log(total * tail))  # no sum of losses within their ends is above ε
+        revealed = math.fsum(count * infinite_of(law) for law, count in parts)
+        certain = -math.expm1(math.fsum(count * math.log1p(-min(infinite_of(law), 0.5)) for law, count in parts))
+        # no sum of finite losses within their ends is above ε
+        return Bracket(math.log(certain) if certain > 0 else -math.inf, math.log(total * tail + revealed))
     window = chosen_window([(sketch(law, tail), count) for law, count in parts], epsilon)
     widest = max(high - low for low, high in (ends(law, tail) for law, _ in parts))
     # a twentieth more than the sketch says: its masses are not those of the lattices, whose own alias is checked

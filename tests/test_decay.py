@@ -11,9 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from cumulant.loss.atoms import LossTable
+from cumulant.loss.ball_moment import proven_cells
 from cumulant.loss.coordinate import CoordinatePair
 from cumulant.loss.finite_pair import FinitePair
 from cumulant.loss.pair import DominatingPair
+from cumulant.loss.pair_sum import tilt
 from cumulant.loss.sampled_pair import (
     added_gaussian,
     added_laplace,
@@ -23,7 +25,7 @@ from cumulant.loss.sampled_pair import (
     removed_laplace,
     replaced_gaussian,
 )
-from cumulant.numerics.decay import Cells, escape
+from cumulant.numerics.decay import Cells, escape, escapes
 
 Array = NDArray[np.float64]
 Law = tuple[Array, Array]  # losses with the logarithms of their masses under P
@@ -131,6 +133,29 @@ def test_the_characteristic_function_stays_below_its_bound(pair: DominatingPair,
         for omega in (low, *generator.uniform(low, high, size=1)):
             value = abs(complex(np.exp(1j * omega * losses) @ masses))
             assert value <= math.exp(-bound) + 1e-6  # what the fine grid itself is off by
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_hold_for_random_laws_with_atoms(seed: int) -> None:
+    """Atoms hide the widths of the cells they fall among: the plain cells, and those with proven numbers."""
+    generator = np.random.default_rng(seed)
+    theta, rate = float(np.exp(generator.uniform(-3.0, 1.5))), float(generator.uniform(0.02, 0.98))
+    make, law = [
+        (envelope_laplace, laplace_envelope(theta, rate)),
+        (removed_laplace, laplace(theta, rate, side=1, start=-theta)),
+        (added_laplace, laplace(theta, rate, side=-1, start=-theta)),
+    ][seed % 3]
+    index = int(generator.integers(-16, 40))
+    losses, masses, k = tilted(law, tilt(index))
+    marks = np.asarray(2.0 ** (np.arange(-6.0, 14.0) / 2) / float(np.max(np.abs(losses))))
+    pair = make(theta, rate)
+    bounds = [escape(pair.cells(tilt(index), k), marks)]
+    by_pairs, gain = escapes(proven_cells(pair, index, k + 1e-7, 128), marks)
+    bounds.append(np.maximum(by_pairs, -np.log1p(-gain)))
+    for low, high, *some in zip(marks, np.append(marks[1:], 4 * marks[-1]), *bounds, strict=True):
+        for omega in (low, *generator.uniform(low, high, size=2)):
+            value = abs(complex(np.exp(1j * omega * losses) @ masses))
+            assert value <= math.exp(-max(some)) + 1e-6  # what the fine grid itself is off by
 
 
 @pytest.mark.parametrize("theta", TILTS)

@@ -90,7 +90,7 @@ def test_composed_gaussians_are_bounded_from_below_by_their_own_mean() -> None:
 @pytest.mark.parametrize("delta", [0.5, 0.76, 0.999])
 def test_a_pair_whose_finite_losses_are_negative_needs_no_epsilon(count: int, delta: float) -> None:
     """All that can be told apart is revealed: δ = 1 - 2^-n at every ε."""
-    pair = cm.StatedPair(probabilities=[1.0, 0.0], neighbor_probabilities=[0.5, 0.5], relation=cm.ADD_REMOVE)
+    pair = cm.StatedPair(probabilities=(1.0, 0.0), neighbor_probabilities=(0.5, 0.5), relation=cm.ADD_REMOVE)
     enough = Fraction(delta) >= 1 - Fraction(1, 2**count)
     answers = (pair * count).epsilon(delta=delta), (pair * count).epsilon_interval(delta=delta)
     if enough:

@@ -502,3 +502,16 @@ MINIMAL = [
 @pytest.mark.parametrize("question", MINIMAL)
 def test_ends_of_the_range(question: partial[float]) -> None:
     assert math.isfinite(question())
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "count", "delta", "most"),
+    [(0.8, 1e-3, 10**4, 1e-100, 29.6573209952), (1.0, 1e-2, 1000, 1e-100, 29.5987115909)],
+)
+def test_the_best_of_several_lines_is_returned(
+    sigma: float, rate: float, count: int, delta: float, most: float
+) -> None:
+    """A later line may be worse than an earlier one; `most` is from an inversion in many digits, rounded up."""
+    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
+    assert run.epsilon(delta=delta) <= most
+    assert run.guarantee(delta=delta).exact

@@ -14,7 +14,7 @@ from cumulant.errors import InvalidParameter
 from cumulant.loss.cgf import Cgf, combined_failure, total
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
 from cumulant.loss.pair import GaussianPair
-from cumulant.loss.pair_family import NO_PAIRS, GaussianFamily, PairFamily, Pairs
+from cumulant.loss.pair_family import GaussianFamily, NothingFamily, PairFamily, Pairs
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile, gaussian_groups
 from cumulant.mechanisms.base import AbstractMechanism, Releases, from_plain
 from cumulant.neighbors import Neighbors, common_relation
@@ -59,7 +59,7 @@ class Composed(AbstractMechanism):
     def family(self) -> PairFamily | None:
         """Composed Gaussians are one Gaussian; nothing is nothing, however it is sampled."""
         mean = self._gaussian_mean()
-        return mean if mean is None else GaussianFamily(mean) if mean > 0 else Nothing()
+        return mean if mean is None else GaussianFamily(mean) if mean > 0 else NothingFamily()
 
     def attained_family(self) -> PairFamily | None:
         """The mean of several Gaussians was rounded up; what is attained has a mean a little smaller."""
@@ -142,21 +142,6 @@ class Composed(AbstractMechanism):
         if strange:
             raise TypeError(f"unknown fields {sorted(map(str, strange))}")
         return cls.of((from_plain(part["release"]), part["count"]) for part in parts)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Nothing(PairFamily):
-    """What no release reveals, sampled or not."""
-
-    def unsampled(self, relation: Neighbors | None = None) -> Pairs:
-        return NO_PAIRS
-
-    def poisson(self, rate: float) -> Pairs:
-        return NO_PAIRS
-
-    def envelope(self, rate: float) -> Pairs:
-        return NO_PAIRS
 
 
 def _checked_parts(parts: Any) -> Releases:

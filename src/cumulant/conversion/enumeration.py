@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, final
 
 from cumulant.conversion.ball_bounds import Bounds
 from cumulant.loss.ball_moment import ball_nodes
-from cumulant.loss.finite_pair import FinitePair
+from cumulant.loss.finite_pair import sums_of
 from cumulant.loss.pair_sum import LossSum
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_SUMS = 4000
-FEW_SUMS = 1000  # up to which plain answers are found this way, too
 LARGEST_LOSS = 1e6  # beyond it e^ε takes more bits than there are
 BITS = 256
 
@@ -35,7 +34,7 @@ Law = list[tuple["arb", "arb"]]
 @lru_cache(maxsize=32)
 def enumerated(losses: LossSum) -> Enumerated | None:
     """Return the profile of all sums of losses, or None where they are too many or not finitely many."""
-    if sums_of(losses) == 0 or not losses.supremum <= LARGEST_LOSS:
+    if not 0 < sums_of(losses.parts) <= MOST_SUMS or losses.variance > 0 or not losses.supremum <= LARGEST_LOSS:
         return None
     with precision(BITS):
         law: Law = [(as_ball(0.0), as_ball(1.0))]
@@ -44,21 +43,6 @@ def enumerated(losses: LossSum) -> Enumerated | None:
             part = list(_powers(list(zip(nodes.losses, nodes.weights, strict=True)), n))
             law = [(x + y, p * q) for x, p in law for y, q in part]
         return Enumerated(law)
-
-
-def sums_of(losses: LossSum) -> int:
-    """Return how many sums of losses there are, 0 where they are not finitely many, or more than MOST_SUMS."""
-    if losses.variance > 0 or not losses.parts:
-        return 0
-    sums = 1
-    for pair, n in losses.parts:
-        outputs = len(pair.losses) if isinstance(pair, FinitePair) else 0
-        if not 0 < outputs <= MOST_SUMS or n > MOST_SUMS:
-            return 0
-        sums *= math.comb(n + outputs - 1, n)
-        if sums > MOST_SUMS:
-            return 0
-    return sums
 
 
 def _powers(atoms: Law, n: int) -> Iterator[tuple[arb, arb]]:

@@ -27,6 +27,7 @@ from cumulant.conversion.inversion import (
 )
 from cumulant.conversion.moments_accountant import less_rounding
 from cumulant.loss import profile
+from cumulant.loss.finite_pair import sums_of
 from cumulant.loss.pair import GaussianPair
 from cumulant.loss.pair_family import Pair
 from cumulant.loss.pair_sum import PER_OCTAVE, LossSum, tilts
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from cumulant.conversion.enumeration import Enumerated
 
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
+FEW_SUMS = 1000  # sums of losses, up to which all are formed
 EXACT = 1e-9  # the share of ε within which both bounds must lie for an answer to be called exact
 TINY = 1e-12  # a change of ε that counts as none
 ROUNDS = 4  # plans that may be made for one question, each from the answer of the last
@@ -212,9 +214,11 @@ def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inve
 
 def _every_sum(losses: LossSum, lattice: Lattice | None) -> Enumerated | None:
     """Return the profile of every sum of losses, where these are few and lie on no lattice."""
-    from cumulant.conversion.enumeration import FEW_SUMS, enumerated, sums_of
+    if lattice is not None or losses.variance > 0 or not 0 < sums_of(losses.parts) <= FEW_SUMS:
+        return None
+    from cumulant.conversion.enumeration import enumerated
 
-    return enumerated(losses) if lattice is None and 0 < sums_of(losses) <= FEW_SUMS else None
+    return enumerated(losses)
 
 
 def _excess(inversion: Inversion | Enumerated, epsilon: float, log_delta: float, slack: float) -> float:

@@ -23,6 +23,7 @@ from cumulant.numerics.rounding import float_above
 SUM_ERROR = 1e-12  # how far the masses of a pair may be from 1 by rounding, and a little for every output
 LOSS_ROUNDING = 2.0**-50  # relative error of a loss
 LARGEST_LOSS = 1e150  # beyond which sums of losses may overflow
+MOST_COUNTED = 10_000  # releases, or outputs, whose sums are counted
 EVEN = 4e-15  # how far losses may be from a lattice, relative to the largest
 
 
@@ -126,6 +127,19 @@ def finite_loss(pairs: Sequence[FinitePair]) -> Cgf:
         pure=max([0.0, *(pair.supremum for pair in pairs)]),
         failure=max(pair.failure for pair in pairs),
     )
+
+
+def sums_of(parts: Sequence[tuple[DominatingPair, int]]) -> float:
+    """Return how many sums of losses releases have, counted as if all were different; 0 if not finitely many."""
+    sums = 1.0
+    for pair, n in parts:
+        if not isinstance(pair, FinitePair) or not len(pair.losses):
+            return 0.0
+        k = len(pair.losses)
+        if n > MOST_COUNTED or k > MOST_COUNTED:
+            return math.inf if k > 1 else sums
+        sums *= math.comb(n + k - 1, n)
+    return sums
 
 
 @lru_cache(maxsize=256)

@@ -69,6 +69,21 @@ class PairFamily(ABC):
 
 @final
 @dataclass(frozen=True, slots=True)
+class NothingFamily(PairFamily):
+    """What no release reveals, sampled or not."""
+
+    def unsampled(self, relation: Neighbors | None) -> Pairs:
+        return NO_PAIRS
+
+    def poisson(self, rate: float) -> Pairs:
+        return NO_PAIRS
+
+    def envelope(self, rate: float) -> Pairs:
+        return NO_PAIRS
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class GaussianFamily(PairFamily):
     mean: float
     noise: float | None = None  # σ, where the mean is 1/σ rounded up
