@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, final
@@ -18,6 +19,7 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, ball_of_fraction, fraction_near, precision
 from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import float_above
 
 if TYPE_CHECKING:
     from flint import arb
@@ -131,13 +133,13 @@ class Table(Atoms):
 
     def columns(self) -> Columns:
         p, q = np.array(self.p), np.array(self.q)
-        total_p, total_q = math.fsum(self.p), math.fsum(self.q)
+        total_p = math.fsum(self.p)
         # log of the quotient of the sums, whose difference is formed without rounding
         scale = math.log1p(math.fsum([*self.q, *(-x for x in self.p)]) / total_p)
         both = (p > 0) & (q > 0)
         losses = log_quotients(p[both], q[both]) + scale
-        failure, absent = float(np.sum(p[q == 0])) / total_p, float(np.sum(q[p == 0])) / total_q
-        return Columns(losses, np.log(p[both]) - math.log(total_p), min(failure, 1.0), min(absent, 1.0))
+        failure, absent = _share_up(self.p, self.q), _share_up(self.q, self.p)
+        return Columns(losses, np.log(p[both]) - math.log(total_p), failure, absent)
 
     def balls(self) -> BallColumns:
         p, q = self.p, self.q
@@ -178,13 +180,16 @@ class LossTable(Atoms):
     def columns(self) -> Columns:
         total = float(self._total)
         return Columns(
-            np.array(self.losses), np.log(np.array(self.p)) - math.log(total), self.failure / total, self.missing
+            np.array(self.losses), np.log(np.array(self.p)) - math.log(total), self._revealed(), self.missing
         )
 
     def balls(self) -> BallColumns:
         total = ball_of_fraction(self._total)
         masses = [as_ball(mass) / total for mass in self.p]
         return BallColumns([as_ball(x) for x in self.losses], masses, as_ball(self.failure) / total, self._absent())
+
+    def _revealed(self) -> float:
+        return float_above(Fraction(self.failure) / self._total)
 
     def _absent(self) -> arb:
         return as_ball(self.missing, self.missing * 2.0**-40)
@@ -209,6 +214,12 @@ class LossTable(Atoms):
 
     def _rows(self) -> list[tuple[float, float]]:
         return list(zip(self.losses, self.p, strict=True))
+
+
+def _share_up(p: Sequence[float], q: Sequence[float]) -> float:
+    """Return how much of P lies where Q is 0, rounded up."""
+    alone = [Fraction(a) for a, b in zip(p, q, strict=True) if b == 0]
+    return float_above(sum(alone, Fraction(0)) / sum(map(Fraction, p), Fraction(0))) if any(alone) else 0.0
 
 
 def log_quotients(p: Array, q: Array) -> Array:

@@ -43,6 +43,7 @@ class Cgf:
     pure: float = math.inf
     failure: float = 0.0
     exact: bool = True
+    summed: bool = False  # whether every value is a long sum, or an integral, of another curve or ratio
 
     def __post_init__(self) -> None:
         """Safe side: where numbers overflow into what is not a number nothing is known, and inf says so."""
@@ -108,6 +109,7 @@ def total(parts: Sequence[tuple[Cgf, int]]) -> Cgf:
         pure=_sum_up([(count, cgf.pure) for cgf, count in parts]),
         failure=combined_failure((cgf.failure, count) for cgf, count in parts),
         exact=all(cgf.exact for cgf, _ in parts),
+        summed=any(cgf.summed for cgf, _ in parts),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import final
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from cumulant.loss.atoms import Atoms, BallColumns, Columns
 from cumulant.loss.mixture_ratio import log_mixture
 from cumulant.numerics.balls import as_ball, log_mixture_ball
+from cumulant.numerics.rounding import float_above
 
 
 @final
@@ -42,7 +44,7 @@ class Leave(Atoms):
         base, g = self.of.columns(), self.rate
         mixed = np.append(log_mixture(base.losses, g), math.log1p(-g))
         log_q = np.append(base.log_masses - base.losses, _log(base.absent))
-        return Columns(mixed, log_q + mixed, g * base.failure, 0.0)
+        return Columns(mixed, log_q + mixed, _product_up(g, base.failure), 0.0)
 
     def balls(self) -> BallColumns:
         base, g = self.of.balls(), as_ball(self.rate)
@@ -88,7 +90,12 @@ class Envelope(Atoms):
         variation = float(np.sum(p[above] * -np.expm1(-losses[above]))) + base.failure
         rest = float(np.sum(p[even])) + (1 - g) * variation
         log_masses = [base.log_masses[above] - losses[above] + up, base.log_masses[below], np.array([_log(rest)])]
-        return Columns(np.concatenate([up, down, [0.0]]), np.concatenate(log_masses), g * base.failure, g * base.absent)
+        return Columns(
+            np.concatenate([up, down, [0.0]]),
+            np.concatenate(log_masses),
+            _product_up(g, base.failure),
+            g * base.absent,
+        )
 
     def balls(self) -> BallColumns:
         base, g = self.of.balls(), as_ball(self.rate)
@@ -112,6 +119,10 @@ class Envelope(Atoms):
     @property
     def symmetric(self) -> bool:
         return self.of.symmetric
+
+
+def _product_up(a: float, b: float) -> float:
+    return float_above(Fraction(a) * Fraction(b))
 
 
 def _log(x: float) -> float:

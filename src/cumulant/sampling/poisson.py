@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 from cumulant.answer import Interval
 from cumulant.errors import UnprovenCombination
@@ -49,9 +50,13 @@ class PoissonSampled(AbstractMechanism):
     mechanism: AbstractMechanism
     rate: float
     relation: Neighbors = ADD_REMOVE
+    rounded_up_by: float = field(
+        default=0.0, repr=False
+    )  # at most so much is the rate above a product that it stands for
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", probability("rate", self.rate))
+        object.__setattr__(self, "rounded_up_by", probability("rounded_up_by", self.rounded_up_by))
         checked_relation("Poisson sampling", self.relation, self.mechanism, needs=ADD_REMOVE)
         if self.mechanism.fixed_size:
             raise UnprovenCombination(
@@ -107,6 +112,9 @@ class PoissonSampled(AbstractMechanism):
 
     def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
         """Under replace-one a record may be replaced by one that contributes nothing: as if it left."""
+        if self.rounded_up_by > 0:  # what is attained has the product itself for its rate, or less
+            below = max(self.rate - 2 * self.rounded_up_by, 0.0)
+            return replace(self, rate=below, rounded_up_by=0.0).attained_pairs(relation)
         if self.rate == 0 or (self.relation is REPLACE_ONE and isinstance(self.mechanism, Gaussian)):
             return self.pairs(relation)
         if self.rate == 1:
@@ -156,9 +164,19 @@ class PoissonSampled(AbstractMechanism):
             raise UnprovenCombination("a lower bound is known for Poisson sampling under add-or-remove-one only")
         return Interval(lower_moment(self.mechanism, self.rate, order), self.rdp(order=order))
 
+    def _plain(self) -> dict[str, Any]:
+        content = AbstractMechanism._plain(self)
+        return {name: value for name, value in content.items() if name != "rounded_up_by" or value > 0}
+
     def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
         """Thinning twice is thinning once, at the product of the rates, whichever relation is asked about."""
         if self.relation is ADD_REMOVE and neighbors in (None, ADD_REMOVE, REPLACE_ONE):
-            product = float_above(Fraction(self.rate) * Fraction(probability("rate", rate)))
-            return PoissonSampled(mechanism=self.mechanism, rate=product, relation=neighbors or ADD_REMOVE)
+            exactly = Fraction(self.rate) * Fraction(probability("rate", rate))
+            product = float_above(exactly)
+            return PoissonSampled(
+                mechanism=self.mechanism,
+                rate=product,
+                relation=neighbors or ADD_REMOVE,
+                rounded_up_by=0.0 if product == exactly else product - math.nextafter(product, 0.0),
+            )
         return AbstractMechanism.poisson(self, rate=rate, neighbors=neighbors)
