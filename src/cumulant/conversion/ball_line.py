@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 GAUSSIAN_MEAN = 2.0**-47  # how much the mean of composed Gaussians may be above the true one, relatively
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
-MOST_POINTS = 6000  # frequencies on one line: each takes a logarithm, and an evaluation of the sum twenty products
+MOST_POINTS = 6000  # frequencies on one line: an evaluation of the sum takes twenty products at each
 MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
 PLENTY = 10.0  # nats more than needed, at which a bound of decay is good enough
 FEW_POINTS = 64
@@ -255,6 +255,16 @@ def _k_of(losses: LossSum, index: int, lattice: BallLattice | None, smoothing: a
             nodes = snapped(nodes, lattice)
         total += n * (as_ball(k) + moment_of(nodes, theta, k).log())
     return total
+
+
+def chernoff_above(losses: LossSum, index: int, epsilon: float) -> float:
+    """Return an upper bound of log δ(ε) by Chernoff's inequality at one tilt: log c(τ) + K(τ) - τε."""
+    bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1))
+    with precision(bits):
+        t = as_ball(tilt(index))
+        log_c = -t * (1 + 1 / t).log() - (1 + t).log()
+        bound = log_c + _k_of(losses, index, None, as_ball(0.0), bits) - t * as_ball(epsilon)
+        return upper_float(bound) if bound.is_finite() else 0.0
 
 
 def _chernoff_tilts(plan: Plan, step: arb) -> list[int]:

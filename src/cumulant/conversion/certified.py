@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
+
 from cumulant.answer import Interval
 from cumulant.conversion.ball_bounds import (
     BITS,
@@ -30,7 +32,7 @@ from cumulant.conversion.ball_bounds import (
     SmoothedLine,
     largest_loss,
 )
-from cumulant.conversion.ball_line import ball_line, smoothed_lines
+from cumulant.conversion.ball_line import ball_line, chernoff_above, smoothed_lines
 from cumulant.conversion.enumeration import enumerated
 from cumulant.conversion.exact import Scenario, Scenarios, prepared
 from cumulant.conversion.inversion import Tilts, inversions_at, plan_for, tilts_for_delta, tilts_for_epsilon
@@ -38,7 +40,7 @@ from cumulant.errors import OutOfReach
 from cumulant.loss.ball_moment import failure_ball
 from cumulant.loss.pair_sum import LossSum
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
-from cumulant.numerics.contour import Lattice
+from cumulant.numerics.contour import Lattice, log_chernoff
 
 if TYPE_CHECKING:
     from flint import arb
@@ -63,8 +65,11 @@ class End:
 
 def certified_epsilon(upper: Scenarios, lower: Scenarios, delta: arb) -> Interval:
     """Return ε at δ between a bound that holds for all neighbours and one that some attain."""
-    above = _worst([_Question.of(scenario, delta).from_above() for scenario in upper])
-    below = _worst([_Question.of(scenario, delta).from_below() for scenario in lower])
+    below = [_Question.of(scenario, delta).from_below() for scenario in lower]
+    above: list[End] = []
+    for question in sorted((_Question.of(scenario, delta) for scenario in upper), key=lambda one: -one.likely()):
+        if not above or not question.settled_by(_worst(above).value):
+            above.append(question.from_above())
     return _interval(below, above)
 
 
@@ -78,7 +83,7 @@ def certified_delta(upper: Scenarios, lower: Scenarios, epsilon: float) -> Inter
     """Return δ at ε between a bound that holds for all neighbours and one that some attain."""
     ends = [_delta_ends(scenario, epsilon) for scenario in upper]
     attained = ends if lower == upper else [_delta_ends(scenario, epsilon) for scenario in lower]
-    return _interval(_worst([low for low, _ in attained]), _worst([high for _, high in ends]))
+    return _interval([low for low, _ in attained], [high for _, high in ends])
 
 
 def _worst(ends: Sequence[End]) -> End:
@@ -87,8 +92,15 @@ def _worst(ends: Sequence[End]) -> End:
     return End(largest.value, all(end.proven for end in ends), max(end.estimated for end in ends))
 
 
-def _interval(below: End, above: End) -> Interval:
+def _attained(ends: Sequence[End]) -> End:
+    """Return the largest of the proven ends, each of which bounds from below by itself; of none, the largest."""
+    return max([end for end in ends if end.proven] or ends, key=lambda end: end.value)
+
+
+def _interval(lowers: Sequence[End], uppers: Sequence[End]) -> Interval:
     """Return both ends; ends that contradict one another, or are no numbers, prove nothing."""
+    above = _worst(uppers)
+    below = _attained(lowers) if above.proven else max(lowers, key=lambda end: end.value)
     lower, upper = min(below.value, above.value), max(below.value, above.value)
     certain = below.proven and above.proven and below.value <= above.value
     return Interval(lower, upper, certified=certain, unproven=below.estimated + above.estimated)
@@ -113,6 +125,28 @@ class _Question:
         with precision(BITS):
             least, most = _log_left(_failure(losses), delta)
         return _Question(losses, lattice, least, most)
+
+    def likely(self) -> float:
+        """Return about the ε of this scenario."""
+        if not self.losses.parts or not -math.inf < self.least < 0 or self.losses.supremum <= 0:
+            return self.losses.mean
+        tilts = tilts_for_delta(self.losses, self.least)
+        return math.inf if tilts is None else tilts.epsilon
+
+    def settled_by(self, epsilon: float) -> bool:
+        """Return whether Chernoff's bound proves that δ(ε) is small enough here, so that no line is needed."""
+        if not self.losses.parts or not -math.inf < self.least < 0 or not epsilon < math.inf:
+            return False
+        if self.losses.supremum <= 0:
+            return True
+        tilts = tilts_for_delta(self.losses, self.least)
+        if tilts is None:
+            return False
+        place = int(np.argmin(log_chernoff(tilts.theta) + tilts.k - tilts.theta * epsilon))
+        try:
+            return chernoff_above(self.losses, tilts.index + place, epsilon) <= self.least
+        except OutOfReach:
+            return False
 
     def from_above(self) -> End:
         if self.losses.released_nothing or self.least >= 0:

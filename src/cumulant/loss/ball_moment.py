@@ -25,8 +25,8 @@ from cumulant.numerics.decay import Cells
 if TYPE_CHECKING:
     from flint import arb
 
-MOST_TERMS = 10_000_000  # of sums over nodes and frequencies, about a second
-MOST_NODES = 40_000
+MOST_TERMS = 12_000_000  # of sums over nodes and frequencies, about a second and a half
+MOST_NODES = 80_000
 MOST_CELLS = 1000
 CELL_WIDTH = 0.15  # of the coordinate
 SLIVER = 1e-9  # left out at both ends of a stretch, whose ends are known to rounding only

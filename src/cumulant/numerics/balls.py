@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flint import arb
 
+BLOCK = 4000  # positions at a time: waves take a hundred bytes each
+
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
@@ -111,10 +113,12 @@ def transform_balls(positions: Sequence[arb], weights: Sequence[arb], step: arb,
 
     short = math.isqrt(max(count - 1, 0)) + 1
     long = -(-count // short)
-    size = len(positions)
-    rows = acb_mat(long, size, _powers([_wave(step * short * x) for x in positions], long))
-    columns = acb_mat(short, size, _powers([_wave(step * x) for x in positions], short, weights)).transpose()
-    product = rows * columns
+    product = acb_mat(long, short)
+    for first in range(0, len(positions), BLOCK):
+        some, shares = positions[first : first + BLOCK], weights[first : first + BLOCK]
+        rows = acb_mat(long, len(some), _powers([_wave(step * short * x) for x in some], long))
+        columns = acb_mat(short, len(some), _powers([_wave(step * x) for x in some], short, shares)).transpose()
+        product += rows * columns
     return [product[j // short, j % short] for j in range(count)]
 
 
