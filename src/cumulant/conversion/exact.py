@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
 FEW_SUMS = 1000  # sums of losses, up to which all are formed
 EXACT = 1e-9  # the share of ε within which both bounds must lie for an answer to be called exact
+AGREED = 1e-12  # slack in log δ from which δ(ε), on a line of its own, may come out above the δ that was asked for
 TINY = 1e-12  # a change of ε that counts as none
 ROUNDS = 4  # plans that may be made for one question, each from the answer of the last
 
@@ -126,6 +127,8 @@ class _Question:
 
     def chernoff(self, octave: int) -> float:
         """Return a bound of ε by Chernoff's inequality at the tilts of one octave."""
+        if self.losses.supremum <= 0:
+            return 0.0
         return max(float(np.min(self._chernoff(tilts(octave), self.losses.cumulants(octave)[0]))), 0.0)
 
     def _chernoff(self, theta: Array, k: Array) -> Array:
@@ -172,7 +175,7 @@ class _Question:
                 break
             around = around.asking(epsilon, self.log_delta)
         epsilon, slack, inversion = min(found, key=lambda one: one[0])
-        if inversion.coarser is not None or inversion.enough > CLOSE:
+        if inversion.coarser is not None or inversion.enough > CLOSE or slack > AGREED:
             epsilon = self._confirmed(inversion, epsilon)
         epsilon = min(epsilon, self.losses.supremum)
         return Inverted(epsilon, slack, inversion.route, _excess(inversion, epsilon, self.log_delta, slack))
