@@ -60,7 +60,7 @@ def answer(mechanism: AbstractMechanism, *, delta: float) -> float | None:
 @given(sampled(), counts(), deltas())
 @EXTREMES
 def test_answers_are_numbers_and_keep_their_promise(mechanism: AbstractMechanism, count: int, delta: float) -> None:
-    """Both ways are proven, on lines of their own; they agree but for δ so near 1 that doubles do not tell them apart."""
+    """Both ways are proven, on lines of their own; they agree unless δ is so near 1 that doubles cannot tell."""
     run, delta = mechanism * count, min(delta, 0.9)
     epsilon = answer(run, delta=delta)
     if epsilon is not None:
