@@ -127,6 +127,8 @@ class _Question:
 
     def chernoff(self, octave: int) -> float:
         """Return a bound of ε by Chernoff's inequality at the tilts of one octave."""
+        if math.isnan(self.log_delta):  # the failure probability takes more than δ
+            return math.inf
         if self.losses.supremum <= 0:
             return 0.0
         return max(float(np.min(self._chernoff(tilts(octave), self.losses.cumulants(octave)[0]))), 0.0)

@@ -86,6 +86,10 @@ class FinitePair(DominatingPair):
             return Cells.of_atoms(self.losses, np.exp(self._log_finite() + theta * self.losses - k_theta))
 
     @property
+    def reveals_nothing(self) -> bool:
+        return self.failure == 0 and self.absent == 0 and not np.any(self.losses)
+
+    @property
     def has_atoms(self) -> bool:
         return True
 

@@ -47,6 +47,11 @@ class DominatingPair(ABC):
         """Return the law of the loss tilted by e^{θL - K(θ)}, in cells; K(θ) of several laws is a column."""
 
     @property
+    def reveals_nothing(self) -> bool:
+        """Whether P and Q are the same."""
+        return False
+
+    @property
     def has_atoms(self) -> bool:
         """Whether some losses have a probability of their own."""
         return False

@@ -47,8 +47,9 @@ class LossSum:
     @staticmethod
     def of(releases: Sequence[tuple[DominatingPair | GaussianPair, int]]) -> LossSum:
         gaussians = [(pair, count) for pair, count in releases if isinstance(pair, GaussianPair)]
-        others = tuple((pair, count) for pair, count in releases if isinstance(pair, DominatingPair))
-        return LossSum(others, GaussianPair.product(gaussians).mean)
+        others = [(pair, count) for pair, count in releases if isinstance(pair, DominatingPair)]
+        told = tuple((pair, count) for pair, count in others if not pair.reveals_nothing)
+        return LossSum(told, GaussianPair.product(gaussians).mean)
 
     @property
     def variance(self) -> float:
