@@ -18,7 +18,6 @@ from cumulant.mechanisms.base import AbstractMechanism
 from strategies import TABLE, deltas, log_uniform
 
 EXTREMES = settings(deadline=None, max_examples=20)
-SEARCH = 1e-9  # how far above the optimum an answer may end
 
 KINDS = (cm.Gaussian, cm.Laplace, cm.RandomizedResponse, cm.PureDP, cm.ApproximateDP, cm.StatedPair)
 

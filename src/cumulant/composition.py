@@ -13,13 +13,11 @@ from cumulant.conversion.exact import Scenarios
 from cumulant.errors import InvalidParameter
 from cumulant.loss.cgf import Cgf, combined_failure, total
 from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
-from cumulant.loss.pair import GaussianPair
+from cumulant.loss.pair import MEAN_ROUNDED_UP, GaussianPair
 from cumulant.loss.pair_family import GaussianFamily, NothingFamily, PairFamily, Pairs
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile, gaussian_groups
 from cumulant.mechanisms.base import AbstractMechanism, Releases, from_plain
 from cumulant.neighbors import Neighbors, common_relation
-
-ROUNDED_UP = 2.0**-47  # how much the mean of composed Gaussians may be above the true one, relatively
 
 
 @final
@@ -66,7 +64,7 @@ class Composed(AbstractMechanism):
         mean = self._gaussian_mean()
         if mean is None or mean == 0 or [count for _, count in self.parts] == [1]:
             return self.family()
-        return GaussianFamily(mean * (1 - ROUNDED_UP))
+        return GaussianFamily(mean * (1 - MEAN_ROUNDED_UP))
 
     def _gaussian_mean(self) -> float | None:
         """Return μ of N(μ, 1) against N(0, 1) if that is what all parts together are."""

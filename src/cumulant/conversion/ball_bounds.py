@@ -6,11 +6,11 @@ import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, final
 
-from cumulant.conversion.ball_line import GAUSSIAN_MEAN, BallLine
+from cumulant.conversion.ball_line import BallLine
 from cumulant.conversion.exact import gaussian_epsilon
 from cumulant.conversion.inversion import Inversion
 from cumulant.loss.ball_moment import supremum_ball, top_mass_ball
-from cumulant.loss.pair import GaussianPair
+from cumulant.loss.pair import MEAN_ROUNDED_UP, GaussianPair
 from cumulant.loss.pair_sum import LossSum
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 
@@ -111,7 +111,7 @@ class GaussianClosedForm(Bounds):
         far = 2 * math.log2(1 + epsilon / self._mean) + 2 * math.log2(1 + 1 / self._mean)
         with precision(BITS + math.ceil(far)):
             mean = as_ball(self._mean)
-            low, high = _gaussian_delta(mean * (1 - as_ball(GAUSSIAN_MEAN)), epsilon), _gaussian_delta(mean, epsilon)
+            low, high = _gaussian_delta(mean * (1 - as_ball(MEAN_ROUNDED_UP)), epsilon), _gaussian_delta(mean, epsilon)
             return (lower_float(low.log()) if low > 0 else -math.inf), _log_below_one(high)
 
     def slope(self, epsilon: float) -> float:

@@ -19,7 +19,7 @@ from cumulant.loss.ball_moment import (
     proven_cells,
     tilted_moments,
 )
-from cumulant.loss.pair import DominatingPair
+from cumulant.loss.pair import MEAN_ROUNDED_UP, DominatingPair
 from cumulant.loss.pair_sum import SCALES, LossSum, chunk_frequencies, k_at, length, tilt
 from cumulant.numerics.balls import as_ball, ball_below, lower_float, precision, upper_float
 from cumulant.numerics.contour import Lattice
@@ -28,7 +28,6 @@ from cumulant.numerics.decay import escapes
 if TYPE_CHECKING:
     from flint import arb
 
-GAUSSIAN_MEAN = 2.0**-47  # how much the mean of composed Gaussians may be above the true one, relatively
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 MOST_POINTS = 6000  # frequencies on one line: an evaluation of the sum takes twenty products at each
 MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
@@ -282,7 +281,7 @@ def _chernoff_tilts(plan: Plan, step: arb) -> list[int]:
 
 def gaussian_variance(losses: LossSum) -> arb:
     """Return μ² of the composed Gaussians."""
-    mean = ball_below(losses.mean, GAUSSIAN_MEAN) if losses.mean > 0 else as_ball(0.0)
+    mean = ball_below(losses.mean, MEAN_ROUNDED_UP) if losses.mean > 0 else as_ball(0.0)
     return mean * mean
 
 

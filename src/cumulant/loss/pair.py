@@ -19,6 +19,8 @@ from cumulant.loss.loss_nodes import LossNodes
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
 
+MEAN_ROUNDED_UP = 2.0**-47  # how much the mean of composed Gaussians may be above the true one, relatively
+
 
 class DominatingPair(ABC):
     """An ordered pair (P, Q); L = log dP/dQ under P, where it is finite; hashable, so node values can be kept."""
