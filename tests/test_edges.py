@@ -116,3 +116,15 @@ def test_a_table_of_losses_keeps_its_largest_loss(seed: int) -> None:
     assert pair.epsilon(delta=0.0) >= max(losses)
     interval = pair.epsilon_interval(delta=0.0)
     assert interval.lower <= max(*losses, *(-losses)) <= interval.upper
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rates_whose_squares_underflow_still_reveal_something(seed: int) -> None:
+    """δ(0) of any number of releases is at least the total variation of one, γ(2Φ(1/2σ) - 1): below it ε is above 0."""
+    generator = np.random.default_rng(seed)
+    rate, sigma = 10.0 ** generator.uniform(-300, -150), float(generator.uniform(0.5, 3.0))
+    count = int(generator.choice([1, 2, 1000]))
+    once = mpf(rate) * mp.erf(1 / (2 * mp.sqrt(2) * mpf(sigma)))
+    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
+    assert run.log_delta(epsilon=0.0) >= mp.log(once)
+    assert run.epsilon(log_delta=float(mp.log(once)) - 0.1) > 0

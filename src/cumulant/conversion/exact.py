@@ -43,6 +43,7 @@ LEAST_MEAN = 1e-300  # products with smaller means lose their digits
 FEW_SUMS = 1000  # sums of losses, up to which all are formed
 EXACT = 1e-9  # the share of ε within which both bounds must lie for an answer to be called exact
 AGREED = 1e-12  # slack in log δ from which δ(ε), on a line of its own, may come out above the δ that was asked for
+UNDERFLOWN = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
 TINY = 1e-12  # a change of ε that counts as none
 ROUNDS = 4  # plans that may be made for one question, each from the answer of the last
 
@@ -81,6 +82,8 @@ def log_delta_of_pairs(scenarios: Scenarios, epsilon: float) -> Inverted:
     answers = []
     for losses, lattice in map(prepared, scenarios):
         inverted = _log_delta(losses, lattice, epsilon) if losses.failure < 1 else Inverted(0.0, 0.0, "largest loss")
+        if losses.failure == 0 and losses.parts and (cap := _log_pinsker(losses)) < inverted.value:  # δ(ε) <= δ(0)
+            inverted = Inverted(cap, max(inverted.slack - (inverted.value - cap), 0.0), "total variation", 1.0)
         answers.append(replace(inverted, value=log_delta_with(losses.failure, inverted.value)))
     return max(answers, key=lambda inverted: inverted.value)
 
@@ -160,8 +163,8 @@ class _Question:
         return min(-math.log1p(-math.exp(log_share)) / self.losses.supremum + 1e-15, 1.0)
 
     def _hardly_anything(self) -> bool:
-        """Whether δ(0), the total variation, is at most δ by Pinsker's inequality, TV <= √(KL/2)."""
-        return self.losses.failure == 0 and 0.5 * self.losses.divergence * (1 + 1e-9) <= math.exp(2 * self.log_delta)
+        """Whether δ(0), the total variation, is at most δ by Pinsker's inequality."""
+        return self.losses.failure == 0 and _log_pinsker(self.losses) <= self.log_delta
 
     def _inverted(self, around: Tilts) -> Inverted:
         """Return the smallest ε that any of a few lines proves, each planned from the answer of the last."""
@@ -190,6 +193,11 @@ class _Question:
                 break
             epsilon += 1.1 * excess / -inversion.log_upper(epsilon)[1]
         return epsilon
+
+
+def _log_pinsker(losses: LossSum) -> float:
+    """Return log √(KL/2), which is at least log TV (Pinsker's inequality), rounded up."""
+    return 0.5 * (math.log(losses.divergence + UNDERFLOWN) - math.log(2.0)) + 1e-9
 
 
 def _log_delta(losses: LossSum, lattice: Lattice | None, epsilon: float) -> Inverted:
