@@ -8,6 +8,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from typing import Any, final
 
 from cumulant.neighbors import Neighbors
+from cumulant.numerics.rounding import rounded_up_product
 
 EXACT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
 NEAREST = Context(prec=14, Emax=MAX_EMAX, Emin=MIN_EMIN)  # log 0.01 is printed as 0.01, not as 0.0100001
@@ -197,11 +198,11 @@ def delta_from_log(log_delta: float) -> float:
     """Return δ as a double, never below it; what underflows becomes the smallest double.
 
     >>> delta_from_log(-1000.0), delta_from_log(-math.inf)
-    (5e-324, 0.0)
+    (1e-323, 0.0)
     """
     if log_delta == -math.inf:
         return 0.0
-    return min(1.0, max(math.exp(log_delta) * (1 + 4e-16 * (1 + abs(log_delta))), 5e-324))
+    return rounded_up_product(math.exp(log_delta), 1 + 4e-16 * (1 + abs(log_delta)))
 
 
 def rounded_up(value: float, *, digits: int = 10) -> str:

@@ -15,6 +15,7 @@ from cumulant.conversion.inversion import ACCURACY, CHUNKS, ROUGHLY, Plan
 from cumulant.errors import OutOfReach
 from cumulant.loss.ball_moment import (
     ball_nodes,
+    check_affordable,
     moment_of,
     proven_cells,
     tilted_moments,
@@ -24,6 +25,7 @@ from cumulant.loss.pair_sum import SCALES, LossSum, chunk_frequencies, k_at, len
 from cumulant.numerics.balls import as_ball, ball_below, lower_float, precision, upper_float
 from cumulant.numerics.contour import Lattice
 from cumulant.numerics.decay import escapes
+from cumulant.numerics.logspace import Array
 
 if TYPE_CHECKING:
     from flint import arb
@@ -33,6 +35,7 @@ MOST_POINTS = 6000  # frequencies on one line: an evaluation of the sum takes tw
 MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
 PLENTY = 10.0  # nats more than needed, at which a bound of decay is good enough
 FEW_POINTS = 64
+GROUPS, FINER = 64, 4  # cells whose pairs are formed, and frequencies where the float path has one: proofs are rare
 
 
 @final
@@ -164,7 +167,9 @@ def _affordable_points(losses: LossSum, plan: Plan, bits: int) -> int:
     while count > FEW_POINTS:
         try:
             for pair, _ in losses.parts:
-                ball_nodes(pair, tilt(plan.index), count * eta, k_at(pair, plan.index), bits=bits, points=4 * count)
+                check_affordable(
+                    pair, tilt(plan.index), count * eta, k_at(pair, plan.index), bits=bits, points=4 * count
+                )
             break
         except OutOfReach:
             count //= 2
@@ -236,7 +241,9 @@ class _Grid:
 def _moments(pair: DominatingPair, index: int, grid: _Grid, bits: int) -> tuple[float, list[Any]]:
     """Return K(θ), about, and e^{-K} M at the nodes."""
     theta, k = tilt(index), k_at(pair, index)
-    nodes = ball_nodes(pair, theta, upper_float(grid.step) * (grid.count - 1), k, bits=bits, points=grid.count)
+    omega = upper_float(grid.step) * (grid.count - 1)
+    check_affordable(pair, theta, omega, k, bits=bits, points=grid.count)
+    nodes = ball_nodes(pair, theta, omega, k, bits=bits)
     if grid.lattice is not None:
         nodes = snapped(nodes, grid.lattice)
     return k, tilted_moments(nodes, theta, k, step=grid.step, count=grid.count)
@@ -329,10 +336,10 @@ def _proven_decay(
     bounds: list[arb] = []
     last = as_ball(0.0)
     for chunk in range(first - 1, first + CHUNKS):
-        frequencies = chunk_frequencies(chunk)
+        frequencies = _between(chunk_frequencies(chunk))
         total = [as_ball(least) * as_ball(w) ** 2 / 2 for w in frequencies.tolist()]
         for part, n in cells:
-            by_pairs, gain = escapes(part, frequencies)
+            by_pairs, gain = escapes(part, frequencies, GROUPS)
             logs = [
                 max(as_ball(d), -(1 - as_ball(g)).log()) for d, g in zip(by_pairs.tolist(), gain.tolist(), strict=True)
             ]
@@ -343,6 +350,13 @@ def _proven_decay(
         if enough(float(frequencies[-1])):
             break
     return places, bounds, last
+
+
+def _between(frequencies: Array) -> Array:
+    """Return the same frequencies with more between them: bounds hold from each to the next."""
+    return np.asarray(
+        np.interp(np.arange((len(frequencies) - 1) * FINER + 1) / FINER, np.arange(len(frequencies)), frequencies)
+    )
 
 
 def _above_zero(bound: arb) -> arb:
@@ -370,13 +384,13 @@ def _lattice_end(losses: LossSum, plan: Plan, lattice: BallLattice, step: arb, b
     theta, eta, period = as_ball(tilt(plan.index)), upper_float(step), upper_float(_pi() / lattice.span)
     largest = lattice.span * sum((1 / -(-x * lattice.span).expm1() for x in (theta, theta + 1)), as_ball(0.0))
     places, bounds, _ = _proven_decay(losses, plan, bits, lambda end: end >= period)
-    low = places[:-1]
+    low, ends = places[:-1], places[1:]
     if places[-1] < period:
         raise OutOfReach("the period of the lattice of losses is longer than its decay was followed")
     need, tail, best = math.exp(-plan.height - plan.accuracy), as_ball(0.0), None
-    for a, bound in zip(reversed(low), reversed(bounds), strict=True):
+    for a, b, bound in zip(reversed(low), reversed(ends), reversed(bounds), strict=True):
         if a < period:
-            tail += (-bound).exp() * (as_ball(a) * as_ball(math.sqrt(2.0) - 1 + 1e-9) + step) * largest / _pi()
+            tail += (-bound).exp() * (as_ball(b) - as_ball(a) + step) * largest / _pi()
             if upper_float(tail) > need or a < eta:
                 break
             best = math.ceil(a / lower_float(step)) + 1, tail

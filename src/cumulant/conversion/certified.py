@@ -47,8 +47,12 @@ if TYPE_CHECKING:
 
 TURNS = 40
 STILL = 1e-15  # a relative step that is none
-NUDGES = (0.0, 1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 2e-11, 2e-10, 2e-9, 1e-7, 1e-5)
+ROUGHLY_STILL = 1e-12  # the same where bounds rest on estimates
+NUDGES = (1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 2e-11, 2e-10, 2e-9, 1e-7, 1e-5)
+NOTHING = 1e299  # a difference of logarithms that says nothing
+BLIND = 8  # points in a row at which a bound says nothing, after which no others are tried
 ROUNDS = 3  # lines that may be planned for one end, each from the answer of the last
+FEW_ROUNDS = 2  # the same for bounds that rest on estimates
 WIDE = 1e-4  # how far apart, in log δ, proven bounds may be before estimated ones are preferred
 NEAR = 0.5  # how far, in nats, an answer may be from what its line was planned for
 
@@ -185,7 +189,7 @@ class _Question:
             value = search(bounds, tilts.epsilon)
             found.append(End(value, bounds.proven, _in_epsilon(bounds, value)))
             near = abs(value - tilts.epsilon) * tilts.steepness <= NEAR
-            if near or not 0 < value < math.inf:
+            if near or not 0 < value < math.inf or (not bounds.proven and len(found) == FEW_ROUNDS):
                 break
             tilts = tilts.asking(value, log_delta)
         proven = [end for end in found if end.proven]
@@ -206,38 +210,56 @@ def _first_below(bounds: Bounds, start: float, log_delta: float, largest: float)
     if bounds.log_bounds(0.0)[1] <= log_delta:
         return 0.0
     first = max(min(start, largest), 1e-300)
-    return _nearest(lambda x: bounds.log_bounds(x)[1] - log_delta, first, bounds.slope, 1, largest)
+    return _nearest(_Falling(bounds, 1, log_delta), first, largest)
 
 
 def _last_above(bounds: Bounds, start: float, log_delta: float) -> float:
     """Return an ε, as large as can be found, at which the lower bound of log δ is at least log δ; 0 is one anyway."""
-    return _nearest(
-        lambda x: max(bounds.log_bounds(x)[0], -1e300) - log_delta, max(start, 1e-300), bounds.slope, -1, 0.0
-    )
+    return _nearest(_Falling(bounds, -1, log_delta), max(start, 1e-300), 0.0)
 
 
-def _nearest(
-    falls: Callable[[float], float], start: float, slope: Callable[[float], float], side: int, anyway: float
-) -> float:
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Falling:
+    """The upper bound of log δ, side 1, or the lower one, side -1, less a log δ; how near its zero is worth finding."""
+
+    bounds: Bounds
+    side: int
+    log_delta: float
+
+    def __call__(self, epsilon: float) -> float:
+        low, high = self.bounds.log_bounds(epsilon)
+        return (high if self.side > 0 else max(low, -2 * NOTHING)) - self.log_delta
+
+    @property
+    def still(self) -> float:
+        return STILL if self.bounds.proven else ROUGHLY_STILL
+
+
+def _nearest(falls: _Falling, start: float, anyway: float) -> float:
     """Return a point on one side of where a falling function vanishes, as near as can be found: secants in a bracket.
 
-    `side` 1 asks for a value <= 0, -1 for one >= 0. Only points that were tested are returned, or `anyway`.
+    Side 1 asks for a value <= 0, -1 for one >= 0. Only points that were tested are returned, or `anyway`.
     """
+    side, still, slope = falls.side, falls.still, falls.bounds.slope
     low, high, x = 0.0, math.inf, start
-    best, before = anyway, None
+    best, before, blind = anyway, None, 0
     for _ in range(TURNS):
         f = falls(x)
+        blind = blind + 1 if abs(f) >= NOTHING else 0
+        if blind > BLIND:
+            break
         if side * f <= 0:
             best = min(best, x) if side > 0 else max(best, x)
         low, high = (max(low, x), high) if f > 0 else (low, min(high, x))
         steepness = slope(x) if before is None or before[0] == x else (f - before[1]) / (x - before[0])
-        step = -f / steepness if abs(f) < 1e299 and steepness < 0 else math.inf
-        before = (x, f) if abs(f) < 1e299 else None
-        if abs(step) <= STILL * x or (high < math.inf and high - low <= STILL * high):
+        step = -f / steepness if not blind and steepness < 0 else math.inf
+        before = None if blind else (x, f)
+        if abs(step) <= still * x or (high < math.inf and high - low <= still * high):
             break
         trial = x + step
         x = trial if low < trial < high else ((low + high) / 2 if high < math.inf else 2 * x + 1)
-    for nudge in NUDGES:  # the side that was asked for
+    for nudge in (0.0, *(nudge for nudge in NUDGES if nudge >= still)):  # the side that was asked for
         point = x * (1 + side * nudge)
         if (point >= best if side > 0 else point <= best) or side * falls(point) <= 0:
             return min(best, point) if side > 0 else max(best, point)

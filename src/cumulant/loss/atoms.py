@@ -24,16 +24,21 @@ from cumulant.numerics.rounding import float_above
 if TYPE_CHECKING:
     from flint import arb
 
+LARGE_LOSS = 16.0  # from which log p - L is off by more than a few units
 LOSS_BITS = 256  # of the probabilities under Q that a table of losses implies
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """Losses and the logarithms of their masses under P; P adds up to 1 with `failure`, Q with `absent`."""
+    """Losses and the logarithms of their masses under P and Q; P adds up to 1 with `failure`, Q with `absent`.
+
+    Both are stated: as log p - L, log q would lose what a large L takes.
+    """
 
     losses: Array
     log_masses: Array
+    log_q: Array
     failure: float
     absent: float
 
@@ -86,10 +91,11 @@ class Binary(Atoms):
 
     def columns(self) -> Columns:
         if self.failure == 1:
-            return Columns(np.empty(0), np.empty(0), 1.0, 1.0)
+            return Columns(np.empty(0), np.empty(0), np.empty(0), 1.0, 1.0)
         likely = math.log1p(-self.failure) - math.log1p(math.exp(-self.epsilon))
         losses = np.array([-self.epsilon, self.epsilon])
-        return Columns(losses, np.array([likely - self.epsilon, likely]), self.failure, self.failure)
+        log_masses = np.array([likely - self.epsilon, likely])
+        return Columns(losses, log_masses, log_masses[::-1], self.failure, self.failure)
 
     def balls(self) -> BallColumns:
         epsilon, failure = as_ball(self.epsilon), as_ball(self.failure)
@@ -133,13 +139,14 @@ class Table(Atoms):
 
     def columns(self) -> Columns:
         p, q = np.array(self.p), np.array(self.q)
-        total_p = math.fsum(self.p)
+        total_p, total_q = math.fsum(self.p), math.fsum(self.q)
         # log of the quotient of the sums, whose difference is formed without rounding
         scale = math.log1p(math.fsum([*self.q, *(-x for x in self.p)]) / total_p)
         both = (p > 0) & (q > 0)
         losses = log_quotients(p[both], q[both]) + scale
         failure, absent = _share_up(self.p, self.q), _share_up(self.q, self.p)
-        return Columns(losses, np.log(p[both]) - math.log(total_p), failure, absent)
+        log_p, log_q = np.log(p[both]) - math.log(total_p), np.log(q[both]) - math.log(total_q)
+        return Columns(losses, log_p, log_q, failure, absent)
 
     def balls(self) -> BallColumns:
         p, q = self.p, self.q
@@ -178,10 +185,18 @@ class LossTable(Atoms):
         return sum(map(Fraction, self.p), Fraction(self.failure))
 
     def columns(self) -> Columns:
-        total = float(self._total)
-        return Columns(
-            np.array(self.losses), np.log(np.array(self.p)) - math.log(total), self._revealed(), self.missing
-        )
+        losses, log_p = np.array(self.losses), np.log(np.array(self.p)) - math.log(float(self._total))
+        return Columns(losses, log_p, self._log_q(log_p - losses), self._revealed(), self.missing)
+
+    def _log_q(self, near: Array) -> Array:
+        """Return log p - L, from balls where L is so large that the difference has lost digits."""
+        log_q = near.copy()
+        with precision(LOSS_BITS):
+            log_total = ball_of_fraction(self._total).log()
+            for i, (loss, mass) in enumerate(self._rows()):
+                if abs(loss) > LARGE_LOSS:
+                    log_q[i] = float((as_ball(mass).log() - as_ball(loss) - log_total).mid())
+        return log_q
 
     def balls(self) -> BallColumns:
         total = ball_of_fraction(self._total)

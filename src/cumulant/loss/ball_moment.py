@@ -18,7 +18,7 @@ from cumulant.loss.coordinate import Branch, CoordinatePair
 from cumulant.loss.finite_pair import FinitePair
 from cumulant.loss.pair import DominatingPair
 from cumulant.loss.pair_sum import tilt
-from cumulant.loss.proven_rule import proven_rule
+from cumulant.loss.proven_rule import ProvenRule, proven_rule
 from cumulant.numerics.balls import as_ball, lower_float, precision, transform_balls, upper_float
 from cumulant.numerics.decay import Cells
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_TERMS = 12_000_000  # of sums over nodes and frequencies, about a second and a half
 MOST_NODES = 80_000
+MOST_EXPONENTIALS = 400_000  # over all nodes: a group of k records takes k + 1 at each
 MOST_CELLS = 1000
 CELL_WIDTH = 0.15  # of the coordinate
 SLIVER = 1e-9  # left out at both ends of a stretch, whose ends are known to rounding only
@@ -66,32 +67,51 @@ def _tilted(nodes: BallNodes, theta: float, k_theta: float) -> list[arb]:
     return [weight * (power * x - scale).exp() for x, weight in zip(nodes.losses, nodes.weights, strict=True)]
 
 
-def ball_nodes(
+def ball_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int) -> BallNodes:
+    """Return nodes on which M(z) is right for Re z = θ and |Im z| <= ω."""
+    check_affordable(pair, theta, omega, k_theta, bits=bits)
+    return _evaluated_nodes(pair, theta, omega, k_theta, bits)
+
+
+def check_affordable(
     pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int, points: int = 1
-) -> BallNodes:
-    """Return nodes on which M(z) is right for Re z = θ and |Im z| <= ω, if sums over them are affordable."""
+) -> None:
+    """Raise `OutOfReach` if nodes are too many, or sums over them at so many frequencies take too long."""
     if isinstance(pair, FinitePair):
-        _check_terms(len(pair.losses), points)
-        return BallNodes(*_finite_columns(pair, bits), as_ball(0.0))
-    if not isinstance(pair, CoordinatePair):
+        nodes = work = len(pair.losses)
+    elif isinstance(pair, CoordinatePair):
+        sizes = [(len(rule.nodes), branch.terms) for branch, rule in _rules(pair, theta, omega, k_theta, bits)]
+        nodes, work = sum(size for size, _ in sizes), sum(size * terms for size, terms in sizes)
+    else:
         raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
-    rules = [(branch, proven_rule(branch, theta, omega, k_theta, bits)) for branch in pair.branches]
-    _check_terms(sum(len(rule.nodes) for _, rule in rules), points)
-    atoms = pair.ball_atoms()
-    losses, weights = [x for x, _ in atoms], [mass for _, mass in atoms]
-    error = as_ball(0.0)
-    for branch, rule in rules:
-        error += rule.log_error.exp()
-        for t, weight in rule.nodes:
-            loss, density = branch.ball(t)
-            losses.append(loss)
-            weights.append(density * weight)
-    return BallNodes(losses, weights, error)
-
-
-def _check_terms(nodes: int, points: int) -> None:
-    if nodes > MOST_NODES or nodes * points > MOST_TERMS:
+    if nodes > MOST_NODES or work > MOST_EXPONENTIALS or nodes * points > MOST_TERMS:
         raise OutOfReach(f"a certificate would take sums over {nodes} nodes at {points} points")
+
+
+@lru_cache(maxsize=32)
+def _rules(
+    pair: CoordinatePair, theta: float, omega: float, k_theta: float, bits: int
+) -> list[tuple[Branch, ProvenRule]]:
+    with precision(bits):
+        return [(branch, proven_rule(branch, theta, omega, k_theta, bits)) for branch in pair.branches]
+
+
+@lru_cache(maxsize=8)  # the decay, K and the first point of a line ask for the same; up to 80,000 nodes take 30 MB
+def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
+    if isinstance(pair, FinitePair):
+        return BallNodes(*_finite_columns(pair, bits), as_ball(0.0))
+    assert isinstance(pair, CoordinatePair)  # checked
+    with precision(bits):
+        atoms = pair.ball_atoms()
+        losses, weights = [x for x, _ in atoms], [mass for _, mass in atoms]
+        error = as_ball(0.0)
+        for branch, rule in _rules(pair, theta, omega, k_theta, bits):
+            error += rule.log_error.exp()
+            for t, weight in rule.nodes:
+                loss, density = branch.ball(t)
+                losses.append(loss)
+                weights.append(density * weight)
+        return BallNodes(losses, weights, error)
 
 
 @lru_cache(maxsize=256)
@@ -185,7 +205,7 @@ def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
     """
     low, high = branch.span(theta)
     sliver = SLIVER * (high - low)
-    bends = branch.bends(theta)
+    bends = branch.bends(theta, low, high)
     steepest = max(abs(bends.least), abs(bends.most), bends.quotient)
     count = min(math.ceil((high - low) / min(CELL_WIDTH, 0.7 / math.sqrt(steepest))), MOST_CELLS)
     t = np.linspace(low + sliver, high - sliver, count + 1).tolist()

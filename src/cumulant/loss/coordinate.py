@@ -48,6 +48,11 @@ class Branch(ABC):
 
     __slots__ = ()
 
+    @property
+    def terms(self) -> int:
+        """How many exponentials a value takes."""
+        return 1
+
     def kind(self, closeness: float) -> Hashable:
         """See `DominatingPair.kind`."""
         return self
@@ -69,7 +74,8 @@ class Branch(ABC):
         """Return log |L'(t)|."""
 
     @abstractmethod
-    def bends(self, theta: float) -> Bends: ...
+    def bends(self, theta: float, low: float, high: float) -> Bends:
+        """Return bounds that hold for low <= t <= high."""
 
     @abstractmethod
     def span(self, theta: float) -> tuple[float, float]:
@@ -123,7 +129,7 @@ class Branch(ABC):
         K(θ) of several is a column.
         """
         low, high = self.span(theta)
-        bends = self.bends(theta)
+        bends = self.bends(theta, low, high)
         steepest = max(abs(bends.least), abs(bends.most), bends.quotient)
         count = math.ceil((high - low) / min(0.15, 0.7 / math.sqrt(steepest)))
         t = np.linspace(low, high, min(count, 4000) + 1)
@@ -164,6 +170,10 @@ class Line(Branch):
     @abstractmethod
     def log_swell(self, theta: float, omega: float, d: float) -> float:
         """Return the logarithm of a bound of B_d/M(θ), for |Im z| <= ω at Re z = θ."""
+
+    @abstractmethod
+    def fastest_fall(self, low: float, high: float) -> float:
+        """Return a bound of how many nats a unit the bounds behind `log_tails` fall at the ends of the whole span."""
 
     @abstractmethod
     def log_excess(self, theta: float) -> float:

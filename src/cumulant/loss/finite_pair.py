@@ -44,10 +44,12 @@ class FinitePair(DominatingPair):
         columns = self.atoms.columns()
         there = columns.log_masses > -math.inf
         order = np.argsort(columns.losses[there], kind="stable")
-        losses, log_masses = columns.losses[there][order], columns.log_masses[there][order]
+        losses, log_masses, log_q = (
+            column[there][order] for column in (columns.losses, columns.log_masses, columns.log_q)
+        )
         with np.errstate(under="ignore", over="ignore"):
             p = float(np.sum(np.exp(log_masses))) + columns.failure
-            q = float(np.sum(np.exp(log_masses - losses))) + columns.absent
+            q = float(np.sum(np.exp(log_q))) + columns.absent
         allowed = SUM_ERROR * (1 + math.log2(1 + len(losses))) + float(np.max(np.abs(log_masses), initial=0.0)) * 1e-14
         if not (abs(p - 1) <= allowed and abs(q - 1) <= allowed and np.all(np.isfinite(losses))):
             raise OutOfReach(f"doubles do not hold this pair: its probabilities add up to {p!r} and {q!r}")

@@ -47,6 +47,10 @@ class GaussianBranch(Branch):
         return self.mixture.steepest
 
     @property
+    def terms(self) -> int:
+        return self.mixture.size + 1 if isinstance(self.mixture, GroupedGaussianMixture) else 1
+
+    @property
     def strip(self) -> float:
         return self.mixture.strip
 
@@ -76,9 +80,12 @@ class GaussianBranch(Branch):
     def log_tails(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
         """Bound ∫ |φΠw^a| beyond each end b, where log Πw^a grows by g per unit: e^{-b²/2}/(b-g) times its value."""
         growth = as_ball(self.mixture.steepest) * sum((abs(power) for _, power in self.powers(theta)), 0 * theta)
-        return log_sum_ball([self._log_far(end, y, theta, omega) - (abs(end) - growth).log() for end in (low, high)])
+        return log_sum_ball([self.log_far(end, y, theta, omega) - (abs(end) - growth).log() for end in (low, high)])
 
-    def _log_far(self, end: arb, y: arb, theta: arb, omega: arb) -> arb:
+    def fastest_fall(self, low: float, high: float) -> float:
+        return max(abs(low), abs(high))
+
+    def log_far(self, end: arb, y: arb, theta: arb, omega: arb) -> arb:
         """Return a bound of log|φΠw^a| at Re t = end that holds with slope g from there on: the whole angle counts."""
         angle = as_ball(self.mixture.steepest) * y
         turned = len(self.powers(theta)) * omega * angle + (y * y - end * end) / 2 - log_root_ball()
@@ -120,9 +127,10 @@ class Removed(GaussianBranch, Line):
     def log_density(self, t: Any) -> Any:
         return -t * t / 2 - LOG_ROOT + self.mixture.log_ratio(t)
 
-    def bends(self, theta: float) -> Bends:
-        most = (theta + 1) * self.mixture.bend
-        return Bends(least=-1.0, most=most - 1, quotient=1 + most + self.mixture.bend)
+    def bends(self, theta: float, low: float, high: float) -> Bends:
+        bend = self.mixture.bend_on(low, high)
+        most = (theta + 1) * bend
+        return Bends(least=-1.0, most=most - 1, quotient=1 + most + bend)
 
     def span(self, theta: float) -> tuple[float, float]:
         farthest = max(theta + 1, 2.0) * self.mixture.steepest + REACH
@@ -150,9 +158,10 @@ class Added(GaussianBranch, Line):
     def log_density(self, t: Any) -> Any:
         return -t * t / 2 - LOG_ROOT
 
-    def bends(self, theta: float) -> Bends:
-        least = -1 - theta * self.mixture.bend
-        return Bends(least=least, most=-1.0, quotient=self.mixture.bend - least)
+    def bends(self, theta: float, low: float, high: float) -> Bends:
+        bend = self.mixture.bend_on(low, high)
+        least = -1 - theta * bend
+        return Bends(least=least, most=-1.0, quotient=bend - least)
 
     def span(self, theta: float) -> tuple[float, float]:
         return _first_relevant(self.mixture, theta) - REACH, 2 * self.mixture.steepest + REACH
@@ -184,7 +193,7 @@ class Replaced(GaussianBranch, Line):
     def log_slope(self, t: Array) -> Array:
         return np.logaddexp(self.mixture.log_slope(t), self.mixture.log_slope(-t))
 
-    def bends(self, theta: float) -> Bends:
+    def bends(self, theta: float, low: float, high: float) -> Bends:
         most = (theta + 1) * self.mixture.bend
         return Bends(least=-1 - theta * self.mixture.bend, most=most - 1, quotient=1 + most + 8 * self.mixture.bend)
 
@@ -230,8 +239,8 @@ class GaussianHalf(GaussianBranch, Stretch):
         base = -t * t / 2 - LOG_ROOT
         return np.asarray(base + self.mixture.log_ratio(t) if self.sign > 0 else base)
 
-    def bends(self, theta: float) -> Bends:
-        return (Removed(self.mixture) if self.sign > 0 else Added(self.mixture)).bends(theta)
+    def bends(self, theta: float, low: float, high: float) -> Bends:
+        return (Removed(self.mixture) if self.sign > 0 else Added(self.mixture)).bends(theta, low, high)
 
     def span(self, theta: float) -> tuple[float, float]:
         middle = self.mixture.mean / 2

@@ -58,7 +58,7 @@ class LaplaceStretch(Stretch):
     def log_slope(self, t: Array) -> Array:
         return self.mixture.log_slope(t)
 
-    def bends(self, theta: float) -> Bends:
+    def bends(self, theta: float, low: float, high: float) -> Bends:
         least, most = (0.0, (theta + 1) / 4) if self.sign > 0 else (-theta / 4, 0.0)
         return Bends(least=least, most=most, quotient=max(most, -least) + 0.25)
 

@@ -26,6 +26,7 @@ LARGE = 0.5  # K(θ) from which the sum is taken as it stands, tilted: 1 is no l
 FAR = 600.0  # exponents, of e^x or of masses, whose exponential is left to logarithms
 ALL = 40.0  # x from where e^x - 1 - x is e^x to rounding
 CHUNK = 50_000  # numbers at a time: they stay in the cache
+MANY_NODES = 200_000  # from which eight tilts at once take hundreds of megabytes
 CHEAP = 400_000  # sines and cosines that are no trouble: the plain sum rounds less than the transform
 PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pairs of sine and cosine
 PER_ROW, PER_PRODUCT = 5.0, 0.05  # what a node costs at a frequency of either part, and at one of their sums
@@ -63,14 +64,17 @@ class LossNodes:
     def cumulants(self, theta: Array, octaves: int = 1) -> Cumulants:
         """Return K(θ) and the mean and variance of the loss tilted by e^{θL}, for real θ > 0: a row for each law.
 
-        Of several octaves θ, 2θ, 4θ, …, one after the other.
+        Of several octaves θ, 2θ, 4θ, …, one after the other. Where nodes are many, one tilt at a time: memory is short.
         """
+        if octaves == 1 and len(theta) > 1 and self.losses.shape[1] > MANY_NODES:
+            return _joined([self.cumulants(one) for one in np.split(theta, len(theta))], axis=1)
         return _joined(self._by_rows(lambda laws: laws._cumulants(theta, octaves), len(theta)), axis=0)
 
     def _cumulants(self, theta: Array, octaves: int) -> Cumulants:
         x = theta[:, None] * self.losses[:, None, :]
         masses = np.exp(self.log_masses)[:, None, :]
-        if np.max(x) * 2.0 ** (octaves - 1) > FAR or np.min(self.log_masses) < -FAR:
+        falling = np.min(np.max(self.losses, axis=1)) < 0  # all losses are negative: e^x - 1 has lost what e^x is
+        if np.max(x) * 2.0 ** (octaves - 1) > FAR or np.min(self.log_masses) < -FAR or falling:
             far = [self._far_cumulants(theta * 2.0**octave, x * 2.0**octave, masses) for octave in range(octaves)]
             return _joined(far, axis=1)
         growth, excess = np.expm1(x), real_exp_excess(x)
@@ -101,8 +105,8 @@ class LossNodes:
         mean = (tilted @ column)[:, :, 0] / total
         variance = (tilted @ column**2)[:, :, 0] / total - mean**2
         k = np.log(total) + scale
-        near = np.log1p(np.minimum(excess + theta * self.divergence[:, None], 1.0))
-        return np.where(k < LARGE, near, k), mean, np.maximum(variance, 0.0)
+        near = np.log1p(np.clip(excess + theta * self.divergence[:, None], -0.9, 1.0))
+        return np.where(np.abs(k) < LARGE, near, k), mean, np.maximum(variance, 0.0)
 
     def log_moment(self, theta: float, step: float, count: int, k_theta: Array) -> tuple[Complex, Array]:
         """Return K(θ + iω) at ω = 0, η, 2η, …, and a bound of log(1 + |ΔM/M|), from K(θ): a row for each law.
@@ -131,7 +135,7 @@ class LossNodes:
         _, rounding, first, second = self._sizes(theta, k_theta)
         # |E(zL)| <= |z/θ|² E(θL): the remainder of Taylor's formula as an integral
         excess = np.maximum(np.expm1(np.minimum(k_theta, LARGE)), 0.0) + 2 * theta * np.abs(self.divergence)
-        share = np.where(k_theta < LARGE, excess, np.inf)[:, None] * (1 + (omega / theta) ** 2)
+        share = np.where(np.abs(k_theta) < LARGE, excess, np.inf)[:, None] * (1 + (omega / theta) ** 2)
         turned = np.minimum(omega * first, omega * omega * second)  # a phase counts by its square while it is small
         error = rounding * np.minimum(share, 2.0) + PHASE * turned + self._slipped(theta, omega)
         return _with_error(error, np.concatenate(pieces), k_theta)
@@ -163,10 +167,10 @@ class LossNodes:
         """Return E L under the tilted masses; where they are hardly tilted, κ and what tilting adds to it."""
         x = theta * self.losses
         masses = np.exp(self.log_masses)
-        scale = np.exp(np.minimum(k_theta, LARGE))
+        scale = np.exp(np.clip(k_theta, -LARGE, LARGE))
         added = np.where(x < ALL, masses * np.expm1(np.minimum(x, ALL)), tilted * scale[:, None])
         near = (self.divergence + np.sum(added * self.losses, axis=1)) / scale
-        return np.asarray(np.where(k_theta < LARGE, near, np.sum(tilted * self.losses, axis=1)))
+        return np.asarray(np.where(np.abs(k_theta) < LARGE, near, np.sum(tilted * self.losses, axis=1)))
 
     def turning(self, theta: float, omega: Array, widths: Sequence[float], k_theta: Array) -> Array:
         """Return E[χχ'(1 - cos ωΔ)] and E[χχ'Δ²]/2 for χ = e^{-(ω(L-m)/width)²/2}, m the median: a row for each law."""

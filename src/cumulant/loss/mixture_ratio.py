@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from cumulant.numerics.balls import as_ball, log_mixture_ball, reciprocal_ball
+from cumulant.numerics.balls import as_ball, current_bits, log_mixture_ball, precision, reciprocal_ball
 from cumulant.numerics.logspace import Array
 
 if TYPE_CHECKING:
@@ -79,6 +81,15 @@ class GaussianMixture:
         """A bound of ℓ'' = μ²s(1-s), and of -(log ℓ')''."""
         return self.steepest**2 / 4
 
+    def bend_on(self, low: float, high: float) -> float:
+        """Return the same for low <= t <= high, rounded up: s grows with t, s(1-s) with s up to ½."""
+        s = np.exp(self.log_slope(np.array([low, high]))) / self.mean
+        least, most = s[..., 0], s[..., 1]
+        nearest = np.where(most < 0.5, most, np.where(least > 0.5, least, 0.5))
+        return float(np.max(np.square(self.mean) * (nearest * (1 - nearest)).reshape(np.shape(self.mean)))) * (
+            1 + 1e-12
+        )
+
     @property
     def strip(self) -> float:
         """W vanishes first at Im t = π/μ."""
@@ -133,10 +144,10 @@ class GroupedGaussianMixture:
         return np.asarray(math.log(self.mean) + np.log(mean))
 
     def terms_ball(self, t: arb) -> list[arb]:
-        """Return Bin(k,γ)(j) e^{jμt - j²μ²/2} for j = 0..k."""
-        mean, rate = reciprocal_ball(self.mean, self.noise), as_ball(self.rate)
-        shares = [math.comb(self.size, j) * rate**j * (1 - rate) ** (self.size - j) for j in range(self.size + 1)]
-        return [b * (j * mean * t - (j * mean) ** 2 / 2).exp() for j, b in enumerate(shares)]
+        """Return Bin(k,γ)(j) e^{jμt - j²μ²/2} for j = 0..k: powers of e^{μt}, times what does not depend on t."""
+        growth = (reciprocal_ball(self.mean, self.noise) * t).exp()
+        powers = accumulate(repeat(growth, self.size), operator.mul, initial=as_ball(1.0))
+        return [share * power for share, power in zip(_grouped_shares(self, current_bits()), powers, strict=True)]
 
     def log_ball(self, t: arb) -> arb:
         return sum(self.terms_ball(t), as_ball(0.0)).log()
@@ -160,6 +171,9 @@ class GroupedGaussianMixture:
         """ℓ'' = μ² Var j <= (kμ)²/4 and |(log ℓ')''| <= 2(kμ)², as |κ₃| and Var are at most k times the last."""
         return 2 * (self.size * self.mean) ** 2
 
+    def bend_on(self, low: float, high: float) -> float:
+        return self.bend
+
     @property
     def strip(self) -> float:
         """Within kμ|Im t| < π/2 all terms have positive real part."""
@@ -168,6 +182,15 @@ class GroupedGaussianMixture:
     @property
     def log_spread(self) -> float:
         return _log_spread(self.steepest, self.rate)
+
+
+@lru_cache(maxsize=64)
+def _grouped_shares(mixture: GroupedGaussianMixture, bits: int) -> list[arb]:
+    """Return Bin(k,γ)(j) e^{-j²μ²/2} for j = 0..k."""
+    size, mean, rate = mixture.size, reciprocal_ball(mixture.mean, mixture.noise), as_ball(mixture.rate)
+    with precision(bits):
+        ways = [math.comb(size, j) * rate**j * (1 - rate) ** (size - j) for j in range(size + 1)]
+        return [b * (-((j * mean) ** 2) / 2).exp() for j, b in enumerate(ways)]
 
 
 @final

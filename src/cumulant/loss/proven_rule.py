@@ -32,7 +32,8 @@ MOST_NODES = 80_000
 PAD = 3.5  # standard deviations beyond the span of the float path
 RECTANGLE = 0.5  # the widest rectangle by which an integral of a modulus is bounded
 MOST_RECTANGLES = 400
-STRIPS = (0.12, 0.3, 0.55, 0.85)  # candidates for d, in units of the widest allowed
+STRIPS = (0.85, 0.55, *(0.3 * 0.55**k for k in range(16)))  # candidates for d, in units of the widest allowed
+FIRST_STRIP = 2  # tried first, then its neighbours as long as they are better
 WIDEST_STRIP = 9.0
 
 POINTS = 24
@@ -82,10 +83,7 @@ def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
     low, high = low - PAD, high + PAD
     whole = branch.whole_span(theta)
     nothing = as_ball(0.0)
-    h, d, log_b = max(
-        (_step(moment, share * min(branch.strip, WIDEST_STRIP), (low, high), whole) for share in STRIPS),
-        key=lambda found: found[0],
-    )
+    h, d, log_b = _widest_step(moment, min(branch.strip, WIDEST_STRIP), (low, high), whole)
     if (high - low) / h > MOST_NODES:
         raise OutOfReach(f"a certificate would take {(high - low) / h:.0f} nodes")
     first, last = math.floor(low / h), math.ceil(high / h)
@@ -93,10 +91,26 @@ def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
     aliased = as_ball(2.0).log() + log_b - _log_expm1(2 * _pi() * as_ball(d) / step)
     still = _Moment(branch, moment.theta, nothing, moment.k_theta)
     cut = _outer(still, nothing, (first * h, last * h), whole, h)
-    # a sum beyond b is at most its first term and the integral: 1 + h(b-g) times the bound of the integral
-    farthest = max(abs(whole[0]), abs(whole[1]))
-    cut.append(still.log_tails(as_ball(whole[0]), as_ball(whole[1]), nothing) + (1 + step * farthest).log())
+    # a sum beyond b is at most its first term and the integral: 1 + h·fall times the bound of the integral
+    fall = as_ball(branch.fastest_fall(*whole))
+    cut.append(still.log_tails(as_ball(whole[0]), as_ball(whole[1]), nothing) + (1 + step * fall).log())
     return ProvenRule([(k * step, step) for k in range(first, last + 1)], log_sum_ball([aliased, *cut]))
+
+
+def _widest_step(
+    moment: _Moment, strip: float, inner: tuple[float, float], whole: tuple[float, float]
+) -> tuple[float, float, arb]:
+    """Return the widest step that some strips allow, and its strip with log B: log B is convex in d, so one peak is."""
+    place, best = FIRST_STRIP, _step(moment, strip * STRIPS[FIRST_STRIP], inner, whole)
+    for direction in (-1, 1):
+        while 0 <= place + direction < len(STRIPS):
+            found = _step(moment, strip * STRIPS[place + direction], inner, whole)
+            if found[0] <= best[0]:
+                break
+            place, best = place + direction, found
+        if place != FIRST_STRIP:
+            break
+    return best
 
 
 def _step(
@@ -110,7 +124,8 @@ def _step(
 def _log_integral(moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[float, float]) -> arb:
     """Return log of a bound of ∫ |F(x + iy)| dx over the whole line."""
     low, high = inner
-    width = min(RECTANGLE, 0.7 / math.sqrt(moment.branch.bends(float(moment.theta.mid())).quotient))
+    bend = moment.branch.bends(float(moment.theta.mid()), low, high).quotient
+    width = min(RECTANGLE, 0.7 / math.sqrt(bend))
     count = max(min(math.ceil((high - low) / width), MOST_RECTANGLES), 1)
     edges = [as_ball(x) for x in np.linspace(low, high, count + 1).tolist()]
     logs = [moment.log_ceiling(a, b, y) + (b - a).log() for a, b in pairwise(edges)]

@@ -12,6 +12,7 @@ import numpy as np
 from cumulant.loss.atoms import Atoms, BallColumns, Columns
 from cumulant.loss.mixture_ratio import log_mixture
 from cumulant.numerics.balls import as_ball, log_mixture_ball
+from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import float_above
 
 
@@ -24,7 +25,7 @@ class Reversed(Atoms):
 
     def columns(self) -> Columns:
         base = self.of.columns()
-        return Columns(-base.losses, base.log_masses - base.losses, base.absent, base.failure)
+        return Columns(-base.losses, base.log_q, base.log_masses, base.absent, base.failure)
 
     def balls(self) -> BallColumns:
         base = self.of.balls()
@@ -42,9 +43,14 @@ class Leave(Atoms):
 
     def columns(self) -> Columns:
         base, g = self.of.columns(), self.rate
-        mixed = np.append(log_mixture(base.losses, g), math.log1p(-g))
-        log_q = np.append(base.log_masses - base.losses, _log(base.absent))
-        return Columns(mixed, log_q + mixed, _product_up(g, base.failure), 0.0)
+        losses, log_absent = log_mixture(base.losses, g), _log(base.absent)
+        return Columns(
+            np.append(losses, math.log1p(-g)),
+            np.append(_log_sum(base, math.log(g), math.log1p(-g)), log_absent + math.log1p(-g)),
+            np.append(base.log_q, log_absent),
+            _product_up(g, base.failure),
+            0.0,
+        )
 
     def balls(self) -> BallColumns:
         base, g = self.of.balls(), as_ball(self.rate)
@@ -65,8 +71,14 @@ class Join(Atoms):
 
     def columns(self) -> Columns:
         base, g = self.of.columns(), self.rate
-        losses = np.append(-log_mixture(-base.losses, g), -math.log1p(-g))
-        return Columns(losses, np.append(base.log_masses, _log(base.failure)), 0.0, g * base.absent)
+        losses, log_failure = -log_mixture(-base.losses, g), _log(base.failure)
+        return Columns(
+            np.append(losses, -math.log1p(-g)),
+            np.append(base.log_masses, log_failure),
+            np.append(_log_sum(base, math.log1p(-g), math.log(g)), log_failure + math.log1p(-g)),
+            0.0,
+            g * base.absent,
+        )
 
     def balls(self) -> BallColumns:
         base, g = self.of.balls(), as_ball(self.rate)
@@ -89,10 +101,11 @@ class Envelope(Atoms):
         up, down = log_mixture(losses[above], g), -log_mixture(-losses[below], g)
         variation = float(np.sum(p[above] * -np.expm1(-losses[above]))) + base.failure
         rest = float(np.sum(p[even])) + (1 - g) * variation
-        log_masses = [base.log_masses[above] - losses[above] + up, base.log_masses[below], np.array([_log(rest)])]
+        leaving, joining = _log_sum(base, math.log(g), math.log1p(-g)), _log_sum(base, math.log1p(-g), math.log(g))
         return Columns(
             np.concatenate([up, down, [0.0]]),
-            np.concatenate(log_masses),
+            np.concatenate([leaving[above], base.log_masses[below], [_log(rest)]]),
+            np.concatenate([base.log_q[above], joining[below], [_log(rest)]]),
             _product_up(g, base.failure),
             g * base.absent,
         )
@@ -119,6 +132,13 @@ class Envelope(Atoms):
     @property
     def symmetric(self) -> bool:
         return self.of.symmetric
+
+
+def _log_sum(base: Columns, log_a: float, log_b: float) -> Array:
+    """Return log(ap + bq), from the larger of p and q: a difference of large logarithms would lose digits."""
+    losses = base.losses
+    by_p, by_q = np.logaddexp(log_a, log_b - losses), np.logaddexp(log_b, log_a + losses)
+    return np.where(losses > 0, base.log_masses + by_p, base.log_q + by_q)
 
 
 def _product_up(a: float, b: float) -> float:

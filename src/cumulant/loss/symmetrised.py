@@ -49,9 +49,11 @@ class Symmetrised(Atoms):
         likely = np.array([_log_of_fraction(t * q) for t, q in above])
         rare = np.array([_log_of_fraction(q) for _, q in above])
         revealed = float_above(failure)
+        rest = [_log_of_fraction(even)]
         return Columns(
             np.concatenate([losses, -losses, [0.0]]),
-            np.concatenate([likely, rare, [_log_of_fraction(even)]]),
+            np.concatenate([likely, rare, rest]),
+            np.concatenate([rare, likely, rest]),
             revealed,
             revealed,
         )

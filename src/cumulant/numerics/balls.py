@@ -31,6 +31,13 @@ def precision(bits: int) -> Iterator[None]:
         ctx.prec = before
 
 
+def current_bits() -> int:
+    """Return with how many bits balls are computed now."""
+    from flint import ctx
+
+    return int(ctx.prec)
+
+
 def as_ball(value: float, radius: float = 0.0) -> arb:
     """Return the ball around a double, which is exact."""
     from flint import arb

@@ -74,7 +74,7 @@ def escape(cells: Cells, frequencies: Array) -> Array:
     return np.asarray(np.maximum(-np.log1p(-gain) * SLACK, by_pairs))
 
 
-def escapes(cells: Cells, frequencies: Array) -> tuple[Array, Array]:
+def escapes(cells: Cells, frequencies: Array, groups: int = GROUPS) -> tuple[Array, Array]:
     """Return the two bounds: D with -log|φ| >= D by pairs, and g with |φ| <= 1 - g by variation.
 
     Only sums, products and quotients of doubles are taken, each correctly rounded, and what they can lose is taken off:
@@ -82,17 +82,17 @@ def escapes(cells: Cells, frequencies: Array) -> tuple[Array, Array]:
     """
     if not np.sum(cells.mass) > 0:
         return np.zeros(len(frequencies)), np.zeros(len(frequencies))
-    by_pairs = _by_pairs(cells.joined(_group_starts(cells)), frequencies)
+    by_pairs = _by_pairs(cells.joined(_group_starts(cells, groups)), frequencies)
     return np.append(by_pairs, 0.0) * SLACK, _by_variation(cells, frequencies)
 
 
-def _group_starts(cells: Cells) -> NDArray[np.intp]:
+def _group_starts(cells: Cells, groups: int) -> NDArray[np.intp]:
     """Return where groups begin: about equal shares of probability and of variance together."""
     middle = (cells.low + cells.high) / 2
     mass = cells.mass / np.sum(cells.mass)
     spread = mass * (middle - np.sum(mass * middle)) ** 2
     shares = np.cumsum(mass + spread / max(float(np.sum(spread)), 1e-300))
-    marks = np.searchsorted(shares, np.arange(1, GROUPS) * (shares[-1] / GROUPS))
+    marks = np.searchsorted(shares, np.arange(1, groups) * (shares[-1] / groups))
     starts = np.append(0, np.minimum(marks, len(mass) - 1))
     return starts[np.diff(starts, prepend=-1) > 0]
 

@@ -8,15 +8,22 @@ from fractions import Fraction
 ULP = 2.0**-52
 ROUNDING = 2.0**-50  # 4 ulp, 8 unit roundoffs: bounds the relative rounding of a few elementary steps
 LEAST = 5e-324  # the smallest double > 0
+SPARSE = 1e-290  # below which doubles lie too far apart, in the end, for a relative error
 
 
 def exp_above(log_p: float) -> float:
     """Return e^x for x <= 0, rounded up also where it underflows; 0 at -inf only.
 
     >>> exp_above(-1e4), exp_above(0.0), exp_above(-math.inf)
-    (5e-324, 1.0, 0.0)
+    (1e-323, 1.0, 0.0)
     """
-    return min(1.0, max(math.exp(log_p) * (1 + 2 * ULP), LEAST)) if log_p > -math.inf else 0.0
+    return rounded_up_product(math.exp(log_p), 1 + 2 * ULP) if log_p > -math.inf else 0.0
+
+
+def rounded_up_product(p: float, factor: float) -> float:
+    """Return a probability times a factor above 1, also where doubles are so small that the product rounds it away."""
+    product = p * factor
+    return min(1.0, product if product > SPARSE else product + 2 * LEAST)
 
 
 def log_above(log_p: float) -> float:

@@ -30,7 +30,7 @@ from cumulant.sampling.profile_theorems import amplified_epsilon
 
 QUADRATURE_ERROR = 2e-13  # relative, generous for rules that leave out e^-50 and sums of 1e4 terms
 FARTHEST_PEAK = 2000.0  # standard deviations up to which a Gaussian mixture is followed on its trapezoidal rule
-FARTHEST_ORDER = 1e12  # beyond it sums over integers are not attempted
+FARTHEST_ORDER = 1e8  # beyond it sums over integers are not attempted: they take as long as its square root
 TINIEST_RATE = 1e-140  # its square is still a double; the loss grows with the rate, so a larger rate is safe
 NO_LOSS = Cgf(log_moment=np.zeros_like, kl=0.0, pure=0.0)
 
@@ -154,12 +154,19 @@ def convex_bound(base: Cgf, rate: float) -> Cgf:
     """Return K'(λ) = log(1 - γ + γe^{K(λ)}): x ↦ x^α is convex, so E(1-γ+γr)^α <= 1 - γ + γE r^α."""
 
     def log_moment(lam: Array) -> Array:
-        k = base.log_moment(lam)
-        far = np.logaddexp(math.log1p(-rate), math.log(rate) + k)
-        return np.where(k < 1, np.log1p(rate * np.expm1(np.minimum(k, 1.0))), far) * (1 + QUADRATURE_ERROR)
+        return moment_of_mixed(base.log_moment(lam), rate)
 
     kl = product_above(Fraction(rate), base.kl)
     return replace(base, log_moment=log_moment, kl=kl, pure=amplified_pure(base.pure, rate), exact=False)
+
+
+def moment_of_mixed(k: Array, rate: float) -> Array:
+    """Return log(1 - γ + γe^k), rounded up.
+
+    E_q(p/q)^α is jointly convex in (p, q): both mixed at rate γ with one distribution, it is at most this.
+    """
+    far = np.logaddexp(math.log1p(-rate), math.log(rate) + k) if rate < 1 else k
+    return np.asarray(np.where(k < 1, np.log1p(rate * np.expm1(np.minimum(k, 1.0))), far) * (1 + QUADRATURE_ERROR))
 
 
 def at_most(cgf: Cgf, other: Cgf) -> Cgf:

@@ -10,7 +10,9 @@ from cumulant.loss.cgf import Cgf
 from cumulant.loss.likelihood_ratio import gaussian_ratio, in_small_batches, log_bregman, log_mean, mixture_ratio
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import Integrands, nodes_on, relevant_pieces
-from cumulant.sampling.mixture import QUADRATURE_ERROR, TINIEST_RATE, orders_above, slope_at_zero
+from cumulant.sampling.mixture import QUADRATURE_ERROR, TINIEST_RATE, moment_of_mixed, orders_above, slope_at_zero
+
+FARTHEST = 1000.0  # standard deviations up to which the peak of an order is followed
 
 
 def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Cgf:
@@ -28,16 +30,16 @@ def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Cgf:
     Tightness:  attained by one pair of datasets, so exact.
     """
     mu, rate = 1.0 / noise_multiplier, max(rate, TINIEST_RATE)
-    farthest = gaussian_ratio(2 * mu).farthest_order
+    farthest = min(gaussian_ratio(2 * mu).farthest_order, FARTHEST / mu)
 
     def log_moment(lam: Array) -> Array:
         orders, share = orders_above(np.minimum(lam, farthest))
         log_excess = in_small_batches(lambda some: _log_excess(mu, rate, some), orders)
         values = share * np.logaddexp(0.0, log_excess) * (1 + QUADRATURE_ERROR)  # rounded up
-        unsampled = 2 * mu * mu * lam * (lam + 1)  # N(+1) against N(-1): sampling never costs more
-        return np.where(lam > farthest, unsampled, np.minimum(values, unsampled))
+        anyway = moment_of_mixed(2 * mu * mu * lam * (lam + 1), rate)  # of N(+1) against N(-1)
+        return np.where(lam > farthest, anyway, np.minimum(values, anyway))
 
-    return Cgf(log_moment=log_moment, kl=slope_at_zero(log_moment))
+    return Cgf(log_moment=log_moment, kl=slope_at_zero(log_moment), summed=True)
 
 
 def _log_excess(mu: float, rate: float, orders: Array) -> Array:
