@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -22,7 +22,7 @@ from cumulant.loss.ball_moment import (
 )
 from cumulant.loss.pair import MEAN_ROUNDED_UP, DominatingPair
 from cumulant.loss.pair_sum import SCALES, LossSum, chunk_frequencies, k_at, length, tilt
-from cumulant.numerics.balls import as_ball, ball_below, lower_float, precision, upper_float
+from cumulant.numerics.balls import as_ball, ball_below, lower_float, precision, turned_sum, upper_float
 from cumulant.numerics.contour import Lattice
 from cumulant.numerics.decay import escapes
 from cumulant.numerics.logspace import Array
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
-MOST_POINTS = 6000  # frequencies on one line: an evaluation of the sum takes twenty products at each
+CLOSELY = 25.0  # nats below δ to which a tail may be left out where a line would be long: 1e-11
+MOST_POINTS = 12_000  # frequencies on one line
 MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
 PLENTY = 10.0  # nats more than needed, at which a bound of decay is good enough
 FEW_POINTS = 64
@@ -39,7 +40,7 @@ GROUPS, FINER = 64, 4  # cells whose pairs are formed, and frequencies where the
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class BallLine:
     """e^{K(z_j) - K(θ)} at z_j = θ + ijη, K(θ), what lies beyond the end, and K at the tilts of Chernoff's bound."""
 
@@ -71,44 +72,33 @@ class BallLine:
 
     def _sum(self, epsilon: arb) -> arb:
         """Return (η/π) Σ' Re e^{K(z) - K(θ) - iωε}·kernel."""
-        return self._terms(epsilon)[0] * self.step / _pi()
+        values = self.values if self.lattice is None else self._on_lattice(self.lattice, epsilon)
+        return turned_sum(values, self.step * epsilon) * self.step / _pi()
 
-    def _terms(self, epsilon: arb) -> tuple[arb, arb]:
-        """Return Σ' Re of the terms, and of z times them."""
+    @cached_property
+    def values(self) -> list[Any]:
+        """e^{K(z) - K(θ)}/(z(z+1)), the first halved."""
+        return self._times(lambda z: 1 / (z * (z + 1)))
+
+    def _on_lattice(self, lattice: BallLattice, epsilon: arb) -> list[Any]:
+        return self._times(lambda z: _kernel(lattice, z, epsilon))
+
+    def _times(self, kernel: Callable[[Any], Any]) -> list[Any]:
         from flint import acb, arb
 
-        theta, turn = as_ball(self.theta), self.step * epsilon
-        total, moving = arb(0), arb(0)
-        for j, moment in enumerate(self.moments):
-            z = acb(theta, self.step * j)
-            sine, cosine = (turn * j).sin_cos()
-            term = moment * acb(cosine, -sine) * self._kernel(z, epsilon)
-            share = 1 if j else arb(0.5)
-            total += share * term.real
-            moving += share * (z * term).real
-        return total, moving
+        theta = as_ball(self.theta)
+        first, *rest = [moment * kernel(acb(theta, self.step * j)) for j, moment in enumerate(self.moments)]
+        return [first * arb(0.5), *rest]
 
     def slope(self, epsilon: float) -> float:
         """Return about d log δ/dε."""
-        with precision(64):
-            total, moving = self._terms(as_ball(epsilon))
-            slope = -float(moving.mid()) / float(total.mid()) if total.mid() > 0 else -self.theta
-        return slope if slope < 0 else -self.theta
-
-    def _kernel(self, z: Any, epsilon: arb) -> Any:
-        """Return 1/(z(z+1)), or on a lattice the transform of the payoff at its points, a geometric series."""
-        from flint import acb
-
-        if self.lattice is None:
-            return 1 / (z * (z + 1))
-        first, *rest = [self._payoff(z, gap) for gap in self.lattice.gaps(epsilon)]
-        return first if not rest else acb(first.real.union(rest[0].real), first.imag.union(rest[0].imag))
-
-    def _payoff(self, z: Any, gap: arb) -> Any:
-        """Return span·Σ (1 - e^{-x}) e^{-zx} over the points x = gap, gap + span, …"""
-        span = self.lattice.span  # type: ignore[union-attr]
-        weight = -(-gap).expm1() - (-z * span).exp() * (-gap).exp() * (gap - span).expm1()
-        return span * (-z * gap).exp() * weight / ((1 - (-z * span).exp()) * (1 - (-(z + 1) * span).exp()))
+        with precision(self.bits):
+            values = self.values if self.lattice is None else self._on_lattice(self.lattice, as_ball(epsilon))
+            eta = float(self.step.mid())
+        z = self.theta + 1j * eta * np.arange(len(values))
+        terms = np.array([complex(value.mid()) for value in values]) * np.exp(-1j * epsilon * z.imag)
+        total, moving = float(np.sum(terms.real)), float(np.sum((z * terms).real))
+        return -moving / total if total > 0 and moving > 0 else -self.theta
 
     def alias(self, epsilon: arb) -> arb:
         """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^{K(θ)-θε}."""
@@ -127,6 +117,20 @@ class BallLine:
         return bounds[True] + whole if True in bounds else arb(math.inf)
 
 
+def _kernel(lattice: BallLattice, z: Any, epsilon: arb) -> Any:
+    """Return the transform of the payoff at the points of a lattice, a geometric series."""
+    from flint import acb
+
+    first, *rest = [_payoff(lattice.span, z, gap) for gap in lattice.gaps(epsilon)]
+    return first if not rest else acb(first.real.union(rest[0].real), first.imag.union(rest[0].imag))
+
+
+def _payoff(span: arb, z: Any, gap: arb) -> Any:
+    """Return span·Σ (1 - e^{-x}) e^{-zx} over the points x = gap, gap + span, …"""
+    weight = -(-gap).expm1() - (-z * span).exp() * (-gap).exp() * (gap - span).expm1()
+    return span * (-z * gap).exp() * weight / ((1 - (-z * span).exp()) * (1 - (-(z + 1) * span).exp()))
+
+
 def ball_line(losses: LossSum, plan: Plan, lattice: Lattice | None) -> BallLine:
     """Return the line of a plan, so long that what lies beyond is nothing beside the answer, or almost nothing."""
     if len(losses.parts) > MOST_PARTS:
@@ -136,11 +140,10 @@ def ball_line(losses: LossSum, plan: Plan, lattice: Lattice | None) -> BallLine:
         if lattice is not None:
             return _lattice_line(losses, plan, bits)
         eta = length(plan.step)
-        for accuracy in (ACCURACY, ROUGHLY):
+        for accuracy in (ACCURACY, CLOSELY, ROUGHLY):
             end = _end(losses, replace(plan, accuracy=accuracy), bits, eta)
-            if end is not None:
-                count, tail = end
-                return _line(losses, plan, _Points(as_ball(eta), count, tail, as_ball(0.0)), bits)
+            if end is not None and _affordable(losses, plan, end[0], bits):
+                return _line(losses, plan, _Points(as_ball(eta), *end, as_ball(0.0)), bits)
     raise OutOfReach("the characteristic function does not fall within the points that balls afford")
 
 
@@ -163,17 +166,21 @@ def smoothed_lines(losses: LossSum, plan: Plan) -> tuple[BallLine, BallLine, flo
 
 def _affordable_points(losses: LossSum, plan: Plan, bits: int) -> int:
     """Return how many points a line may have: higher frequencies take more nodes."""
-    eta, count = length(plan.step), MOST_POINTS
-    while count > FEW_POINTS:
-        try:
-            for pair, _ in losses.parts:
-                check_affordable(
-                    pair, tilt(plan.index), count * eta, k_at(pair, plan.index), bits=bits, points=4 * count
-                )
-            break
-        except OutOfReach:
-            count //= 2
+    count = MOST_POINTS
+    while count > FEW_POINTS and not _affordable(losses, plan, count, bits, times=4):
+        count //= 2
     return count
+
+
+def _affordable(losses: LossSum, plan: Plan, count: int, bits: int, times: int = 1) -> bool:
+    """Return whether sums over the nodes of a line of so many points take no longer than they may."""
+    omega = count * length(plan.step)
+    try:
+        for pair, _ in losses.parts:
+            check_affordable(pair, tilt(plan.index), omega, k_at(pair, plan.index), bits=bits, points=times * count)
+    except OutOfReach:
+        return False
+    return True
 
 
 def _bits(losses: LossSum, plan: Plan) -> int:

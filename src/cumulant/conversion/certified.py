@@ -45,7 +45,7 @@ from cumulant.numerics.contour import Lattice, log_chernoff
 if TYPE_CHECKING:
     from flint import arb
 
-TURNS = 40
+TURNS, FEW_TURNS = 40, 12  # of a search, by bounds that balls prove and by others
 STILL = 1e-15  # a relative step that is none
 ROUGHLY_STILL = 1e-12  # the same where bounds rest on estimates
 NUDGES = (1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 2e-11, 2e-10, 2e-9, 1e-7, 1e-5)
@@ -69,12 +69,20 @@ class End:
 
 def certified_epsilon(upper: Scenarios, lower: Scenarios, delta: arb) -> Interval:
     """Return ε at δ between a bound that holds for all neighbours and one that some attain."""
-    below = [_Question.of(scenario, delta).from_below() for scenario in lower]
-    above: list[End] = []
-    for question in sorted((_Question.of(scenario, delta) for scenario in upper), key=lambda one: -one.likely()):
-        if not above or not question.settled_by(_worst(above).value):
-            above.append(question.from_above())
+    below = _unsettled(lower, delta, _Question.from_below, _attained)
+    above = _unsettled(upper, delta, _Question.from_above, _worst)
     return _interval(below, above)
+
+
+def _unsettled(
+    scenarios: Scenarios, delta: arb, end_of: Callable[[_Question], End], best: Callable[[Sequence[End]], End]
+) -> list[End]:
+    """Return the ends of scenarios, the likely worst first: others that Chernoff's bound settles need none."""
+    ends: list[End] = []
+    for question in sorted((_Question.of(scenario, delta) for scenario in scenarios), key=lambda one: -one.likely()):
+        if not ends or not question.settled_by(best(ends).value):
+            ends.append(end_of(question))
+    return ends
 
 
 def delta_ball(*, delta: float | None, log_delta: float | None) -> arb:
@@ -244,7 +252,7 @@ def _nearest(falls: _Falling, start: float, anyway: float) -> float:
     side, still, slope = falls.side, falls.still, falls.bounds.slope
     low, high, x = 0.0, math.inf, start
     best, before, blind = anyway, None, 0
-    for _ in range(TURNS):
+    for _ in range(TURNS if falls.bounds.proven else FEW_TURNS):
         f = falls(x)
         blind = blind + 1 if abs(f) >= NOTHING else 0
         if blind > BLIND:

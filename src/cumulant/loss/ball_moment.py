@@ -25,7 +25,7 @@ from cumulant.numerics.decay import Cells
 if TYPE_CHECKING:
     from flint import arb
 
-MOST_TERMS = 12_000_000  # of sums over nodes and frequencies, about a second and a half
+MOST_TERMS = 400_000_000  # of sums over nodes and frequencies, about three seconds
 MOST_NODES = 80_000
 MOST_EXPONENTIALS = 400_000  # over all nodes: a group of k records takes k + 1 at each
 MOST_CELLS = 1000
@@ -174,7 +174,7 @@ def proven_cells(pair: DominatingPair, index: int, k_theta: float, bits: int) ->
     with precision(bits):
         rows = _cells_of(pair, tilt(index), as_ball(k_theta), bits)
     rows.sort(key=lambda row: row[0])
-    return Cells(*(np.array(column) for column in zip(*rows, strict=True)))
+    return Cells(*np.array(rows, dtype=float).reshape(-1, 6).T)  # none where every mass is too small for a double
 
 
 CellRow = tuple[float, float, float, float, float, float]

@@ -172,10 +172,6 @@ class Line(Branch):
         """Return the logarithm of a bound of B_d/M(θ), for |Im z| <= ω at Re z = θ."""
 
     @abstractmethod
-    def fastest_fall(self, low: float, high: float) -> float:
-        """Return a bound of how many nats a unit the bounds behind `log_tails` fall at the ends of the whole span."""
-
-    @abstractmethod
     def log_excess(self, theta: float) -> float:
         """Return about log(M(θ) - 1), at most 0: what the error is to be small against."""
 

@@ -80,12 +80,9 @@ class GaussianBranch(Branch):
     def log_tails(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
         """Bound ∫ |φΠw^a| beyond each end b, where log Πw^a grows by g per unit: e^{-b²/2}/(b-g) times its value."""
         growth = as_ball(self.mixture.steepest) * sum((abs(power) for _, power in self.powers(theta)), 0 * theta)
-        return log_sum_ball([self.log_far(end, y, theta, omega) - (abs(end) - growth).log() for end in (low, high)])
+        return log_sum_ball([self._log_far(end, y, theta, omega) - (abs(end) - growth).log() for end in (low, high)])
 
-    def fastest_fall(self, low: float, high: float) -> float:
-        return max(abs(low), abs(high))
-
-    def log_far(self, end: arb, y: arb, theta: arb, omega: arb) -> arb:
+    def _log_far(self, end: arb, y: arb, theta: arb, omega: arb) -> arb:
         """Return a bound of log|φΠw^a| at Re t = end that holds with slope g from there on: the whole angle counts."""
         angle = as_ball(self.mixture.steepest) * y
         turned = len(self.powers(theta)) * omega * angle + (y * y - end * end) / 2 - log_root_ball()

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flint import arb
 
+FEW_TERMS = 1_000_000  # of a transform, up to which products of matrices are faster
+SERIES_TERMS, SERIES_TERMS_PER_BIT = 14, 0.19  # (π/2)^T/T! is below 2^-bits
 BLOCK = 4000  # positions at a time: waves take a hundred bytes each
 
 
@@ -112,10 +114,63 @@ def legendre_balls(count: int, bits: int) -> tuple[tuple[arb, arb], ...]:
 
 
 def transform_balls(positions: Sequence[arb], weights: Sequence[arb], step: arb, count: int) -> list[Any]:
-    """Return Σ w_i e^{ijηx_i} for j < count, η = step.
+    """Return Σ w_i e^{ijηx_i} for j < count, η = step."""
+    if len(positions) * count <= FEW_TERMS:
+        return _transform_by_products(positions, weights, step, count)
+    return _transform_by_series(positions, weights, step, count)
 
-    Every j is a + bB with a < B: the sums are a product of two matrices of about √count waves a position each.
+
+def _transform_by_series(positions: Sequence[arb], weights: Sequence[arb], step: arb, count: int) -> list[Any]:
+    """Return the same from fast Fourier transforms of moments.
+
+    e^{ijηx} has period X = 2π/η in x. With M >= 2·count places bX/M, every position is a place and a rest r, about
+    X/2M at most, so that y = |jηr| is about π/2 at most, and
+
+        Σ w e^{ijηx} = Σ_{m<T} (ijη)^m/m! Σ_b e^{2πijb/M} Σ_{x at b} w r^m + R,     |R| <= Σ|w|·max y^T/T!.
     """
+    from flint import acb, arb, ctx
+
+    places = 1 << (2 * count - 1).bit_length()
+    cell = 2 * arb.pi() / (step * places)
+    terms = 2 * math.ceil(SERIES_TERMS_PER_BIT * ctx.prec / 2) + SERIES_TERMS
+    moments, farthest = _moments_at_places(positions, weights, cell, places, terms)
+    radius = sum((abs(w) for w in weights), arb(0)) * (farthest * step * count) ** terms / math.factorial(terms)
+    ripple = arb(0, upper_float(radius))
+    totals, powers = [acb(ripple, ripple)] * count, [arb(1)] * count
+    turns = (acb(1), acb(0, 1), acb(-1), acb(0, -1))
+    for m in range(0, terms, 2):
+        # two real sequences by one transform, which turns the other way: its even and odd part are theirs, conjugated
+        both = acb.dft([acb(a, b) for a, b in zip(moments[m], moments[m + 1], strict=True)])
+        first, second = turns[m % 4] / 2, turns[(m + 1) % 4] / 2
+        for j in range(count):
+            here, mirrored = both[j].conjugate(), both[-j]
+            power, omega = powers[j], step * j
+            above = power * omega / (m + 1)
+            totals[j] += first * (here + mirrored) * power + second * turns[3] * (mirrored - here) * above
+            powers[j] = above * omega / (m + 2)
+    return totals
+
+
+def _moments_at_places(
+    positions: Sequence[arb], weights: Sequence[arb], cell: arb, places: int, terms: int
+) -> tuple[list[list[arb]], arb]:
+    """Return Σ w r^m at every place, for m < terms, and a bound of |r|."""
+    from flint import arb
+
+    moments = [[arb(0)] * places for _ in range(terms)]
+    farthest = arb(0)
+    for x, weight in zip(positions, weights, strict=True):
+        index = round(float((x / cell).mid()))  # the nearest place, or next to it: r is what is left in any case
+        rest, moment = x - cell * index, weight
+        farthest = farthest.max(abs(rest))
+        for column in moments:
+            column[index % places] += moment
+            moment *= rest
+    return moments, farthest
+
+
+def _transform_by_products(positions: Sequence[arb], weights: Sequence[arb], step: arb, count: int) -> list[Any]:
+    """Return the same: every j is a + bB with a < B, a product of two matrices of about √count waves a position."""
     from flint import acb_mat
 
     short = math.isqrt(max(count - 1, 0)) + 1
@@ -127,6 +182,18 @@ def transform_balls(positions: Sequence[arb], weights: Sequence[arb], step: arb,
         columns = acb_mat(short, len(some), _powers([_wave(step * x) for x in some], short, shares)).transpose()
         product += rows * columns
     return [product[j // short, j % short] for j in range(count)]
+
+
+def turned_sum(values: Sequence[Any], turn: arb) -> arb:
+    """Return the real part of Σ v_j e^{-ijx}: j is a + bB, so that only about 2√count waves are needed."""
+    from flint import acb, acb_mat
+
+    short = math.isqrt(max(len(values) - 1, 0)) + 1
+    long = -(-len(values) // short)
+    table = acb_mat(long, short, [*values, *[acb(0)] * (long * short - len(values))])
+    within, across = ([_wave(-turn * (j * size)) for j in range(n)] for n, size in ((short, 1), (long, short)))
+    total: arb = (acb_mat(1, long, across) * (table * acb_mat(short, 1, within)))[0, 0].real
+    return total
 
 
 def _wave(x: arb) -> Any:
