@@ -128,3 +128,38 @@ def test_rates_whose_squares_underflow_still_reveal_something(seed: int) -> None
     run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
     assert run.log_delta(epsilon=0.0) >= mp.log(once)
     assert run.epsilon(log_delta=float(mp.log(once)) - 0.1) > 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_negative_losses_beside_a_gaussian(seed: int) -> None:
+    """P = (p, 1-p), Q = (1, 0): revealed with 1 - p, else the loss is log p, and the Gaussian decides the rest."""
+    generator = np.random.default_rng(seed)
+    p, sigma = 2.0 ** -float(generator.integers(1, 60)), float(10.0 ** generator.uniform(-1, 2))
+    epsilon = float(generator.choice([0.0, 0.5, 3.0, 30.0]))
+    run = cm.Gaussian(noise_multiplier=sigma) + cm.StatedPair(
+        probabilities=(p, 1 - p), neighbor_probabilities=(1.0, 0.0), relation=cm.ADD_REMOVE
+    )
+    with mp.workdps(60):
+        mean, beyond = 1 / mpf(sigma), mpf(epsilon) - mp.log(mpf(p))
+        left = mp.ncdf(mean / 2 - beyond / mean) - mp.exp(beyond) * mp.ncdf(-mean / 2 - beyond / mean)
+        joins = mp.ncdf(mean / 2 - (epsilon - mp.log(1 / mpf(p))) / mean) - mp.exp(epsilon) * p * mp.ncdf(
+            -mean / 2 - (epsilon - mp.log(1 / mpf(p))) / mean
+        )
+        exact = max(1 - mpf(p) + mpf(p) * left, mpf(joins))
+        interval = run.delta_interval(epsilon=epsilon)
+        assert interval.lower <= exact <= interval.upper
+        assert exact <= run.delta(epsilon=epsilon) <= exact * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_deltas_among_the_smallest_doubles_are_rounded_up(seed: int) -> None:
+    """Doubles below 1e-308 lie so far apart that a relative margin rounds away."""
+    generator = np.random.default_rng(seed)
+    sigma = float(generator.uniform(100, 1000))
+    with mp.workdps(60):
+        mean, wanted = 1 / mpf(sigma), mpf(10) ** -float(generator.uniform(308.5, 322))
+        epsilon = float(mean * mp.sqrt(-2 * mp.log(wanted)))
+        exact = mp.ncdf(mean / 2 - epsilon / mean) - mp.exp(epsilon) * mp.ncdf(-mean / 2 - epsilon / mean)
+        assert (
+            exact <= cm.Gaussian(noise_multiplier=sigma).delta(epsilon=epsilon) <= exact + mpf("2e-323") + exact * 1e-11
+        )

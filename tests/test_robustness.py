@@ -356,6 +356,27 @@ print(cm.ZCDP(rho=1., xi=1.).group(size=10**12).epsilon(delta=1e-5))
 step = cm.Laplace(scale=.3).poisson(rate=.01, neighbors=cm.REPLACE_ONE)
 print(step.true_positive_rate(false_positive_rate=.001))
 """,
+    "samples of samples": """
+once = cm.Gaussian(noise_multiplier=8587.).poisson(rate=.5, neighbors=cm.REPLACE_ONE)
+print(once.delta(epsilon=.69), once.without_replacement(batch=318, population=830).delta(epsilon=1.5))
+twice = cm.ApproximateDP(epsilon=.06, delta=0.).without_replacement(batch=2, population=3)
+run = cm.Laplace(scale=6.06).poisson(rate=.5) * 61 + twice.without_replacement(rate=.5, neighbors=cm.ADD_REMOVE)
+print(run.epsilon(delta=2.4e-128, method="rdp"))
+""",
+    "samples of hardly anyone": """
+step = cm.Gaussian(noise_multiplier=.384).without_replacement(rate=2e-10, neighbors=cm.ADD_REMOVE)
+print((step * 6).delta(epsilon=0.), step.delta_interval(epsilon=.1))
+run = cm.Gaussian(noise_multiplier=3.1).poisson(rate=6.8e-10) * 207
+print(run.delta(epsilon=0.), run.delta_interval(epsilon=0.))
+""",
+    "a group in balls": f"""
+print(({GAUSSIAN_1}.poisson(rate=.999999999999).group(size=48) * 161).delta_interval(epsilon=2.4))
+""",
+    "losses of every size": """
+rare = cm.StatedPair(probabilities=(5e-324, 1.), neighbor_probabilities=(.725, .275))
+run = cm.Laplace(scale=.9) * 3 + rare * 865350 + cm.ApproximateDP(epsilon=1.2e-6, delta=1e-300) * 9928993
+print(run.epsilon_interval(delta=2.6e-14))
+""",
     "no noise to speak of": """
 print(cm.Gaussian(noise_multiplier=.01).without_replacement(rate=.1).sharpened().rdp(order=2))
 """,

@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import arb
+from mpmath import mp, mpf
 
 import cumulant as cm
+from cumulant.loss.atoms import Atoms, Binary
+from cumulant.loss.sampled_atoms import Join, Leave, Reversed
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
 from high_precision import Row, Scenario, Table, ball, binary, delta, hockey, joining, leaving, precision, symmetrised
@@ -296,3 +299,40 @@ def test_what_a_table_leaves_out_is_not_forgotten(missing: float) -> None:
         truth = max((delta([(order, 20)], epsilon) for order in (table, table.reverse)), key=float)
         assert not truth > run.delta(epsilon=epsilon)
         assert not truth > run.delta_interval(epsilon=epsilon).upper
+
+
+# Masses under both distributions --------------------------------------------------------------------------------------
+
+
+def exact_columns(pair: Atoms) -> list[tuple[Any, Any]]:
+    """Return (p, q) of every output of a sampled answer to a bit, in many digits."""
+    if isinstance(pair, Binary):
+        common = 1 / (1 + mp.exp(-mpf(pair.epsilon)))
+        rare = mp.exp(-mpf(pair.epsilon)) * common
+        return [(rare, common), (common, rare)]
+    if isinstance(pair, Reversed):
+        return [(q, p) for p, q in exact_columns(pair.of)]
+    assert isinstance(pair, Leave | Join)
+    g = mpf(pair.rate)
+    if isinstance(pair, Leave):
+        return [((1 - g) * q + g * p, q) for p, q in exact_columns(pair.of)]
+    return [(p, (1 - g) * p + g * q) for p, q in exact_columns(pair.of)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_masses_of_large_losses_keep_their_digits(seed: int) -> None:
+    """The logarithm of q is not log p - L: a loss of a thousand would take three digits of it."""
+    generator = np.random.default_rng(seed)
+    pair: Atoms = Binary(float(10.0 ** generator.uniform(-3, 3.2)))
+    for _ in range(int(generator.integers(1, 3))):
+        wrap = generator.choice(["leave", "join", "reverse"])
+        rate = float(generator.choice([0.5, 1 - 1e-12, 10.0 ** generator.uniform(-30, -1)]))
+        pair = Reversed(pair) if wrap == "reverse" else (Leave if wrap == "leave" else Join)(pair, rate)
+    with mp.workdps(1600):
+        columns = pair.columns()
+        there = columns.log_masses > -math.inf
+        found = zip(columns.losses[there], columns.log_masses[there], columns.log_q[there], strict=True)
+        for (loss, log_p, log_q), (p, q) in zip(found, exact_columns(pair), strict=True):
+            assert abs(mpf(float(log_p)) - mp.log(p)) <= 4e-15 * (1 + abs(mp.log(p)))
+            assert abs(mpf(float(log_q)) - mp.log(q)) <= 4e-15 * (1 + abs(mp.log(q)))
+            assert abs(mpf(float(loss)) - mp.log(p / q)) <= 4e-15 * abs(mp.log(p / q)) + mpf(10) ** -1500

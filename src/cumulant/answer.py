@@ -198,7 +198,7 @@ def delta_from_log(log_delta: float) -> float:
     """Return δ as a double, never below it; what underflows becomes the smallest double.
 
     >>> delta_from_log(-1000.0), delta_from_log(-math.inf)
-    (1e-323, 0.0)
+    (5e-324, 0.0)
     """
     if log_delta == -math.inf:
         return 0.0

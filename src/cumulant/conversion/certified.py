@@ -45,9 +45,9 @@ from cumulant.numerics.contour import Lattice, log_chernoff
 if TYPE_CHECKING:
     from flint import arb
 
-TURNS, FEW_TURNS = 40, 12  # of a search, by bounds that balls prove and by others
+TURNS, FEW_TURNS = 40, 7  # of a search, by bounds that balls prove and by others
 STILL = 1e-15  # a relative step that is none
-ROUGHLY_STILL = 1e-12  # the same where bounds rest on estimates
+ROUGHLY_STILL = 1e-10  # the same where bounds rest on estimates
 NUDGES = (1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 2e-11, 2e-10, 2e-9, 1e-7, 1e-5)
 NOTHING = 1e299  # a difference of logarithms that says nothing
 BLIND = 8  # points in a row at which a bound says nothing, after which no others are tried
@@ -329,18 +329,24 @@ def _bounds(losses: LossSum, lattice: Lattice | None, tilts: Tilts) -> Bounds:
         return OnALine(ball_line(losses, plan, lattice))
     except OutOfReach:
         pass
-    if lattice is None and any(pair.has_atoms for pair, _ in losses.parts):
+    try:
+        doubles = InDoubles(list(inversions_at(losses, plan, lattice)), tilts.epsilon)
+    except OutOfReach:
+        return NearTheLargestLoss(losses)
+    # doubles afford longer lines: where they smooth too much, balls would
+    if lattice is None and any(pair.has_atoms for pair, _ in losses.parts) and _are_near(doubles, tilts.epsilon):
         try:
             smoothed = SmoothedLine(*smoothed_lines(losses, plan))
-            low, high = smoothed.log_bounds(tilts.epsilon)
-            if high - low <= WIDE:
+            if _are_near(smoothed, tilts.epsilon):
                 return smoothed
         except OutOfReach:
             pass
-    try:
-        return InDoubles(list(inversions_at(losses, plan, lattice)), tilts.epsilon)
-    except OutOfReach:
-        return NearTheLargestLoss(losses)
+    return doubles
+
+
+def _are_near(bounds: Bounds, epsilon: float) -> bool:
+    low, high = bounds.log_bounds(epsilon)
+    return high - low <= WIDE
 
 
 # What is revealed, and the largest loss -------------------------------------------------------------------------------
@@ -349,6 +355,9 @@ def _bounds(losses: LossSum, lattice: Lattice | None, tilts: Tilts) -> Bounds:
 def _failure(losses: LossSum) -> arb:
     """Return P(L = ∞) = 1 - Π (1-p_i)^{n_i}; a single failure stays as it is."""
     failing = [(p, n) for pair, n in losses.parts if (p := failure_ball(pair)) > 0]
+    if losses.failure == 1 and all(p < 1 for p, _ in failing):  # doubles have no law of the rest
+        kept = sum((n * (-p).log1p() for p, n in failing), as_ball(0.0))
+        return as_ball(1.0).union(-kept.expm1())
     if len(failing) == 1 and failing[0][1] == 1:
         return failing[0][0]
     if any(not p < 1 for p, _ in failing):

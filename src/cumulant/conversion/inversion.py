@@ -18,6 +18,7 @@ Gaussian, is √(rt/2π) exp(-x²/2s² - s²/8), x = log r/t, so that what (s, 2
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -127,11 +128,20 @@ def _tilts(losses: LossSum, excess: Excess, answer: Callable[[float, float], flo
 
 
 def _walk(losses: LossSum, excess: Excess) -> dict[int, tuple[Array, Array, Array]] | None:
-    """Return cumulants octave by octave, from where `excess` changes sign, with two octaves below and one above."""
+    """Return cumulants octave by octave, from where `excess` changes sign, with two octaves below and one above.
+
+    Where tilts are so large that their nodes are out of reach the walk ends before them: any tilt gives bounds.
+    """
     octaves: dict[int, tuple[Array, Array, Array]] = {}
     octave, direction = 0, 0
     while True:
-        octaves[octave] = losses.cumulants(octave)
+        try:
+            octaves[octave] = losses.cumulants(octave)
+        except OutOfReach:
+            if not octaves:
+                raise
+            octave -= direction
+            break
         values = excess(*_approximation(tilts(octave), *octaves[octave]))
         here = 1 if values[-1] >= 0 else -1 if values[0] < 0 else 0
         if here in (0, -direction):
@@ -142,7 +152,8 @@ def _walk(losses: LossSum, excess: Excess) -> dict[int, tuple[Array, Array, Arra
             return None
     for near in (octave - 2, octave - 1, octave + 1):
         if near not in octaves:
-            octaves[near] = losses.cumulants(near)
+            with contextlib.suppress(OutOfReach):
+                octaves[near] = losses.cumulants(near)
     return octaves
 
 

@@ -26,7 +26,7 @@ from cumulant.numerics.quadrature import POINTS, nodes_on
 if TYPE_CHECKING:
     from flint import arb
 
-MOST_NODES = 3e6
+MOST_NODES, MOST_EXPONENTIALS = 3e6, 2e7  # of one rule
 ACCURACY = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-17
 BEYOND = 60.0  # nats below the largest integrand at which pieces are left out
 WAVES = 6.0  # |z+1|·(change of L) on one piece: sixteen Legendre points resolve it to 1e-20
@@ -53,6 +53,10 @@ class Branch(ABC):
         """How many exponentials a value takes."""
         return 1
 
+    @property
+    def most_nodes(self) -> float:
+        return min(MOST_NODES, MOST_EXPONENTIALS / self.terms)
+
     def kind(self, closeness: float) -> Hashable:
         """See `DominatingPair.kind`."""
         return self
@@ -68,6 +72,10 @@ class Branch(ABC):
     @abstractmethod
     def log_density(self, t: Any) -> Any:
         """Return the logarithm of the density of P."""
+
+    def loss_and_log_density(self, t: Any) -> tuple[Any, Any]:
+        """Return both, where one is made of the other."""
+        return self.loss(t), self.log_density(t)
 
     @abstractmethod
     def log_slope(self, t: Array) -> Array:
@@ -178,8 +186,10 @@ class Line(Branch):
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         low, high = self.span(theta)
         step = self._step(theta, omega)
-        if not (high - low) / step < MOST_NODES:
-            raise OutOfReach(f"a loss tilted by {theta:g} takes more than {MOST_NODES:g} nodes at frequency {omega:g}")
+        if not (high - low) / step < self.most_nodes:
+            raise OutOfReach(
+                f"a loss tilted by {theta:g} takes more than {self.most_nodes:g} nodes at frequency {omega:g}"
+            )
         t = low + step * np.arange(math.ceil((high - low) / step) + 1, dtype=float)
         return t, np.full(len(t), math.log(step))
 
@@ -229,8 +239,10 @@ class Stretch(Branch):
         widest = min(self.widest, WAVES / max(omega * slope, 1e-300))
         if not self.peaks_at_end:
             widest = min(widest, finest)
-        if not POINTS * (high - low) / widest < MOST_NODES:
-            raise OutOfReach(f"a loss tilted by {theta:g} takes more than {MOST_NODES:g} nodes at frequency {omega:g}")
+        if not POINTS * (high - low) / widest < self.most_nodes:
+            raise OutOfReach(
+                f"a loss tilted by {theta:g} takes more than {self.most_nodes:g} nodes at frequency {omega:g}"
+            )
         distances = [0.0]
         while (width := max(finest, distances[-1] * WAVES / BEYOND)) < widest and distances[-1] < high - low:
             distances.append(min(distances[-1] + width, high - low))
@@ -269,7 +281,8 @@ class CoordinatePair(DominatingPair):
         pieces = [np.array(self.atoms).T] if self.atoms else []
         for branch in self.branches:
             t, log_weights = branch.rule(theta, omega)
-            pieces.append(np.array(np.broadcast_arrays(branch.loss(t), log_weights + branch.log_density(t))))
+            loss, log_density = branch.loss_and_log_density(t)
+            pieces.append(np.array(np.broadcast_arrays(loss, log_weights + log_density)))
         return LossNodes.of(*np.concatenate(pieces, axis=-1))
 
     @property

@@ -122,7 +122,11 @@ class Removed(GaussianBranch, Line):
         return self.mixture.log_ratio(t)
 
     def log_density(self, t: Any) -> Any:
-        return -t * t / 2 - LOG_ROOT + self.mixture.log_ratio(t)
+        return self.loss_and_log_density(t)[1]
+
+    def loss_and_log_density(self, t: Any) -> tuple[Any, Any]:
+        loss = self.mixture.log_ratio(t)
+        return loss, -t * t / 2 - LOG_ROOT + loss
 
     def bends(self, theta: float, low: float, high: float) -> Bends:
         bend = self.mixture.bend_on(low, high)

@@ -46,7 +46,7 @@ def removed_laplace(theta: float, rate: float, *, scale: float | None = None) ->
         losses = [(mixture.log_ball(t), mass) for t, mass in mixture.end_balls()]
         return [(loss, mass * loss.exp()) for loss, mass in losses]
 
-    return CoordinatePair((LaplaceStretch(mixture, 1, -theta),), atoms, _raised(atoms[1][0], rate), ball_atoms)
+    return CoordinatePair((LaplaceStretch(mixture, 1, -theta),), atoms, _raised(atoms[1][0], mixture), ball_atoms)
 
 
 def added_laplace(theta: float, rate: float, *, scale: float | None = None) -> CoordinatePair:
@@ -56,7 +56,7 @@ def added_laplace(theta: float, rate: float, *, scale: float | None = None) -> C
     def ball_atoms() -> list[tuple[arb, arb]]:
         return [(-mixture.log_ball(t), mass) for t, mass in mixture.end_balls()]
 
-    return CoordinatePair((LaplaceStretch(mixture, -1, -theta),), atoms, _raised(atoms[0][0], rate), ball_atoms)
+    return CoordinatePair((LaplaceStretch(mixture, -1, -theta),), atoms, _raised(atoms[0][0], mixture), ball_atoms)
 
 
 def envelope_gaussian(mean: float, rate: float, *, noise: float | None = None) -> CoordinatePair:
@@ -93,7 +93,7 @@ def envelope_laplace(theta: float, rate: float, *, scale: float | None = None) -
         ]
 
     branches = (LaplaceStretch(mixture, -1, 0.0), LaplaceStretch(mixture, 1, 0.0))
-    return CoordinatePair(branches, atoms, _raised(loss, rate), ball_atoms)
+    return CoordinatePair(branches, atoms, _raised(loss, mixture), ball_atoms)
 
 
 def _mixture(mean: float, rate: float, size: int, noise: float | None) -> Mixture:
@@ -104,6 +104,6 @@ def _number(value: Any) -> float:
     return float(np.real(value))
 
 
-def _raised(loss: float, rate: float) -> float:
+def _raised(loss: float, mixture: LaplaceMixture) -> float:
     """Return a largest loss rounded up; without sampling it is the parameter itself."""
-    return loss * ABOVE if rate < 1 else loss
+    return loss * ABOVE if mixture.rate < 1 else mixture.theta

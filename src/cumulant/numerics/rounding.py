@@ -15,7 +15,7 @@ def exp_above(log_p: float) -> float:
     """Return e^x for x <= 0, rounded up also where it underflows; 0 at -inf only.
 
     >>> exp_above(-1e4), exp_above(0.0), exp_above(-math.inf)
-    (1e-323, 1.0, 0.0)
+    (5e-324, 1.0, 0.0)
     """
     return rounded_up_product(math.exp(log_p), 1 + 2 * ULP) if log_p > -math.inf else 0.0
 
@@ -23,7 +23,7 @@ def exp_above(log_p: float) -> float:
 def rounded_up_product(p: float, factor: float) -> float:
     """Return a probability times a factor above 1, also where doubles are so small that the product rounds it away."""
     product = p * factor
-    return min(1.0, product if product > SPARSE else product + 2 * LEAST)
+    return min(1.0, product if product > SPARSE else product + 2 * LEAST if product > 0 else LEAST)
 
 
 def log_above(log_p: float) -> float:
