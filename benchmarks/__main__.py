@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks run | growth | hunt`."""
+"""The command line: `python -m benchmarks run | growth | hunt | freeze`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     _run_parser(commands.add_parser("run", help="everybody on every workload: a table of ratios, a chart, JSON"))
     _growth_parser(commands.add_parser("growth", help="time and memory against steps, mechanisms, order and 1/δ"))
     _hunt_parser(commands.add_parser("hunt", help="search for answers below the truth"))
+    _freeze_parser(commands.add_parser("freeze", help="record answers that must not change unnoticed"))
     return parser
 
 
@@ -67,6 +68,19 @@ def _hunt_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", type=Path, help="a file of an earlier hunt, which goes on where it stopped")
     parser.add_argument("--out", type=Path, default=Path("hunt.json"), help="the file of a new hunt")
     parser.set_defaults(command=_hunt)
+
+
+def _freeze_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=ROOT / "tests" / "frozen_answers.json")
+    parser.set_defaults(command=_freeze)
+
+
+def _freeze(options: argparse.Namespace) -> None:
+    from benchmarks.frozen import record
+
+    record(options.out, cases=options.cases, seed=options.seed)
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks import fast_cases as fc
 from benchmarks import fast_hunt, fast_worker
 from benchmarks.__main__ import main
-from benchmarks.checks import BELOW, CRASH, NOT_EXACT, SOUND, TIMEOUT, Outcome
+from benchmarks.checks import BELOW, BEYOND, CRASH, NOT_EXACT, SOUND, TIMEOUT, Outcome
 from benchmarks.fast_cases import Case, Part, Step, drawn, simpler
 from benchmarks.fast_checks import BARELY, BESIDE, verdict
 from benchmarks.fast_truth import Run, _on_lattice
@@ -331,3 +331,14 @@ def test_what_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.Monkey
     assert hunt.outcomes == {TIMEOUT: 2}
     assert [finding["kind"] for finding in hunt.findings] == [TIMEOUT, TIMEOUT]
     assert "cm." in hunt.findings[0]["call"]
+
+
+# What it found --------------------------------------------------------------------------------------------------------
+
+FOUND = sorted((Path(fast_worker.__file__).parent / "regressions" / "fast").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_findings_stay_mended(path: Path) -> None:
+    outcome = fast_worker.checked(Case.from_dict(json.loads(path.read_text(encoding="utf-8"))))
+    assert outcome.word in (SOUND, BEYOND), outcome

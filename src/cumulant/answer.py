@@ -8,7 +8,6 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from typing import Any, final
 
 from cumulant.neighbors import Neighbors
-from cumulant.numerics.rounding import rounded_up_product
 
 EXACT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
 NEAREST = Context(prec=14, Emax=MAX_EMAX, Emin=MIN_EMIN)  # log 0.01 is printed as 0.01, not as 0.0100001
@@ -202,7 +201,10 @@ def delta_from_log(log_delta: float) -> float:
     """
     if log_delta == -math.inf:
         return 0.0
-    return rounded_up_product(math.exp(log_delta), 1 + 4e-16 * (1 + abs(log_delta)))
+    product = math.exp(log_delta) * (1 + 4e-16 * (1 + abs(log_delta)))
+    if product < 1e-290:  # doubles lie far apart there, in the end: a relative margin may round away
+        product = product + 1e-323 if product > 0 else 5e-324
+    return min(1.0, product)
 
 
 def rounded_up(value: float, *, digits: int = 10) -> str:

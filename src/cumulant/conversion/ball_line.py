@@ -10,33 +10,29 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from cumulant.conversion.ball_end import MOST_POINTS, beyond, gaussian_variance, lattice_end, line_end
 from cumulant.conversion.ball_lattice import BallLattice, ball_lattice, snapped
-from cumulant.conversion.inversion import ACCURACY, CHUNKS, ROUGHLY, Plan
+from cumulant.conversion.inversion import ACCURACY, ROUGHLY, Plan
 from cumulant.errors import OutOfReach
 from cumulant.loss.ball_moment import (
     ball_nodes,
     check_affordable,
     moment_of,
-    proven_cells,
     tilted_moments,
 )
-from cumulant.loss.pair import MEAN_ROUNDED_UP, DominatingPair
-from cumulant.loss.pair_sum import SCALES, LossSum, chunk_frequencies, k_at, length, tilt
-from cumulant.numerics.balls import as_ball, ball_below, lower_float, precision, turned_sum, upper_float
+from cumulant.loss.pair import DominatingPair
+from cumulant.loss.pair_sum import LossSum, k_at, length, tilt
+from cumulant.numerics.balls import as_ball, lower_float, precision, turned_sum, upper_float
 from cumulant.numerics.contour import Lattice
-from cumulant.numerics.decay import escapes
-from cumulant.numerics.logspace import Array
 
 if TYPE_CHECKING:
     from flint import arb
 
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSELY = 25.0  # nats below δ to which a tail may be left out where a line would be long: 1e-11
-MOST_POINTS = 12_000  # frequencies on one line
 MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
 PLENTY = 10.0  # nats more than needed, at which a bound of decay is good enough
 FEW_POINTS = 64
-GROUPS, FINER = 64, 4  # cells whose pairs are formed, and frequencies where the float path has one: proofs are rare
 
 
 @final
@@ -141,7 +137,7 @@ def ball_line(losses: LossSum, plan: Plan, lattice: Lattice | None) -> BallLine:
             return _lattice_line(losses, plan, bits)
         eta = length(plan.step)
         for accuracy in (ACCURACY, CLOSELY, ROUGHLY):
-            end = _end(losses, replace(plan, accuracy=accuracy), bits, eta)
+            end = line_end(losses, replace(plan, accuracy=accuracy), bits, eta)
             if end is not None and _affordable(losses, plan, end[0], bits):
                 return _line(losses, plan, _Points(as_ball(eta), *end, as_ball(0.0)), bits)
     raise OutOfReach("the characteristic function does not fall within the points that balls afford")
@@ -157,7 +153,7 @@ def smoothed_lines(losses: LossSum, plan: Plan) -> tuple[BallLine, BallLine, flo
         omega = count * eta
         variance = 2 * (plan.height + ACCURACY) / omega**2
         end = count * as_ball(eta)
-        tail = _beyond(as_ball(variance) * end**2 / 2, end, as_ball(eta))
+        tail = beyond(as_ball(variance) * end**2 / 2, end, as_ball(eta))
         once, twice = (
             _line(losses, plan, _Points(as_ball(eta), count, tail, as_ball(share * variance)), bits) for share in (1, 4)
         )
@@ -293,83 +289,6 @@ def _chernoff_tilts(plan: Plan, step: arb) -> list[int]:
     return found
 
 
-def gaussian_variance(losses: LossSum) -> arb:
-    """Return μ² of the composed Gaussians."""
-    mean = ball_below(losses.mean, MEAN_ROUNDED_UP) if losses.mean > 0 else as_ball(0.0)
-    return mean * mean
-
-
-# The end of the line --------------------------------------------------------------------------------------------------
-
-
-def _end(losses: LossSum, plan: Plan, bits: int, eta: float) -> tuple[int, arb] | None:
-    """Return how many points the line has, and a bound of Σ |φ|/|z(z+1)|·η/π beyond; None if too many."""
-    need, step = math.exp(-plan.height - plan.accuracy), as_ball(eta)
-    places, bounds, last = _proven_decay(losses, plan, bits, lambda end: end > MOST_POINTS * eta)
-    low, ends = places[:-1], places[1:]
-    pieces = [
-        (-bound).exp() * (1 / as_ball(a) - 1 / as_ball(b) + step / as_ball(a) ** 2) / _pi()
-        for bound, a, b in zip(bounds, low, ends, strict=True)
-    ]
-    tail = _beyond(last, as_ball(ends[-1]), step)
-    best: tuple[int, arb] | None = None
-    for a, piece in zip(reversed(low), reversed(pieces), strict=True):
-        tail += piece
-        if upper_float(tail) > need or a / eta < 1:
-            break
-        best = math.ceil(a / eta) + 1, tail  # one more: the quotient was rounded
-    return best if best is not None and best[0] <= MOST_POINTS else None
-
-
-def _beyond(bound: arb, end: arb, eta: arb) -> arb:
-    """Return a bound of the tail from `end` on, where -log|φ| is at least `bound`."""
-    return (-bound).exp() * (1 / end + eta / end**2) / _pi()
-
-
-def _proven_decay(
-    losses: LossSum, plan: Plan, bits: int, enough: Callable[[float], bool]
-) -> tuple[list[float], list[arb], arb]:
-    """Return rising frequencies, proven bounds of -log|φ| from each to the next, and one for all beyond the last."""
-    cells = []
-    for pair, n in losses.parts:
-        k = k_at(pair, plan.index)
-        nodes = ball_nodes(pair, tilt(plan.index), 0.0, k, bits=bits)
-        above = upper_float(as_ball(k) + moment_of(nodes, tilt(plan.index), k).log())
-        cells.append((proven_cells(pair, plan.index, above, bits), n))
-    variance = gaussian_variance(losses)
-    least = lower_float(variance) if losses.mean > 0 else 0.0
-    first = math.floor(2 * math.log2(math.sqrt((plan.height + plan.accuracy) / plan.curvature)) / SCALES)
-    places: list[float] = []
-    bounds: list[arb] = []
-    last = as_ball(0.0)
-    for chunk in range(first - 1, first + CHUNKS):
-        frequencies = _between(chunk_frequencies(chunk))
-        total = [as_ball(least) * as_ball(w) ** 2 / 2 for w in frequencies.tolist()]
-        for part, n in cells:
-            by_pairs, gain = escapes(part, frequencies, GROUPS)
-            logs = [
-                max(as_ball(d), -(1 - as_ball(g)).log()) for d, g in zip(by_pairs.tolist(), gain.tolist(), strict=True)
-            ]
-            total = [sum_ + n * _above_zero(log) for sum_, log in zip(total, logs, strict=True)]
-        places = [*places[:-1], *frequencies.tolist()]
-        bounds += total[:-1]
-        last = total[-1]
-        if enough(float(frequencies[-1])):
-            break
-    return places, bounds, last
-
-
-def _between(frequencies: Array) -> Array:
-    """Return the same frequencies with more between them: bounds hold from each to the next."""
-    return np.asarray(
-        np.interp(np.arange((len(frequencies) - 1) * FINER + 1) / FINER, np.arange(len(frequencies)), frequencies)
-    )
-
-
-def _above_zero(bound: arb) -> arb:
-    return bound if bound > 0 else as_ball(0.0)
-
-
 # Lattices -------------------------------------------------------------------------------------------------------------
 
 
@@ -379,31 +298,8 @@ def _lattice_line(losses: LossSum, plan: Plan, bits: int) -> BallLine:
     points = 2 * math.ceil(math.pi / (length(plan.step) * lower_float(lattice.span))) + 1
     step, count, tail = 2 * _pi() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
     if count > MANY_POINTS:
-        count, tail = _lattice_end(losses, plan, lattice, step, bits)
+        count, tail = lattice_end(losses, plan, lattice, step, bits)
     return _line(losses, plan, _Points(step, count, tail, as_ball(0.0), lattice), bits)
-
-
-def _lattice_end(losses: LossSum, plan: Plan, lattice: BallLattice, step: arb, bits: int) -> tuple[int, arb]:
-    """Return how many points of a period are needed, and a bound of what the others add.
-
-    |kernel| is largest at ω = 0.
-    """
-    theta, eta, period = as_ball(tilt(plan.index)), upper_float(step), upper_float(_pi() / lattice.span)
-    largest = lattice.span * sum((1 / -(-x * lattice.span).expm1() for x in (theta, theta + 1)), as_ball(0.0))
-    places, bounds, _ = _proven_decay(losses, plan, bits, lambda end: end >= period)
-    low, ends = places[:-1], places[1:]
-    if places[-1] < period:
-        raise OutOfReach("the period of the lattice of losses is longer than its decay was followed")
-    need, tail, best = math.exp(-plan.height - plan.accuracy), as_ball(0.0), None
-    for a, b, bound in zip(reversed(low), reversed(ends), reversed(bounds), strict=True):
-        if a < period:
-            tail += (-bound).exp() * (as_ball(b) - as_ball(a) + step) * largest / _pi()
-            if upper_float(tail) > need or a < eta:
-                break
-            best = math.ceil(a / lower_float(step)) + 1, tail
-    if best is None or best[0] > MOST_POINTS:
-        raise OutOfReach("one period of the lattice of losses takes too many points")
-    return best
 
 
 def _pi() -> arb:

@@ -17,12 +17,9 @@ def exp_above(log_p: float) -> float:
     >>> exp_above(-1e4), exp_above(0.0), exp_above(-math.inf)
     (5e-324, 1.0, 0.0)
     """
-    return rounded_up_product(math.exp(log_p), 1 + 2 * ULP) if log_p > -math.inf else 0.0
-
-
-def rounded_up_product(p: float, factor: float) -> float:
-    """Return a probability times a factor above 1, also where doubles are so small that the product rounds it away."""
-    product = p * factor
+    if log_p == -math.inf:
+        return 0.0
+    product = math.exp(log_p) * (1 + 2 * ULP)
     return min(1.0, product if product > SPARSE else product + 2 * LEAST if product > 0 else LEAST)
 
 

@@ -1,0 +1,83 @@
+"""Answers that must not change unnoticed: `python -m benchmarks freeze` records, `tests/test_frozen.py` asks again.
+
+Cases come from the generator of the fast hunt. Each is kept as the Python that asks it, so that a change of the
+generator changes nothing here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, final
+
+from benchmarks.fast_cases import drawn
+from benchmarks.progress import Progress
+
+QUICK = 0.1  # seconds of CPU: what takes longer is not recorded, so that all can be asked in a minute
+SAME = 1e-12  # relative difference of two answers that are the same
+
+Answer = float | list[float] | str
+"""A number, the ends of an interval, or the name of the error."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A question as Python, and its answer."""
+
+    question: str
+    answer: Answer
+
+    def agrees_with(self, answer: Answer) -> bool:
+        if isinstance(self.answer, str) or isinstance(answer, str):
+            return self.answer == answer
+        return all(_same(*ends) for ends in zip(_ends(self.answer), _ends(answer), strict=True))
+
+
+def ask(question: str) -> Answer:
+    """Ask a question, which leaves `answer` behind: the number, or both ends, and what is said of them."""
+    import cumulant
+
+    namespace: dict[str, Any] = {"cm": cumulant}
+    try:
+        exec(question, namespace)
+    except cumulant.CumulantError as error:
+        return type(error).__name__
+    value = namespace["answer"][0]
+    return [float(end) for end in value] if isinstance(value, tuple) else float(value)
+
+
+def record(path: Path, *, cases: int, seed: int) -> None:
+    """Record answers of quick cases."""
+    progress, rows = Progress(cases), []
+    for frozen in islice(_recorded(seed), cases):
+        rows.append(json.dumps([frozen.question, frozen.answer], ensure_ascii=False))
+        progress.advance()
+    progress.close()
+    path.write_text("[\n" + ",\n".join(rows) + "\n]\n", encoding="utf-8")
+
+
+def read(path: Path) -> list[Frozen]:
+    return [Frozen(question, answer) for question, answer in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def _recorded(seed: int) -> Iterator[Frozen]:
+    for index in count():
+        question = drawn(seed, index).script.body
+        start = time.process_time()
+        answer = ask(question)
+        if time.process_time() - start <= QUICK:
+            yield Frozen(question, answer)
+
+
+def _ends(answer: float | list[float]) -> list[float]:
+    return answer if isinstance(answer, list) else [answer]
+
+
+def _same(one: float, other: float) -> bool:
+    return one == other or abs(one - other) <= SAME * abs(one) or (math.isnan(one) and math.isnan(other))
