@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import time
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, islice
@@ -67,12 +67,20 @@ def read(path: Path) -> list[Frozen]:
 
 
 def _recorded(seed: int) -> Iterator[Frozen]:
+    signal.signal(signal.SIGVTALRM, _give_up)
     for index in count():
         question = drawn(seed, index).script.body
-        start = time.process_time()
-        answer = ask(question)
-        if time.process_time() - start <= QUICK:
-            yield Frozen(question, answer)
+        signal.setitimer(signal.ITIMER_VIRTUAL, QUICK)
+        try:
+            yield Frozen(question, ask(question))
+        except TimeoutError:
+            continue
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _give_up(*_: object) -> None:
+    raise TimeoutError
 
 
 def _ends(answer: float | list[float]) -> list[float]:
