@@ -26,7 +26,7 @@ LAYERS = (
     ("sampling",),
     ("composition",),
     ("accountant",),
-    ("planning", "training"),
+    ("planning", "training", "comparison"),
     ("plots", "report"),
     ("figures",),
     ("cli", "__main__"),

@@ -15,10 +15,8 @@ from mpmath import mp, mpf
 
 import cumulant as cm
 from cli_runner import answered, call
-from cumulant.answer import Interval
-from cumulant.cli.compare import table
-from cumulant.cli.comparison import Parts, Row, converted, naive, optimal, strong
-from cumulant.cli.output import rounded_down
+from cumulant.answer import Interval, rounded_down
+from cumulant.comparison import Parts, Row, converted, naive, optimal, strong, table
 from cumulant.conversion.rdp_to_dp import mironov_epsilon, optimal_epsilon
 from cumulant.mechanisms.base import AbstractMechanism
 

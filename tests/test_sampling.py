@@ -289,7 +289,7 @@ SCHEMES: dict[str, Scheme] = {
     "batch add-remove": lambda m, rate: m.without_replacement(rate=rate, neighbors=cm.ADD_REMOVE),
 }
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
-every_base = pytest.mark.parametrize("base", BASES, ids=lambda m: f"{m!r}"[:40])
+every_base = pytest.mark.parametrize("base", BASES, ids=lambda m: f"{m!r}"[:40].partition(" at 0x")[0])
 LAW_ORDERS = np.array([1.0, 1.001, 1.5, 2.0, 2.5, 5.0, 17.3, 60.0])
 
 

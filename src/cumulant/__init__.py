@@ -10,6 +10,7 @@ from cumulant import plots
 from cumulant import sampling as sampling  # now, not with the first question: almost every run is sampled
 from cumulant.accountant import Accountant
 from cumulant.answer import Explanation, Guarantee, Interval
+from cumulant.comparison import Comparison, compare
 from cumulant.composition import Composed
 from cumulant.errors import (
     BudgetExceeded,
@@ -47,6 +48,7 @@ __all__ = [
     "Accountant",
     "ApproximateDP",
     "BudgetExceeded",
+    "Comparison",
     "Composed",
     "CumulantError",
     "Explanation",
@@ -66,6 +68,7 @@ __all__ = [
     "TruncatedCDP",
     "UnprovenCombination",
     "calibrate",
+    "compare",
     "dp_sgd",
     "from_dict",
     "max_count",

@@ -216,6 +216,15 @@ def rounded_up(value: float, *, digits: int = 10) -> str:
     return _decimal_text(Decimal(repr(value)), digits)  # the shortest text of this double: 0.1 stays 0.1
 
 
+def rounded_down(value: float, *, digits: int = 10) -> str:
+    """Return a number >= 0 in decimal, never above it.
+
+    >>> rounded_down(2 / 3), rounded_down(0.1)
+    ('0.6666666666', '0.1')
+    """
+    return rounded_up(-value, digits=digits).removeprefix("-")
+
+
 def delta_rounded_up(log_delta: float, *, digits: int = 6) -> str:
     """Return δ in decimal, never below it, also where it underflows.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cumulant.answer import rounded_up
-from cumulant.cli.comparison import Row
+from cumulant.comparison import Row
 from cumulant.errors import CumulantError
 
 

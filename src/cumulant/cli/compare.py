@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from cumulant.answer import rounded_up
-from cumulant.cli.comparison import Row, rows
 from cumulant.cli.mechanism_options import Release, mechanism_options
-from cumulant.cli.output import print_explanation, print_headline, print_json, rounded_down
+from cumulant.cli.output import print_explanation, print_headline, print_json
 from cumulant.cli.parameter_types import CHART_FILE, Delta, completed_as_file
 from cumulant.cli.question_options import delta_option, json_option, steps_option
+from cumulant.comparison import compare as compare_methods
 
 HELP = """Print what every method proves about the same run: one table, and one chart with --out.
 
@@ -42,34 +41,16 @@ Examples:
 def compare(*, release: Release, steps: int, delta: Delta, out: Path | None, as_json: bool) -> None:
     run = release.run(steps=steps)
     explanation = run.explain(log_delta=delta.log)
-    found = list(rows(run, delta.log))
+    found = compare_methods(run, log_delta=delta.log)
     if out is not None:
         from cumulant.cli.chart import save_comparison
 
-        save_comparison(found, out, title=f"ε at δ = {delta.text}")
+        save_comparison(found.rows, out, title=f"ε at δ = {delta.text}")
     if as_json:
         question = {"asked": "compare", "delta": delta.text, "log_delta": delta.log, "steps": steps}
-        answer = {"epsilon": explanation.guarantee.epsilon, "rows": [row.to_dict() for row in found]}
+        answer = {"epsilon": explanation.guarantee.epsilon, "rows": [row.to_dict() for row in found.rows]}
         print_json(question, answer, run, explanation)
         return
     print_headline(f"epsilon at delta = {delta.text}")
-    for line in table(found):
-        click.echo(line)
+    click.echo(str(found))
     print_explanation(f"best proven: epsilon = {rounded_up(explanation.guarantee.epsilon)}", explanation)
-
-
-def table(found: Sequence[Row]) -> Iterator[str]:
-    """Yield one line per method, within 80 columns."""
-    for row in found:
-        cell = "-" if row.epsilon is None else rounded_up(row.epsilon, digits=8)
-        yield f"  {row.method:<30}{cell:>12}  {row.theorem}"
-        if row.interval is not None and row.interval.lower > 0:
-            yield f"  {'  certified: not below':<30}{rounded_down(row.interval.lower, digits=8):>12}"
-        if row.reason is not None:
-            yield f"      {_short(row.reason)}"
-
-
-def _short(reason: str) -> str:
-    """Return the first clause of a refusal, cut to the line."""
-    clause = reason.split(";", maxsplit=1)[0]
-    return clause if len(clause) <= 72 else clause[:69] + "..."

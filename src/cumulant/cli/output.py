@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cumulant.answer import rounded_up
 from cumulant.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -61,15 +60,6 @@ def print_json(
         **more,
     }
     click.echo(json.dumps(_plain(content), indent=2, allow_nan=False))
-
-
-def rounded_down(value: float, *, digits: int = 10) -> str:
-    """Return a number >= 0 in decimal, never above it.
-
-    >>> rounded_down(2 / 3), rounded_down(0.1)
-    ('0.6666666666', '0.1')
-    """
-    return rounded_up(-value, digits=digits).removeprefix("-")
 
 
 def _wrapped(line: str, *, most: int | None = LINES_PER_ITEM) -> Iterator[str]:

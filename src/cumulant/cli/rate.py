@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from cumulant.answer import rounded_up
+from cumulant.answer import rounded_down, rounded_up
 from cumulant.cli.mechanism_options import Release, mechanism_options
-from cumulant.cli.output import print_explanation, print_json, rounded_down
+from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
 from cumulant.cli.question_options import budget_option, delta_option, json_option, method_option, steps_option
 from cumulant.planning import max_rate, max_whole

@@ -1,14 +1,28 @@
-"""One run by every road to (ε, δ) that there is: composition theorems, Rényi DP, and the exact answer."""
+"""One run by every road to (ε, δ) that there is: composition theorems, Rényi DP, and the exact answer.
+
+>>> import cumulant as cm
+>>> step = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
+>>> for row in cm.compare(step * 1000, delta=1e-5).rows:
+...     print(f"{row.method:<30}{row.epsilon:.4f}")
+naive composition             839.3934
+strong composition            1258.6408
+optimal composition           453.6340
+Rényi DP by Mironov           2.5377
+Rényi DP by Canonne et al.    2.1013
+Rényi DP, optimal conversion  2.1008
+exact                         1.8282
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, final
 
-from cumulant.answer import Interval
+from cumulant import parameters
+from cumulant.answer import Interval, rounded_down, rounded_up
 from cumulant.conversion.calibrated_composition import calibrated_composition
 from cumulant.conversion.composition_theorems import naive_composition, strong_composition
 from cumulant.conversion.heterogeneous_composition import optimal_composition_epsilon_interval
@@ -21,11 +35,12 @@ from cumulant.numerics.rounding import ROUNDING
 
 SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)  # of δ that rounds may use up; every one of them proves its ε
 ACCURACY = 1e-4  # of the optimum for rounds that differ
+LONGEST_REASON = 72  # characters
 
 CONVERSIONS: tuple[tuple[str, str, Rule], ...] = (
     ("Rényi DP by Mironov", "Mironov 2017, Proposition 3", mironov_epsilon),
     ("Rényi DP by Canonne et al.", "Canonne, Kamath and Steinke 2020", canonne_kamath_steinke_epsilon),
-    ("Rényi DP, the best it can", "Asoodeh et al. 2020, Theorem 3", optimal_epsilon),
+    ("Rényi DP, optimal conversion", "Asoodeh et al. 2020, Theorem 3", optimal_epsilon),
 )
 
 Curve = Callable[[float], float]
@@ -57,8 +72,60 @@ class Row:
         }
 
 
-def rows(run: AbstractMechanism, log_delta: float) -> Iterator[Row]:
-    """Yield the rows of the table, weakest first."""
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """What every method proves about one run at one δ, weakest first."""
+
+    log_delta: float
+    rows: tuple[Row, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"log_delta": self.log_delta, "rows": [row.to_dict() for row in self.rows]}
+
+    def __str__(self) -> str:
+        return "\n".join(table(self.rows))
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        from html import escape
+
+        cells = [(row.method, _cell(row), row.theorem if row.reason is None else row.reason) for row in self.rows]
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in cells)
+        return f"<table><thead><tr><th>method</th><th>ε</th><th>theorem</th></tr></thead><tbody>{body}</tbody></table>"
+
+
+def compare(run: AbstractMechanism, *, delta: float | None = None, log_delta: float | None = None) -> Comparison:
+    """Return what every method proves about a run at δ, given as a number in [0, 1] or as its logarithm.
+
+    Naive, strong and optimal composition know one (ε, δ) per release; Rényi DP knows a curve; the exact answer knows
+    the whole privacy loss, and comes with its lower end.
+    """
+    log = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+    return Comparison(log_delta=log, rows=tuple(_rows(run, log)))
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield one line per method, within 80 columns."""
+    for row in rows:
+        yield f"  {row.method:<30}{_cell(row):>12}  {row.theorem}"
+        if row.interval is not None and row.interval.lower > 0:
+            yield f"  {'  certified: not below':<30}{rounded_down(row.interval.lower, digits=8):>12}"
+        if row.reason is not None:
+            yield f"      {_short(row.reason)}"
+
+
+def _cell(row: Row) -> str:
+    return "-" if row.epsilon is None else rounded_up(row.epsilon, digits=8)
+
+
+def _short(reason: str) -> str:
+    """Return the first clause of a refusal, cut to the line."""
+    clause = reason.split(";", maxsplit=1)[0]
+    return clause if len(clause) <= LONGEST_REASON else clause[: LONGEST_REASON - 3] + "..."
+
+
+def _rows(run: AbstractMechanism, log_delta: float) -> Iterator[Row]:
     parts: Parts = tuple((_curve(release), count) for release, count in run.releases())
     delta = math.exp(log_delta) * (1 - 800 * ROUNDING)  # safe side: log δ was rounded, by up to 750 units
     if parts:
