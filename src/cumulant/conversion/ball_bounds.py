@@ -1,4 +1,7 @@
-"""What encloses δ(ε) of one scenario: a line, a smoothed line, a closed form, the largest loss, or doubles."""
+"""What encloses δ(ε) of one scenario: a line, a smoothed line, a closed form, the largest loss, or doubles.
+
+And the largest loss and the failure probability themselves.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, final
 from cumulant.conversion.ball_line import BallLine
 from cumulant.conversion.exact import gaussian_epsilon
 from cumulant.conversion.inversion import Inversion
-from cumulant.loss.ball_moment import supremum_ball, top_mass_ball
+from cumulant.loss.ball_moment import failure_ball, supremum_ball, top_mass_ball
 from cumulant.loss.pair import MEAN_ROUNDED_UP, GaussianPair
 from cumulant.loss.pair_sum import LossSum
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
@@ -168,3 +171,33 @@ def largest_loss(losses: LossSum) -> arb | None:
 
 def _log(x: arb) -> arb:
     return x.log() if x > 0 else as_ball(-1e300)
+
+
+def failure_of(losses: LossSum) -> arb:
+    """Return P(L = ∞) = 1 - Π (1-p_i)^{n_i}; a single failure stays as it is."""
+    failing = [(p, n) for pair, n in losses.parts if (p := failure_ball(pair)) > 0]
+    if losses.failure == 1 and all(p < 1 for p, _ in failing):  # doubles have no law of the rest
+        kept = sum((n * (-p).log1p() for p, n in failing), as_ball(0.0))
+        return as_ball(1.0).union(-kept.expm1())
+    if len(failing) == 1 and failing[0][1] == 1:
+        return failing[0][0]
+    if any(not p < 1 for p, _ in failing):
+        return as_ball(1.0)
+    if not failing:
+        return as_ball(0.0)
+    return -sum((n * (-p).log1p() for p, n in failing), as_ball(0.0)).expm1()
+
+
+def log_left(p: arb, delta: arb) -> tuple[float, float]:
+    """Return bounds of log (δ-p)/(1-p): -inf where nothing is left, NaN where p takes more than δ, or may do so."""
+    if delta >= 1:
+        return 0.0, 0.0
+    if not p < 1:  # all of it, or so nearly all that balls do not tell
+        return math.nan, math.nan if p == 1 else 0.0
+    left = (delta - p) / (1 - p)
+    if left > 0:
+        return lower_float(left.log()), upper_float(left.log())
+    if left == 0:
+        return -math.inf, -math.inf
+    most = left.upper()
+    return math.nan, upper_float(most.log()) if most > 0 else math.nan

@@ -21,7 +21,7 @@ from cumulant.numerics.logspace import Array
 if TYPE_CHECKING:
     from flint import arb
 
-MOST_POINTS = 12_000  # frequencies on one line
+MOST_POINTS = 8000  # frequencies on one line
 GROUPS, FINER = 64, 4  # cells whose pairs are formed, and frequencies where the float path has one: proofs are rare
 
 

@@ -28,6 +28,7 @@ from cumulant.numerics.contour import Lattice
 if TYPE_CHECKING:
     from flint import arb
 
+MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSELY = 25.0  # nats below δ to which a tail may be left out where a line would be long: 1e-11
 MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
@@ -181,8 +182,10 @@ def _affordable(losses: LossSum, plan: Plan, count: int, bits: int, times: int =
 
 def _bits(losses: LossSum, plan: Plan) -> int:
     """Return how many bits: those of the answer, of the factor n, and of the height of the line above it."""
-    releases = sum(n for _, n in losses.parts) + 1
-    return 128 + math.ceil(1.5 * math.log2(releases) + 1.5 * math.ceil(plan.height))
+    bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1) + 1.5 * math.ceil(plan.height))
+    if bits > MOST_BITS:
+        raise OutOfReach(f"a certificate would take {bits} bits")
+    return bits
 
 
 # The nodes ------------------------------------------------------------------------------------------------------------

@@ -30,14 +30,15 @@ from cumulant.conversion.ball_bounds import (
     NearTheLargestLoss,
     OnALine,
     SmoothedLine,
+    failure_of,
     largest_loss,
+    log_left,
 )
 from cumulant.conversion.ball_line import ball_line, chernoff_above, smoothed_lines
 from cumulant.conversion.enumeration import enumerated
 from cumulant.conversion.exact import Scenario, Scenarios, prepared
 from cumulant.conversion.inversion import Tilts, inversions_at, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.errors import OutOfReach
-from cumulant.loss.ball_moment import failure_ball
 from cumulant.loss.pair_sum import LossSum
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.numerics.contour import Lattice, log_chernoff
@@ -93,9 +94,40 @@ def delta_ball(*, delta: float | None, log_delta: float | None) -> arb:
 
 def certified_delta(upper: Scenarios, lower: Scenarios, epsilon: float) -> Interval:
     """Return δ at ε between a bound that holds for all neighbours and one that some attain."""
-    ends = [_delta_ends(scenario, epsilon) for scenario in upper]
-    attained = ends if lower == upper else [_delta_ends(scenario, epsilon) for scenario in lower]
+    ends = _unsettled_at(upper, epsilon)
+    attained = ends if lower == upper else _unsettled_at(lower, epsilon)
     return _interval([low for low, _ in attained], [high for _, high in ends])
+
+
+def _unsettled_at(scenarios: Scenarios, epsilon: float) -> list[tuple[End, End]]:
+    """Return both ends of δ in scenarios, the likely worst first: others that Chernoff's bound settles need none."""
+    found: list[tuple[End, End]] = []
+    waiting = [(scenario, _tilts_at(scenario, epsilon)) for scenario in scenarios]
+    for scenario, tilts in sorted(waiting, key=lambda one: -math.inf if one[1] is None else -one[1].log_delta):
+        least = max((low.value for low, _ in found if low.proven), default=0.0)
+        if not (least > 0 and tilts is not None and _is_below(prepared(scenario)[0], tilts, math.log(least) - 1e-9)):
+            found.append(_delta_ends(scenario, epsilon))
+    return found
+
+
+def _tilts_at(scenario: Scenario, epsilon: float) -> Tilts | None:
+    """Return tilts around the saddle of an ε; None where none are needed, or something is revealed."""
+    losses, _ = prepared(scenario)
+    if not losses.parts or losses.failure > 0 or not epsilon < losses.supremum:
+        return None
+    try:
+        return tilts_for_epsilon(losses, epsilon)
+    except OutOfReach:
+        return None
+
+
+def _is_below(losses: LossSum, tilts: Tilts, log_delta: float) -> bool:
+    """Return whether Chernoff's bound proves that log δ at the tilts' ε is at most this."""
+    place = int(np.argmin(log_chernoff(tilts.theta) + tilts.k - tilts.theta * tilts.epsilon))
+    try:
+        return chernoff_above(losses, tilts.index + place, tilts.epsilon) <= log_delta
+    except OutOfReach:
+        return False
 
 
 def _worst(ends: Sequence[End]) -> End:
@@ -135,7 +167,7 @@ class _Question:
     def of(scenario: Scenario, delta: arb) -> _Question:
         losses, lattice = prepared(scenario)
         with precision(BITS):
-            least, most = _log_left(_failure(losses), delta)
+            least, most = log_left(failure_of(losses), delta)
         return _Question(losses, lattice, least, most)
 
     def likely(self) -> float:
@@ -154,11 +186,7 @@ class _Question:
         tilts = tilts_for_delta(self.losses, self.least)
         if tilts is None:
             return False
-        place = int(np.argmin(log_chernoff(tilts.theta) + tilts.k - tilts.theta * epsilon))
-        try:
-            return chernoff_above(self.losses, tilts.index + place, epsilon) <= self.least
-        except OutOfReach:
-            return False
+        return _is_below(self.losses, tilts.asking(epsilon, self.least), self.least)
 
     def from_above(self) -> End:
         if self.losses.released_nothing or self.least >= 0:
@@ -280,7 +308,7 @@ def _nearest(falls: _Falling, start: float, anyway: float) -> float:
 def _delta_ends(scenario: Scenario, epsilon: float) -> tuple[End, End]:
     losses, lattice = prepared(scenario)
     with precision(BITS):
-        p = _failure(losses)
+        p = failure_of(losses)
         revealed = End(max(lower_float(p), 0.0)), End(min(upper_float(p), 1.0))
         top = largest_loss(losses)
         if losses.released_nothing or not p < 1 or (top is not None and epsilon >= upper_float(top)):
@@ -347,36 +375,3 @@ def _bounds(losses: LossSum, lattice: Lattice | None, tilts: Tilts) -> Bounds:
 def _are_near(bounds: Bounds, epsilon: float) -> bool:
     low, high = bounds.log_bounds(epsilon)
     return high - low <= WIDE
-
-
-# What is revealed, and the largest loss -------------------------------------------------------------------------------
-
-
-def _failure(losses: LossSum) -> arb:
-    """Return P(L = ∞) = 1 - Π (1-p_i)^{n_i}; a single failure stays as it is."""
-    failing = [(p, n) for pair, n in losses.parts if (p := failure_ball(pair)) > 0]
-    if losses.failure == 1 and all(p < 1 for p, _ in failing):  # doubles have no law of the rest
-        kept = sum((n * (-p).log1p() for p, n in failing), as_ball(0.0))
-        return as_ball(1.0).union(-kept.expm1())
-    if len(failing) == 1 and failing[0][1] == 1:
-        return failing[0][0]
-    if any(not p < 1 for p, _ in failing):
-        return as_ball(1.0)
-    if not failing:
-        return as_ball(0.0)
-    return -sum((n * (-p).log1p() for p, n in failing), as_ball(0.0)).expm1()
-
-
-def _log_left(p: arb, delta: arb) -> tuple[float, float]:
-    """Return bounds of log (δ-p)/(1-p): -inf where nothing is left, NaN where p takes more than δ, or may do so."""
-    if delta >= 1:
-        return 0.0, 0.0
-    if not p < 1:  # all of it, or so nearly all that balls do not tell
-        return math.nan, math.nan if p == 1 else 0.0
-    left = (delta - p) / (1 - p)
-    if left > 0:
-        return lower_float(left.log()), upper_float(left.log())
-    if left == 0:
-        return -math.inf, -math.inf
-    most = left.upper()
-    return math.nan, upper_float(most.log()) if most > 0 else math.nan

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_TERMS = 400_000_000  # of sums over nodes and frequencies, about three seconds
-MOST_NODES = 80_000
+MOST_NODES = 50_000
 MOST_EXPONENTIALS = 400_000  # over all nodes: a group of k records takes k + 1 at each
 MOST_CELLS = 1000
 CELL_WIDTH = 0.15  # of the coordinate
@@ -96,7 +96,7 @@ def _rules(
         return [(branch, proven_rule(branch, theta, omega, k_theta, bits)) for branch in pair.branches]
 
 
-@lru_cache(maxsize=8)  # the decay, K and the first point of a line ask for the same; up to 80,000 nodes take 30 MB
+@lru_cache(maxsize=8)  # the decay, K and the first point of a line ask for the same; up to 50,000 nodes take 20 MB
 def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
     if isinstance(pair, FinitePair):
         return BallNodes(*_finite_columns(pair, bits), as_ball(0.0))

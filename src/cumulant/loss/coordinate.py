@@ -271,7 +271,7 @@ class CoordinatePair(DominatingPair):
     branches: tuple[Branch, ...]
     atoms: tuple[tuple[float, float], ...] = ()
     supremum: float = math.inf
-    ball_atoms: Callable[[], list[tuple[arb, arb]]] = field(default=list, compare=False)
+    ball_atoms: Callable[[], list[tuple[arb, arb]]] = field(default=list, compare=False, repr=False)
 
     @property
     def log_top_mass(self) -> float:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DEPTH = 66.0  # nats below M(θ) to which the trapezoidal rule goes: 2e-29
 NEGLIGIBLE = -70.0  # nats, relative to M(θ), of what a rectangle or a piece may be left out with
-MOST_NODES = 80_000
+MOST_NODES = 50_000
 PAD = 3.5  # standard deviations beyond the span of the float path
 RECTANGLE = 0.5  # the widest rectangle by which an integral of a modulus is bounded
 MOST_RECTANGLES = 400
