@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from cumulant.conversion.ball_end import MOST_POINTS, beyond, gaussian_variance, lattice_end, line_end
+from cumulant.conversion.ball_end import beyond, gaussian_variance, lattice_end, line_end
 from cumulant.conversion.ball_lattice import BallLattice, ball_lattice, snapped
 from cumulant.conversion.inversion import ACCURACY, ROUGHLY, Plan
 from cumulant.errors import OutOfReach
@@ -33,7 +33,7 @@ MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSELY = 25.0  # nats below δ to which a tail may be left out where a line would be long: 1e-11
 MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
 PLENTY = 10.0  # nats more than needed, at which a bound of decay is good enough
-FEW_POINTS = 64
+SMOOTHED_POINTS, FEW_POINTS = 4000, 64  # of a smoothed line: the most, and as few as are tried
 
 
 @final
@@ -69,16 +69,36 @@ class BallLine:
 
     def _sum(self, epsilon: arb) -> arb:
         """Return (η/π) Σ' Re e^{K(z) - K(θ) - iωε}·kernel."""
-        values = self.values if self.lattice is None else self._on_lattice(self.lattice, epsilon)
-        return turned_sum(values, self.step * epsilon) * self.step / _pi()
+        if self.lattice is None:
+            return turned_sum(self.values[0], self.step * epsilon) * self.step / _pi()
+        first, *rest = [self._beyond_gap(epsilon, gap) for gap in self.lattice.gaps(epsilon)]
+        return (first.union(rest[0]) if rest else first) * self.step / _pi()
+
+    def _beyond_gap(self, epsilon: arb, gap: arb) -> arb:
+        """Return the sum for a lattice whose first point beyond ε is so far away.
+
+        The transform of the payoff at its points x = gap, gap + span, … is a geometric series,
+
+            span·Σ (1 - e^{-x}) e^{-zx} = span·e^{-z·gap} (1 - e^{-gap} - e^{-z·span} e^{-gap} (e^{gap-span} - 1))/D(z),
+
+        D(z) = (1 - e^{-z·span})(1 - e^{-(z+1)·span}).
+        """
+        span = self.lattice.span  # type: ignore[union-attr]
+        near, far = (turned_sum(values, self.step * (epsilon + gap)) for values in self.values)
+        here, next_one = -(-gap).expm1(), (-gap).exp() * (gap - span).expm1()
+        return span * (-as_ball(self.theta) * gap).exp() * (here * near - next_one * far)
 
     @cached_property
-    def values(self) -> list[Any]:
-        """e^{K(z) - K(θ)}/(z(z+1)), the first halved."""
-        return self._times(lambda z: 1 / (z * (z + 1)))
+    def values(self) -> tuple[list[Any], list[Any]]:
+        """e^{K(z) - K(θ)} times 1/(z(z+1)), the first halved; on a lattice times 1/D(z) and e^{-z·span}/D(z)."""
+        if self.lattice is None:
+            return self._times(lambda z: 1 / (z * (z + 1))), []
+        span = self.lattice.span
 
-    def _on_lattice(self, lattice: BallLattice, epsilon: arb) -> list[Any]:
-        return self._times(lambda z: _kernel(lattice, z, epsilon))
+        def share(z: Any) -> Any:
+            return 1 / ((1 - (-z * span).exp()) * (1 - (-(z + 1) * span).exp()))
+
+        return self._times(share), self._times(lambda z: (-z * span).exp() * share(z))
 
     def _times(self, kernel: Callable[[Any], Any]) -> list[Any]:
         from flint import acb, arb
@@ -89,11 +109,12 @@ class BallLine:
 
     def slope(self, epsilon: float) -> float:
         """Return about d log δ/dε."""
+        if self.lattice is not None:  # between two points, about that of the scale
+            return -self.theta
         with precision(self.bits):
-            values = self.values if self.lattice is None else self._on_lattice(self.lattice, as_ball(epsilon))
-            eta = float(self.step.mid())
-        z = self.theta + 1j * eta * np.arange(len(values))
-        terms = np.array([complex(value.mid()) for value in values]) * np.exp(-1j * epsilon * z.imag)
+            values = np.array([complex(value.mid()) for value in self.values[0]])
+        z = self.theta + 1j * float(self.step.mid()) * np.arange(len(values))
+        terms = values * np.exp(-1j * epsilon * z.imag)
         total, moving = float(np.sum(terms.real)), float(np.sum((z * terms).real))
         return -moving / total if total > 0 and moving > 0 else -self.theta
 
@@ -112,20 +133,6 @@ class BallLine:
         if False in bounds and bounds[False].upper() < whole.upper():
             whole = bounds[False]
         return bounds[True] + whole if True in bounds else arb(math.inf)
-
-
-def _kernel(lattice: BallLattice, z: Any, epsilon: arb) -> Any:
-    """Return the transform of the payoff at the points of a lattice, a geometric series."""
-    from flint import acb
-
-    first, *rest = [_payoff(lattice.span, z, gap) for gap in lattice.gaps(epsilon)]
-    return first if not rest else acb(first.real.union(rest[0].real), first.imag.union(rest[0].imag))
-
-
-def _payoff(span: arb, z: Any, gap: arb) -> Any:
-    """Return span·Σ (1 - e^{-x}) e^{-zx} over the points x = gap, gap + span, …"""
-    weight = -(-gap).expm1() - (-z * span).exp() * (-gap).exp() * (gap - span).expm1()
-    return span * (-z * gap).exp() * weight / ((1 - (-z * span).exp()) * (1 - (-(z + 1) * span).exp()))
 
 
 def ball_line(losses: LossSum, plan: Plan, lattice: Lattice | None) -> BallLine:
@@ -163,7 +170,7 @@ def smoothed_lines(losses: LossSum, plan: Plan) -> tuple[BallLine, BallLine, flo
 
 def _affordable_points(losses: LossSum, plan: Plan, bits: int) -> int:
     """Return how many points a line may have: higher frequencies take more nodes."""
-    count = MOST_POINTS
+    count = SMOOTHED_POINTS
     while count > FEW_POINTS and not _affordable(losses, plan, count, bits, times=4):
         count //= 2
     return count

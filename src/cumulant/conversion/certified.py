@@ -251,6 +251,8 @@ def _first_below(bounds: Bounds, start: float, log_delta: float, largest: float)
 
 def _last_above(bounds: Bounds, start: float, log_delta: float) -> float:
     """Return an ε, as large as can be found, at which the lower bound of log δ is at least log δ; 0 is one anyway."""
+    if bounds.log_bounds(0.0)[1] <= log_delta:  # then 0 is the answer itself
+        return 0.0
     return _nearest(_Falling(bounds, -1, log_delta), max(start, 1e-300), 0.0)
 
 
