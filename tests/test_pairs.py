@@ -17,7 +17,7 @@ import brute_force as bf
 from cumulant.loss.atoms import Table as TableOfOutputs
 from cumulant.loss.coordinate import CoordinatePair
 from cumulant.loss.finite_pair import FinitePair, binary_pair
-from cumulant.loss.mixture_ratio import GroupedGaussianMixture, log_mixture
+from cumulant.loss.mixture_ratio import GaussianMixture, GroupedGaussianMixture, log_mixture
 from cumulant.loss.pair import GaussianPair
 from cumulant.loss.pair_sum import k_at, tilt
 from cumulant.loss.real_orders import log_moments
@@ -326,3 +326,23 @@ def test_the_binary_pair_of_approximate_dp_dominates_all_that_is() -> None:
         p, q = (a, 1 - a), (b, 1 - b)
         if max(hockey_stick(p, q, math.exp(epsilon)), hockey_stick(q, p, math.exp(epsilon))) <= delta:
             assert all(hockey_stick(p, q, t) <= h + 1e-12 for t, h in zip(RATIOS, bound, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_curvature_on_a_stretch_is_bounded(seed: int) -> None:
+    """ℓ'' = μ²s(1-s) is at most `bend_on` everywhere on the stretch, and that is attained at one of three places."""
+    generator = np.random.default_rng(seed)
+    mean = float(10.0 ** generator.uniform(-2, 1))
+    rate = float(generator.choice([10.0 ** generator.uniform(-12, -0.1), 1 - 10.0 ** generator.uniform(-14, -1)]))
+    low = float(generator.uniform(-20, 20))
+    high = low + float(10.0 ** generator.uniform(-3, 1.5))
+    bound = GaussianMixture(mean, rate).bend_on(low, high)
+    with mp.workdps(60):
+
+        def bend(t: Any) -> Any:
+            odds = (1 - mpf(rate)) / mpf(rate) * mp.exp(-mpf(mean) * t + mpf(mean) ** 2 / 2)
+            return mpf(mean) ** 2 * odds / (1 + odds) ** 2
+
+        middle = (mp.log((1 - mpf(rate)) / mpf(rate)) + mpf(mean) ** 2 / 2) / mean
+        largest = max(bend(mpf(low)), bend(mpf(high)), bend(middle) if low <= middle <= high else mpf(0))
+        assert largest <= bound <= largest * (1 + 1e-9)

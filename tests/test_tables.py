@@ -19,6 +19,7 @@ from mpmath import mp, mpf
 
 import cumulant as cm
 from cumulant.loss.atoms import Atoms, Binary
+from cumulant.loss.atoms import Table as TableAtoms
 from cumulant.loss.sampled_atoms import Join, Leave, Reversed
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
@@ -323,10 +324,12 @@ def exact_columns(pair: Atoms) -> list[tuple[Any, Any]]:
 def test_masses_of_large_losses_keep_their_digits(seed: int) -> None:
     """The logarithm of q is not log p - L: a loss of a thousand would take three digits of it."""
     generator = np.random.default_rng(seed)
-    pair: Atoms = Binary(float(10.0 ** generator.uniform(-3, 3.2)))
+    epsilon = float(10.0 ** generator.uniform(-3, 3.2))
+    pair: Atoms = Binary(epsilon)
+    even = math.exp(-min(max(epsilon, 1.0), 690.0))  # a rate at which γe^ε is about 1
     for _ in range(int(generator.integers(1, 3))):
         wrap = generator.choice(["leave", "join", "reverse"])
-        rate = float(generator.choice([0.5, 1 - 1e-12, 10.0 ** generator.uniform(-30, -1)]))
+        rate = float(generator.choice([0.5, 1 - 1e-12, 10.0 ** generator.uniform(-300, -1), even]))
         pair = Reversed(pair) if wrap == "reverse" else (Leave if wrap == "leave" else Join)(pair, rate)
     with mp.workdps(1600):
         columns = pair.columns()
@@ -335,4 +338,18 @@ def test_masses_of_large_losses_keep_their_digits(seed: int) -> None:
         for (loss, log_p, log_q), (p, q) in zip(found, exact_columns(pair), strict=True):
             assert abs(mpf(float(log_p)) - mp.log(p)) <= 4e-15 * (1 + abs(mp.log(p)))
             assert abs(mpf(float(log_q)) - mp.log(q)) <= 4e-15 * (1 + abs(mp.log(q)))
-            assert abs(mpf(float(loss)) - mp.log(p / q)) <= 4e-15 * abs(mp.log(p / q)) + mpf(10) ** -1500
+            assert abs(mpf(float(loss)) - mp.log(p / q)) <= 4e-15 * abs(mp.log(p / q)) + mpf(10) ** -300
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_losses_of_tables_that_add_up_to_almost_one(seed: int) -> None:
+    """Sums that differ by units in the last place move every loss: what is left of it where p is nearly q is exact."""
+    generator = np.random.default_rng(seed)
+    p = generator.dirichlet(np.ones(int(generator.integers(2, 5))))
+    q = p * (1 + 2.0**-52 * generator.integers(-4, 5, size=len(p)))
+    table = TableAtoms(tuple(p.tolist()), tuple(q.tolist()))
+    with mp.workdps(60):
+        total_p, total_q = (mp.fsum(map(mpf, column.tolist())) for column in (p, q))
+        exact = [mp.log(mpf(a) * total_q / (mpf(b) * total_p)) for a, b in zip(p.tolist(), q.tolist(), strict=True)]
+        for loss, truth in zip(table.columns().losses, exact, strict=True):
+            assert abs(mpf(float(loss)) - truth) <= 4e-16 * abs(truth)

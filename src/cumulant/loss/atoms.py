@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, ball_of_fraction, fraction_near, precision
@@ -24,6 +25,7 @@ from cumulant.numerics.rounding import float_above
 if TYPE_CHECKING:
     from flint import arb
 
+CANCELLED = 100.0  # a loss that is not this many times as large as what it was scaled by has lost digits
 LARGE_LOSS = 16.0  # from which log p - L is off by more than a few units
 LOSS_BITS = 256  # of the probabilities under Q that a table of losses implies
 
@@ -143,10 +145,22 @@ class Table(Atoms):
         # log of the quotient of the sums, whose difference is formed without rounding
         scale = math.log1p(math.fsum([*self.q, *(-x for x in self.p)]) / total_p)
         both = (p > 0) & (q > 0)
-        losses = log_quotients(p[both], q[both]) + scale
+        losses = self._scaled(log_quotients(p[both], q[both]), scale, both)
         failure, absent = _share_up(self.p, self.q), _share_up(self.q, self.p)
         log_p, log_q = np.log(p[both]) - math.log(total_p), np.log(q[both]) - math.log(total_q)
         return Columns(losses, log_p, log_q, failure, absent)
+
+    def _scaled(self, quotients: Array, scale: float, both: NDArray[np.bool_]) -> Array:
+        """Return log p/q + scale, from exact fractions where the two cancel."""
+        losses = quotients + scale
+        close = np.flatnonzero(np.abs(losses) < CANCELLED * abs(scale))
+        if len(close):
+            total_p, total_q = (sum(map(Fraction, column), Fraction(0)) for column in (self.p, self.q))
+            places = np.flatnonzero(both)
+            for i in close.tolist():
+                p, q = Fraction(self.p[places[i]]) * total_q, Fraction(self.q[places[i]]) * total_p
+                losses[i] = math.log1p(float((p - q) / q))
+        return losses
 
     def balls(self) -> BallColumns:
         p, q = self.p, self.q

@@ -213,7 +213,7 @@ def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
     narrowest = as_ball(float(min(np.diff(t)))) / as_ball(MARGIN)
     curve, most = as_ball(bends.quotient * MARGIN) * width**2, as_ball(max(bends.most, 0.0) * MARGIN)
     shrunk, grown = narrowest * (-most * width**2 / 8).exp(), (curve / 8).exp()
-    points = [_point(branch, as_ball(x), theta, k_theta) for x in t]
+    points = [_point(branch, as_ball(x), theta, k_theta) for x in (t if branch.rises else reversed(t))]
     rows = [_cell(a, b, shrunk, grown, curve) for a, b in pairwise(points)]
     return [row for row in rows if row[2] > 0]
 
@@ -235,8 +235,6 @@ def _point(branch: Branch, t: arb, theta: float, k_theta: arb) -> _Point:
 
 
 def _cell(a: _Point, b: _Point, shrunk: arb, grown: arb, curve: arb) -> CellRow:
-    if a.loss > b.loss:  # a loss that falls with t
-        a, b = b, a
     mass = shrunk * (a.density * b.density).sqrt()
     ends = upper_float(a.quotient), upper_float(b.quotient)
     turn = abs((b.quotient / a.quotient).log()) + curve

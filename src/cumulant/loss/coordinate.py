@@ -65,6 +65,11 @@ class Branch(ABC):
         """Return this and others of its kind as one."""
         return self
 
+    @property
+    @abstractmethod
+    def rises(self) -> bool:
+        """Whether the loss grows with t."""
+
     @abstractmethod
     def loss(self, t: Any) -> Any:
         """Return L(t), monotone."""
@@ -145,7 +150,7 @@ class Branch(ABC):
         losses = np.atleast_2d(self.loss(t))
         log_density = np.atleast_2d(self.log_density(t)) + theta * losses - k_theta
         quotient = log_density - self.log_slope(t)
-        if losses[0, 0] > losses[0, -1]:  # a loss that falls with t
+        if not self.rises:
             losses, log_density, quotient = losses[:, ::-1], log_density[:, ::-1], quotient[:, ::-1]
         first, last = quotient[:, :-1], quotient[:, 1:]
         largest = np.maximum(first, last) + bends.quotient * width**2 / 8
@@ -248,8 +253,7 @@ class Stretch(Branch):
             distances.append(min(distances[-1] + width, high - low))
         rest = high - low - distances[-1]
         inwards = np.append(distances[:-1], np.linspace(distances[-1], high - low, math.ceil(rest / widest) + 1))
-        rising = self.loss(np.array(high)) > self.loss(np.array(low))
-        edges = (high - inwards)[::-1] if rising else low + inwards
+        edges = (high - inwards)[::-1] if self.rises else low + inwards
         return edges[np.diff(edges, prepend=-np.inf) > 0]
 
     def _relevant(self, edges: Array, theta: float) -> NDArray[np.bool_]:

@@ -24,6 +24,7 @@ SUM_ERROR = 1e-12  # how far the masses of a pair may be from 1 by rounding, and
 LOSS_ROUNDING = 2.0**-50  # relative error of a loss
 LARGEST_LOSS = 1e150  # beyond which sums of losses may overflow
 MOST_COUNTED = 10_000  # releases, or outputs, whose sums are counted
+MOSTLY = 0.5  # a failure probability from which the finite losses are the smaller part
 EVEN = 4e-15  # how far losses may be from a lattice, relative to the largest
 
 
@@ -75,9 +76,14 @@ class FinitePair(DominatingPair):
     def nodes(self, theta: float, omega: float) -> LossNodes:
         if len(self.losses) and max(-self.losses[0], self.losses[-1]) > LARGEST_LOSS:
             raise OutOfReach(f"squares of a loss of {float(np.max(np.abs(self.losses))):g} overflow")
-        lost = (self.absent - self.failure) / (1 - self.failure)  # 1 - Q(P > 0)/P(Q > 0)
         lattice = self.lattice
-        return LossNodes.of(self.losses, self._log_finite(), lost, 0.0 if lattice is None else lattice.slip)
+        return LossNodes.of(self.losses, self._log_finite(), self._lost(), 0.0 if lattice is None else lattice.slip)
+
+    def _lost(self) -> float | None:
+        """Return 1 - Q(P > 0)/P(Q > 0); None where so much is revealed that nothing small is left to keep."""
+        if self.failure == self.absent:
+            return 0.0
+        return (self.absent - self.failure) / (1 - self.failure) if self.failure < MOSTLY else None
 
     def _log_finite(self) -> Array:
         """Return the logarithms of the masses given that the loss is finite."""

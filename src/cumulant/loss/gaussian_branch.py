@@ -111,6 +111,10 @@ class Removed(GaussianBranch, Line):
 
     mixture: Mixture
 
+    @property
+    def rises(self) -> bool:
+        return True
+
     def powers(self, theta: Any) -> tuple[tuple[int, Any], ...]:
         return ((1, theta + 1),)
 
@@ -147,6 +151,10 @@ class Added(GaussianBranch, Line):
 
     mixture: Mixture
 
+    @property
+    def rises(self) -> bool:
+        return False
+
     def powers(self, theta: Any) -> tuple[tuple[int, Any], ...]:
         return ((1, -theta),)
 
@@ -174,6 +182,10 @@ class Replaced(GaussianBranch, Line):
     """The mixture with N(μ) against that with N(-μ): density φ(t)w(t), loss ℓ(t) - ℓ(-t)."""
 
     mixture: GaussianMixture
+
+    @property
+    def rises(self) -> bool:
+        return True
 
     def powers(self, theta: Any) -> tuple[tuple[int, Any], ...]:
         return (1, theta + 1), (-1, -theta)
@@ -216,6 +228,10 @@ class GaussianHalf(GaussianBranch, Stretch):
 
     mixture: GaussianMixture
     sign: int
+
+    @property
+    def rises(self) -> bool:
+        return self.sign > 0
 
     def powers(self, theta: Any) -> tuple[tuple[int, Any], ...]:
         return ((1, theta + 1) if self.sign > 0 else (1, -theta),)

@@ -25,6 +25,10 @@ class LaplaceStretch(Stretch):
     sign: int
     start: float
 
+    @property
+    def rises(self) -> bool:
+        return self.sign > 0
+
     def ball(self, t: arb) -> tuple[arb, arb]:
         loss = self.mixture.log_ball(t)
         density = (-(t + self.mixture.theta_ball()) / 2).exp() / 4

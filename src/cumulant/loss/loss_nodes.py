@@ -51,9 +51,11 @@ class LossNodes:
     slip: float = 0.0
 
     @staticmethod
-    def of(losses: Array, log_masses: Array, lost: float = 0.0, slip: float = 0.0) -> LossNodes:
-        """Return nodes with κ summed from positive terms; `lost` is the mass of Q that P lacks."""
+    def of(losses: Array, log_masses: Array, lost: float | None = 0.0, slip: float = 0.0) -> LossNodes:
+        """Return nodes with κ summed from positive terms; `lost` is the mass of Q that P lacks, None if not known."""
         losses, log_masses = np.atleast_2d(losses), np.atleast_2d(log_masses)
+        if lost is None:
+            return LossNodes(losses, log_masses, np.sum(np.exp(log_masses) * losses, axis=1), slip)
         near = np.maximum(losses, -1.0)
         terms = np.exp(log_masses) * real_exp_excess(-near)
         if np.any(losses < -1.0):
@@ -73,10 +75,8 @@ class LossNodes:
     def _cumulants(self, theta: Array, octaves: int) -> Cumulants:
         x = theta[:, None] * self.losses[:, None, :]
         masses = np.exp(self.log_masses)[:, None, :]
-        falling = np.min(np.max(self.losses, axis=1)) < 0  # all losses are negative: e^x - 1 has lost what e^x is
-        if np.max(x) * 2.0 ** (octaves - 1) > FAR or np.min(self.log_masses) < -FAR or falling:
-            far = [self._far_cumulants(theta * 2.0**octave, x * 2.0**octave, masses) for octave in range(octaves)]
-            return _joined(far, axis=1)
+        if np.max(x) * 2.0 ** (octaves - 1) > FAR or np.min(self.log_masses) < -FAR:
+            return self._all_far(theta, x, masses, octaves)
         growth, excess = np.expm1(x), real_exp_excess(x)
         found = []
         for octave in range(octaves):
@@ -84,8 +84,14 @@ class LossNodes:
                 excess = growth * growth + 2 * excess
                 growth = growth * (growth + 2)
             tilted = masses + masses * growth
+            if np.min(np.sum(tilted, axis=2)) < LARGE:  # of negative losses, mostly: e^x - 1 has lost what e^x is
+                return self._all_far(theta, x, masses, octaves)
             found.append(self._moments(theta * 2.0**octave, tilted, np.zeros(1), np.sum(masses * excess, axis=2)))
         return _joined(found, axis=1)
+
+    def _all_far(self, theta: Array, x: Array, masses: Array, octaves: int) -> Cumulants:
+        far = [self._far_cumulants(theta * 2.0**octave, x * 2.0**octave, masses) for octave in range(octaves)]
+        return _joined(far, axis=1)
 
     def _far_cumulants(self, theta: Array, x: Array, masses: Array) -> Cumulants:
         """Return the same where exponentials would overflow, or masses vanish."""

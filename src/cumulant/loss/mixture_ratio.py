@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_TERMS = 2_000_000  # of binomial mixtures at a time: 16 MB
+HALF_WAY = 600.0  # nats: e^600 times the smallest double is one still
 UNDERFLOW = 600.0  # nats below 1 from which a probability is kept as its logarithm
 
 
@@ -83,12 +84,11 @@ class GaussianMixture:
 
     def bend_on(self, low: float, high: float) -> float:
         """Return the same for low <= t <= high, rounded up: s grows with t, s(1-s) with s up to ½."""
-        s = np.exp(self.log_slope(np.array([low, high]))) / self.mean
-        least, most = s[..., 0], s[..., 1]
-        nearest = np.where(most < 0.5, most, np.where(least > 0.5, least, 0.5))
-        return float(np.max(np.square(self.mean) * (nearest * (1 - nearest)).reshape(np.shape(self.mean)))) * (
-            1 + 1e-12
-        )
+        odds = np.asarray(log_odds(self.rate) - self.mean * np.array([low, high]) + self.mean**2 / 2)  # log (1-s)/s
+        first, last = odds[..., :1], odds[..., 1:]
+        nearest = np.where(last > 0, last, np.where(first < 0, first, 0.0))
+        spread = np.exp(-np.logaddexp(0.0, nearest) - np.logaddexp(0.0, -nearest))  # s(1-s)
+        return float(np.max(np.square(self.mean) * spread)) * (1 + 1e-11)
 
     @property
     def strip(self) -> float:
@@ -273,9 +273,15 @@ def log_odds(rate: Any) -> Any:
 
 
 def log_mixture(u: Array, rate: Any) -> Array:
-    """Return log(1 - γ + γe^u), to full relative accuracy near 0; γ may be a column."""
-    excess = rate * np.expm1(np.minimum(u, 600.0))
-    near = (excess > -0.5) & (u < 600.0)
+    """Return log(1 - γ + γe^u), to full relative accuracy; γ may be a column.
+
+    γ(e^u - 1) is formed as a product as far as doubles reach: log γ + u would lose what is small beside u.
+    """
+    excess = rate * np.expm1(np.minimum(u, HALF_WAY))
+    if np.any(u > HALF_WAY):
+        with np.errstate(over="ignore"):
+            excess = excess * np.exp(np.maximum(u - HALF_WAY, 0.0))
+    near = (excess > -0.5) & np.isfinite(excess)
     if np.all(near):
         return np.asarray(np.log1p(excess))
     with np.errstate(divide="ignore"):
