@@ -40,6 +40,8 @@ def enumerated(losses: LossSum) -> Enumerated | None:
         law: Law = [(as_ball(0.0), as_ball(1.0))]
         for pair, n in losses.parts:
             nodes = ball_nodes(pair, 0.0, 0.0, 0.0, bits=BITS)
+            if len(law) * math.comb(n + len(nodes.losses) - 1, n) > MOST_SUMS:  # balls may tell more outputs apart
+                return None
             part = list(_powers(list(zip(nodes.losses, nodes.weights, strict=True)), n))
             law = [(x + y, p * q) for x, p in law for y, q in part]
         return Enumerated(law)

@@ -122,6 +122,8 @@ class Envelope(Atoms):
             elif loss < 0:
                 losses.append(-log_mixture_ball(-loss, g))
                 masses.append(mass)
+            elif loss.is_zero():
+                rest = rest + mass
             else:  # 0, or so near that a ball does not tell: what either formula gives
                 mixed = log_mixture_ball(loss, g)
                 losses.append(mixed.union(-log_mixture_ball(-loss, g)))
