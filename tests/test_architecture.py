@@ -18,7 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LONGEST = 400
 
 LAYERS = (
-    ("errors", "parameters", "neighbors", "answer"),
+    ("errors", "parameters", "neighbors", "answer", "version"),
     ("numerics",),
     ("loss",),
     ("conversion",),
@@ -27,7 +27,8 @@ LAYERS = (
     ("composition",),
     ("accountant",),
     ("planning", "training", "comparison"),
-    ("plots", "report"),
+    ("report",),
+    ("plot",),
     ("figures",),
     ("cli", "__main__"),
 )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from cumulant import Gaussian, Laplace, RandomizedResponse, plots
+from cumulant import Gaussian, Laplace, RandomizedResponse, plot
 from cumulant.cli.main import main
 from cumulant.conversion.calibrated_composition import calibrated_composition
 from cumulant.figures import CATALOGUE, asoodeh_et_al, balle_et_al, wang_et_al, zhu_wang
@@ -221,7 +221,7 @@ def test_a_sheet_is_one_figure_with_one_legend() -> None:
 
 def test_the_same_numbers_make_the_same_file(tmp_path: Path) -> None:
     for name in ("one.svg", "two.svg"):
-        plots.save(asoodeh_et_al.figure1(points=8).draw(), tmp_path / name)
+        plot.save(asoodeh_et_al.figure1(points=8).draw(), tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 

@@ -16,9 +16,10 @@ from click.testing import CliRunner, Result
 from matplotlib.figure import Figure
 
 import cumulant
-from cumulant import Gaussian, InvalidParameter, Laplace, RandomizedResponse, RenyiCurve, UnprovenCombination, plots
+from cumulant import Gaussian, InvalidParameter, Laplace, RandomizedResponse, RenyiCurve, UnprovenCombination, plot
 from cumulant.cli.main import main
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.report.chart import LONGEST_LABEL, described, labelled
 
 STEP = Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
 needs_tradeoff = pytest.mark.skipif(not hasattr(AbstractMechanism, "tradeoff"), reason="no trade-off functions yet")
@@ -30,14 +31,14 @@ def drawn(axes: Any, line: int = 0) -> tuple[list[float], list[float]]:
 
 
 def test_it_is_reachable_as_plot() -> None:
-    assert cumulant.plot is plots
+    assert cumulant.plot is plot
 
 
 # Curves -----------------------------------------------------------------------------------------------------------
 
 
 def test_rdp_curve_and_attained_points() -> None:
-    axes = plots.rdp({"Poisson": STEP, "Laplace": Laplace(scale=1.0)}, orders=[1.5, 4.0, 32.0])
+    axes = plot.rdp({"Poisson": STEP, "Laplace": Laplace(scale=1.0)}, orders=[1.5, 4.0, 32.0])
     assert drawn(axes)[1][1] == STEP.rdp(order=4.0)
     assert all(order == round(order) for order in drawn(axes, 1)[0])
     assert [line.get_label() for line in axes.get_lines()] == [
@@ -51,7 +52,7 @@ def test_rdp_curve_and_attained_points() -> None:
 def test_rdp_lower_bound_is_proposition_20_by_brute_force() -> None:
     """E_Q(1-γ+γr)^α of randomized response has two terms."""
     step, gamma, p = RandomizedResponse(p=0.9).without_replacement(rate=0.1), 0.1, 0.9
-    upper, lower = plots.rdp_chart(step, orders=64.0).curves
+    upper, lower = plot.rdp_chart(step, orders=64.0).curves
     for order, value in zip(lower.x, lower.y, strict=True):
         moment = (1 - p) * (1 - gamma + gamma * p / (1 - p)) ** order + p * (1 - gamma + gamma * (1 - p) / p) ** order
         assert value == pytest.approx(math.log(moment) / (order - 1), rel=1e-9)
@@ -59,16 +60,16 @@ def test_rdp_lower_bound_is_proposition_20_by_brute_force() -> None:
 
 
 def test_an_unknown_lower_bound_is_not_drawn() -> None:
-    assert len(plots.rdp_chart(RenyiCurve([(2.0, 0.1), (8.0, 0.4)]), orders=[2.0, 4.0]).curves) == 1
+    assert len(plot.rdp_chart(RenyiCurve([(2.0, 0.1), (8.0, 0.4)]), orders=[2.0, 4.0]).curves) == 1
 
 
 def test_epsilon_against_count() -> None:
-    axes = plots.epsilon_against_count({"step": STEP}, counts=[10, 1000], delta=1e-5)
+    axes = plot.epsilon_against_count({"step": STEP}, counts=[10, 1000], delta=1e-5)
     assert drawn(axes)[1] == [(STEP * count).epsilon(delta=1e-5) for count in (10, 1000)]
 
 
 def test_a_million_steps_are_chosen_geometrically() -> None:
-    chart = plots.epsilon_against_count_chart(Gaussian(noise_multiplier=100.0), counts=1_000_000, delta=1e-5)
+    chart = plot.epsilon_against_count_chart(Gaussian(noise_multiplier=100.0), counts=1_000_000, delta=1e-5)
     (curve,) = chart.curves
     assert (curve.x[0], curve.x[-1], len(curve.x)) == (1.0, 1e6, len(set(curve.x)))
     assert max(later / sooner for sooner, later in zip(curve.x[4:], curve.x[5:], strict=False)) < 1.6
@@ -77,7 +78,7 @@ def test_a_million_steps_are_chosen_geometrically() -> None:
 
 def test_several_mechanisms_and_methods_on_one_chart() -> None:
     mechanisms = {"a": Gaussian(noise_multiplier=5.0), "b": Gaussian(noise_multiplier=10.0)}
-    chart = plots.epsilon_against_count_chart(mechanisms, counts=[1, 100], delta=1e-5, method=["exact", "rdp"])
+    chart = plot.epsilon_against_count_chart(mechanisms, counts=[1, 100], delta=1e-5, method=["exact", "rdp"])
     assert [curve.label for curve in chart.curves] == ["a: exact", "a: rdp", "b: exact", "b: rdp"]
     assert chart.curves[0].y[1] < chart.curves[1].y[1]  # what the conversion from RDP loses
     assert chart.curves[0].color == chart.curves[1].color != chart.curves[2].color
@@ -85,7 +86,7 @@ def test_several_mechanisms_and_methods_on_one_chart() -> None:
 
 
 def test_delta_of_a_gaussian_is_the_closed_form() -> None:
-    (curve,) = plots.delta_against_epsilon_chart(Gaussian(noise_multiplier=1.0), epsilons=[0.0, 1.0, 2.5]).curves
+    (curve,) = plot.delta_against_epsilon_chart(Gaussian(noise_multiplier=1.0), epsilons=[0.0, 1.0, 2.5]).curves
     cdf = NormalDist().cdf
     for epsilon, exponent in zip(curve.x, curve.y, strict=True):
         delta = cdf(0.5 - epsilon) - math.exp(epsilon) * cdf(-0.5 - epsilon)
@@ -93,31 +94,31 @@ def test_delta_of_a_gaussian_is_the_closed_form() -> None:
 
 
 def test_delta_against_epsilon_does_not_underflow(tmp_path: Path) -> None:
-    axes = plots.delta_against_epsilon({"run": Gaussian(noise_multiplier=1.0) * 10}, epsilons=[1.0, 500.0])
+    axes = plot.delta_against_epsilon({"run": Gaussian(noise_multiplier=1.0) * 10}, epsilons=[1.0, 500.0])
     assert drawn(axes)[1][1] < -1000
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
-    plots.save(figure, tmp_path / "delta.png")
+    plot.save(figure, tmp_path / "delta.png")
     assert (tmp_path / "delta.png").stat().st_size > 1000
 
 
 def test_without_epsilons_delta_is_drawn_down_to_small_values() -> None:
-    (curve,) = plots.delta_against_epsilon_chart(Gaussian(noise_multiplier=2.0)).curves
+    (curve,) = plot.delta_against_epsilon_chart(Gaussian(noise_multiplier=2.0)).curves
     assert -13.5 < curve.y[-1] <= -12
 
 
 def test_an_impossible_answer_is_a_gap() -> None:
-    (curve,) = plots.epsilon_against_count_chart(Gaussian(noise_multiplier=1.0), counts=[1, 2], delta=0.0).curves
+    (curve,) = plot.epsilon_against_count_chart(Gaussian(noise_multiplier=1.0), counts=[1, 2], delta=0.0).curves
     assert curve.y == (math.inf, math.inf)
     assert curve.to_dict()["y"] == ["inf", "inf"]
-    axes = plots.epsilon_against_count(Gaussian(noise_multiplier=1.0), counts=[1, 2], delta=0.0)
+    axes = plot.epsilon_against_count(Gaussian(noise_multiplier=1.0), counts=[1, 2], delta=0.0)
     assert all(map(math.isnan, drawn(axes)[1]))
 
 
 @needs_tradeoff
 def test_tradeoff_of_a_gaussian_is_the_closed_form() -> None:
     """Dong, Roth and Su (2022): G_μ(α) = Φ(Φ⁻¹(1-α) - μ)."""
-    curve, guessing = plots.tradeoff_chart(Gaussian(noise_multiplier=2.0), false_positive_rates=[0.01, 0.2, 0.5]).curves
+    curve, guessing = plot.tradeoff_chart(Gaussian(noise_multiplier=2.0), false_positive_rates=[0.01, 0.2, 0.5]).curves
     for rate, value in zip(curve.x, curve.y, strict=True):
         truth = NormalDist().cdf(NormalDist().inv_cdf(1 - rate) - 0.5)
         assert truth - 1e-6 <= value <= truth + 1e-12  # never above: that would be too private
@@ -126,7 +127,7 @@ def test_tradeoff_of_a_gaussian_is_the_closed_form() -> None:
 
 @needs_tradeoff
 def test_tradeoff_is_drawn_from_end_to_end() -> None:
-    axes = plots.tradeoff([Laplace(scale=1.0), Gaussian(noise_multiplier=1.0)])
+    axes = plot.tradeoff([Laplace(scale=1.0), Gaussian(noise_multiplier=1.0)])
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("false positive rate", "smallest false negative rate")
     x, y = drawn(axes)
     assert (x[0], x[-1]) == (0.0, 1.0)
@@ -145,18 +146,18 @@ def test_tradeoff_is_drawn_from_end_to_end() -> None:
     ],
 )
 def test_labels_are_short(mechanism: AbstractMechanism, text: str) -> None:
-    assert plots.described(mechanism) == text
+    assert described(mechanism) == text
 
 
 def test_labels_of_a_long_run_are_cut() -> None:
     run = sum((Laplace(scale=float(scale)) for scale in range(2, 30)), start=Laplace(scale=1.0) * 1)
-    assert len(plots.described(run)) <= plots.LONGEST_LABEL
+    assert len(described(run)) <= LONGEST_LABEL
 
 
 def test_equal_labels_stay_two_curves() -> None:
     """The relation is not in the short label, so it falls back to the long one."""
     both = [STEP, Gaussian(noise_multiplier=1.0).poisson(rate=0.01, neighbors=cumulant.REPLACE_ONE)]
-    assert len(plots.labelled(both)) == 2
+    assert len(labelled(both)) == 2
 
 
 @pytest.mark.parametrize("kind", ["rdp", "epsilon_against_count", "delta_against_epsilon"])
@@ -164,7 +165,7 @@ def test_every_plot_labels_its_axes(kind: str) -> None:
     arguments: dict[str, object] = {"epsilon_against_count": {"counts": [1, 10], "delta": 1e-5}}.get(kind, {})
     if kind == "delta_against_epsilon":
         arguments = {"epsilons": [0.5, 1.0]}
-    axes = getattr(plots, kind)({"step": STEP}, **arguments)
+    axes = getattr(plot, kind)({"step": STEP}, **arguments)
     assert axes.get_xlabel()
     assert axes.get_ylabel()
     assert axes.get_legend() is not None
@@ -172,28 +173,28 @@ def test_every_plot_labels_its_axes(kind: str) -> None:
 
 def test_axes_of_the_caller_are_used() -> None:
     axes = Figure().subplots()
-    assert plots.epsilon_against_count({"step": STEP}, counts=[1, 2], delta=1e-3, axes=axes) is axes
+    assert plot.epsilon_against_count({"step": STEP}, counts=[1, 2], delta=1e-3, axes=axes) is axes
 
 
 def test_the_same_chart_is_the_same_file(tmp_path: Path) -> None:
     for name in ("one.svg", "two.svg"):
-        figure: Any = plots.rdp(Laplace(scale=1.0)).get_figure()
-        plots.save(figure, tmp_path / name)
+        figure: Any = plot.rdp(Laplace(scale=1.0)).get_figure()
+        plot.save(figure, tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(UnprovenCombination):
-        plots.epsilon_against_count(RenyiCurve([(2.0, 0.1)]), counts=10, delta=1e-5, method="exact")
+        plot.epsilon_against_count(RenyiCurve([(2.0, 0.1)]), counts=10, delta=1e-5, method="exact")
     with pytest.raises(InvalidParameter):
-        plots.epsilon_against_count(STEP, counts=0, delta=1e-5)
+        plot.epsilon_against_count(STEP, counts=0, delta=1e-5)
 
 
 def test_without_matplotlib_it_says_how_to_install_it() -> None:
     program = (
         "import sys; sys.modules['matplotlib'] = None; sys.modules['matplotlib.figure'] = None\n"
-        "from cumulant import CumulantError, Gaussian, plots\n"
-        "try: plots.rdp({'g': Gaussian(noise_multiplier=1.0)})\n"
+        "from cumulant import CumulantError, Gaussian, plot\n"
+        "try: plot.rdp({'g': Gaussian(noise_multiplier=1.0)})\n"
         "except CumulantError as error: print(error)"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

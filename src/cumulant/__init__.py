@@ -6,7 +6,7 @@
 7.5113
 """
 
-from cumulant import plots
+from cumulant import plot as plot  # draws with matplotlib, which it loads when it is called
 from cumulant import sampling as sampling  # now, not with the first question: almost every run is sampled
 from cumulant.accountant import Accountant
 from cumulant.answer import Explanation, Guarantee, Interval
@@ -37,9 +37,7 @@ from cumulant.mechanisms.base import from_dict
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE
 from cumulant.planning import calibrate, max_count, max_rate
 from cumulant.training import dp_sgd
-
-plot = plots  # draws with matplotlib, which it loads when it is called
-__version__ = "0.1.0"
+from cumulant.version import __version__ as __version__
 
 __all__ = [
     "ADD_REMOVE",

@@ -43,9 +43,9 @@ def compare(*, release: Release, steps: int, delta: Delta, out: Path | None, as_
     explanation = run.explain(log_delta=delta.log)
     found = compare_methods(run, log_delta=delta.log)
     if out is not None:
-        from cumulant.cli.chart import save_comparison
+        from cumulant.report.draw import draw_comparison, save
 
-        save_comparison(found.rows, out, title=f"ε at δ = {delta.text}")
+        save(draw_comparison(found.rows, title=f"ε at δ = {delta.text}"), out)
     if as_json:
         question = {"asked": "compare", "delta": delta.text, "log_delta": delta.log, "steps": steps}
         answer = {"epsilon": explanation.guarantee.epsilon, "rows": [row.to_dict() for row in found.rows]}

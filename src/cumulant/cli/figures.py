@@ -79,8 +79,8 @@ def figures(out: Path | None, only: tuple[str, ...], suffix: str, as_json: bool)
 
 
 def _redrawn(name: str, file: Path | None) -> Sheet:
-    from cumulant import plots
     from cumulant.figures import CATALOGUE
+    from cumulant.report.draw import save
 
     sheet = CATALOGUE[name]()
     if file is not None:
@@ -88,7 +88,7 @@ def _redrawn(name: str, file: Path | None) -> Sheet:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CumulantError(f"{str(file.parent)!r} cannot be made: {error.strerror}") from error
-        plots.save(sheet.draw(), file)
+        save(sheet.draw(), file)
     return sheet
 
 

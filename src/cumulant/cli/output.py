@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shutil
 import textwrap
@@ -11,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
-
-from cumulant.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from cumulant.answer import Explanation
@@ -48,18 +45,10 @@ def print_json(
     explanation: Explanation,
     **more: Any,
 ) -> None:
-    """Print the library's version, the question, the answer, the mechanism and the proof."""
-    from cumulant import __version__
+    """Print the document of an answer."""
+    from cumulant.report.document import document
 
-    content = {
-        "version": __version__,
-        "question": question,
-        "answer": answer,
-        "mechanism": _written(run),
-        "explanation": explanation.to_dict(),
-        **more,
-    }
-    click.echo(json.dumps(_plain(content), indent=2, allow_nan=False))
+    click.echo(json.dumps(document(question, answer, run, explanation, **more), indent=2, allow_nan=False))
 
 
 def _wrapped(line: str, *, most: int | None = LINES_PER_ITEM) -> Iterator[str]:
@@ -70,19 +59,3 @@ def _wrapped(line: str, *, most: int | None = LINES_PER_ITEM) -> Iterator[str]:
     yield from textwrap.wrap(
         line, width, subsequent_indent=indent, break_on_hyphens=False, max_lines=most, placeholder=" ..."
     )
-
-
-def _written(run: AbstractMechanism) -> dict[str, Any] | None:
-    try:
-        return run.to_dict()
-    except InvalidParameter:  # a part that no data can describe
-        return None
-
-
-def _plain(value: Any) -> Any:
-    """Replace infinities, which JSON has not, by text."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, float) and math.isinf(value) else value

@@ -19,7 +19,7 @@ from cumulant.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
-    from cumulant.plots import Chart
+    from cumulant.report.chart import Chart
 
 FORMATS = (".png", ".svg", ".pdf")
 HELP = """Draw curves of one mechanism or several, by one method or several.
@@ -72,10 +72,10 @@ class Output:
 
     def deliver(self, chart: Chart, question: Mapping[str, Any], mechanisms: Sequence[AbstractMechanism]) -> None:
         if self.file is not None:
-            from cumulant import plots
+            from cumulant.report import draw
 
-            figure: Any = plots.draw(chart).get_figure()
-            plots.save(figure, self.file)
+            figure: Any = draw.draw(chart).get_figure()
+            draw.save(figure, self.file)
         if self.as_json:
             click.echo(json.dumps(_content(chart, question, mechanisms), indent=2, allow_nan=False))
         else:
@@ -138,10 +138,10 @@ def plot() -> None:
 @delta_option
 @_methods_option
 def epsilon(releases: list[Release], steps: int, delta: Delta, methods: tuple[str, ...], output: Output) -> None:
-    from cumulant import plots
+    from cumulant.report import chart as charts
 
     mechanisms = [release.build() for release in releases]
-    chart = plots.epsilon_against_count_chart(mechanisms, counts=steps, log_delta=delta.log, method=methods)
+    chart = charts.epsilon_against_count_chart(mechanisms, counts=steps, log_delta=delta.log, method=methods)
     question = {"asked": "epsilon", "delta": delta.text, "methods": methods, "steps": steps}
     output.deliver(chart, question, mechanisms)
 
@@ -154,10 +154,10 @@ def epsilon(releases: list[Release], steps: int, delta: Delta, methods: tuple[st
 )
 @_methods_option
 def delta(releases: list[Release], steps: int, epsilon: float | None, methods: tuple[str, ...], output: Output) -> None:
-    from cumulant import plots
+    from cumulant.report import chart as charts
 
     mechanisms = [release.run(steps=steps) for release in releases]
-    chart = plots.delta_against_epsilon_chart(mechanisms, epsilons=epsilon, method=methods)
+    chart = charts.delta_against_epsilon_chart(mechanisms, epsilons=epsilon, method=methods)
     question = {"asked": "delta", "epsilon": epsilon, "methods": methods, "steps": steps}
     output.deliver(chart, question, mechanisms)
 
@@ -169,10 +169,10 @@ def delta(releases: list[Release], steps: int, epsilon: float | None, methods: t
     "--order", type=NUMBER, metavar="NUMBER", default="512", show_default=True, help="The largest order to draw."
 )
 def rdp(releases: list[Release], steps: int, order: float, output: Output) -> None:
-    from cumulant import plots
+    from cumulant.report import chart as charts
 
     mechanisms = [release.run(steps=steps) for release in releases]
-    output.deliver(plots.rdp_chart(mechanisms, orders=order), {"asked": "rdp", "steps": steps}, mechanisms)
+    output.deliver(charts.rdp_chart(mechanisms, orders=order), {"asked": "rdp", "steps": steps}, mechanisms)
 
 
 @plot.command(help=TRADEOFF_HELP, short_help="False negatives against false positives of an attacker.")
@@ -180,10 +180,10 @@ def rdp(releases: list[Release], steps: int, order: float, output: Output) -> No
 @steps_option
 @_methods_option
 def tradeoff(releases: list[Release], steps: int, methods: tuple[str, ...], output: Output) -> None:
-    from cumulant import plots
+    from cumulant.report import chart as charts
 
     mechanisms = [release.run(steps=steps) for release in releases]
-    chart = plots.tradeoff_chart(mechanisms, method=methods)
+    chart = charts.tradeoff_chart(mechanisms, method=methods)
     output.deliver(chart, {"asked": "tradeoff", "methods": methods, "steps": steps}, mechanisms)
 
 

@@ -12,7 +12,7 @@ from cumulant.conversion.rdp_to_dp import asoodeh_rdp_lower_bound, optimal_rdp
 from cumulant.figures.sheet import BLUE, GREEN, ORANGE, RED, Sheet, proven, sampled
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.plots import Chart, Curve
+from cumulant.report.chart import Chart, Curve
 
 DELTA = 1e-5
 PAIRS = ((2.0, 0.5, BLUE), (4.0, 1.0, RED), (10.0, 2.0, GREEN))  # (α, ε): the paper's text does not name its own

@@ -18,7 +18,7 @@ from cumulant.figures.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, 
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile, black_box_groups
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
-from cumulant.plots import Chart, Curve
+from cumulant.report.chart import Chart, Curve
 from cumulant.sampling.membership import RandomizedMembership
 from cumulant.sampling.profile_theorems import poisson_profile, with_replacement_profile, without_replacement_profile
 

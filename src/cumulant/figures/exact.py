@@ -21,7 +21,7 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.contour import Contour, log_chernoff
 from cumulant.numerics.logspace import Array
-from cumulant.plots import Chart, Curve
+from cumulant.report.chart import Chart, Curve
 
 STEP = Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
 DELTA = 1e-5

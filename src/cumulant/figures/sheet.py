@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant.answer import Guarantee
-from cumulant.plots import Chart, Curve, draw, new_grid
+from cumulant.report.chart import Chart, Curve
+from cumulant.report.draw import draw, new_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -26,7 +26,7 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.randomized_response import RandomizedResponse
-from cumulant.plots import Chart, Curve, geometric_counts
+from cumulant.report.chart import Chart, Curve, geometric_counts
 from cumulant.sampling.asymptotics import (
     approximate_divergence_of_balanced_data,
     approximate_divergence_of_constant_data,

@@ -9,7 +9,7 @@ import numpy as np
 from cumulant.figures.sheet import BLACK, BLUE, GREEN, ORANGE, Sheet, sampled
 from cumulant.figures.wang_et_al import REGIMES
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.plots import Chart, Curve, geometric_counts
+from cumulant.report.chart import Chart, Curve, geometric_counts
 from cumulant.sampling.poisson_theorems import poisson_fast, poisson_tight
 
 RATE = 0.001

@@ -1,15 +1,7 @@
-"""Curves people would rather look at: needs the extra `cumulant[plot]`. Also reachable as `cumulant.plot`.
+"""Charts as numbers: what `cumulant.plot` draws, computed without matplotlib.
 
-`rdp`, `epsilon_against_count`, `delta_against_epsilon` and `tradeoff` draw on the given matplotlib axes, or on new
-ones, and return them. Each draws a `Chart`, the numbers alone, which the function of the same name with `_chart`
-computes without matplotlib. All take one mechanism, several, or a mapping from labels to mechanisms; the questions that
-take a `method` take several methods, too.
-
->>> from cumulant import Gaussian
->>> step = Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
->>> chart = epsilon_against_count_chart(step, counts=1_000_000, delta=1e-5, method="rdp")
->>> chart.curves[0].label
-'Gaussian (noise multiplier 1), Poisson sampled (rate 0.01)'
+All take one mechanism, several, or a mapping from labels to mechanisms; the questions that take a `method` take several
+methods, too.
 """
 
 from __future__ import annotations
@@ -18,19 +10,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from cumulant import parameters
 from cumulant.errors import CumulantError
 from cumulant.mechanisms.base import AbstractMechanism
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Mechanisms = AbstractMechanism | Iterable[AbstractMechanism] | Mapping[str, AbstractMechanism]
 Methods = str | Sequence[str]
@@ -167,99 +153,6 @@ def tradeoff_chart(
     )
 
 
-def rdp(mechanisms: Mechanisms, *, orders: float | Sequence[float] = 512.0, axes: Axes | None = None) -> Axes:
-    """Draw `rdp_chart`."""
-    return draw(rdp_chart(mechanisms, orders=orders), axes=axes)
-
-
-def epsilon_against_count(
-    mechanisms: Mechanisms,
-    *,
-    counts: int | Sequence[int],
-    delta: float | None = None,
-    log_delta: float | None = None,
-    method: Methods = "best",
-    axes: Axes | None = None,
-) -> Axes:
-    """Draw `epsilon_against_count_chart`."""
-    chart = epsilon_against_count_chart(mechanisms, counts=counts, delta=delta, log_delta=log_delta, method=method)
-    return draw(chart, axes=axes)
-
-
-def delta_against_epsilon(
-    mechanisms: Mechanisms,
-    *,
-    epsilons: float | Sequence[float] | None = None,
-    method: Methods = "best",
-    axes: Axes | None = None,
-) -> Axes:
-    """Draw `delta_against_epsilon_chart`."""
-    return draw(delta_against_epsilon_chart(mechanisms, epsilons=epsilons, method=method), axes=axes)
-
-
-def tradeoff(
-    mechanisms: Mechanisms,
-    *,
-    false_positive_rates: Sequence[float] | None = None,
-    method: Methods = "best",
-    axes: Axes | None = None,
-) -> Axes:
-    """Draw `tradeoff_chart`."""
-    chart = tradeoff_chart(mechanisms, false_positive_rates=false_positive_rates, method=method)
-    return draw(chart, axes=axes)
-
-
-# Drawing ----------------------------------------------------------------------------------------------------------
-
-
-def draw(chart: Chart, *, axes: Axes | None = None, legend: bool = True) -> Axes:
-    """Draw a chart on the given axes, or on new ones."""
-    axes, own = (new_axes(), True) if axes is None else (axes, False)
-    for curve in chart.curves:
-        line, marker = ("none", ".") if curve.line == "." else (curve.line, "")
-        style: dict[str, Any] = {"linestyle": line, "marker": marker, "linewidth": curve.width}
-        axes.plot(*_finite(curve), label=curve.label, color=curve.color, **style)
-    axes.set(xlabel=chart.x_label, ylabel=chart.y_label, title=chart.title)
-    for axis, scale in ((axes.xaxis, chart.x_scale), (axes.yaxis, chart.y_scale)):
-        if scale == "exponent":
-            axis.set_major_formatter(lambda value, _: f"$10^{{{value:g}}}$")
-        elif scale != "linear":  # a linear scale keeps what the caller's axes are set to
-            getattr(axes, f"set_{axis.axis_name}scale")(scale)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(visible=True, which="major", alpha=0.25, linewidth=0.6)
-    if legend:  # below, where it hides nothing, if the page is ours to make room on
-        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14)} if own else {}
-        axes.legend(frameon=False, fontsize="small", **place)
-    return axes
-
-
-def new_axes() -> Axes:
-    """Return the axes of a new figure."""
-    axes: Axes = new_grid(1, 1, width=6.4, height=4.4)[0, 0]
-    return axes
-
-
-def new_grid(rows: int, columns: int, *, width: float, height: float) -> Any:
-    """Return an array of axes on a new figure, so many inches wide, that needs no window and no global state."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise CumulantError("plots need matplotlib: pip install 'cumulant[plot]'") from None
-    return Figure(figsize=(width, height), layout="constrained").subplots(rows, columns, squeeze=False)
-
-
-def save(figure: Figure, file: Path) -> None:
-    """Write a picture in the format of its name; the same numbers make the same file, whenever it is drawn."""
-    from matplotlib import rc_context
-
-    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    try:
-        with rc_context({"svg.hashsalt": "cumulant", "svg.fonttype": "none"}):  # letters stay letters: small files
-            figure.savefig(file, dpi=110, metadata=undated.get(file.suffix))
-    except OSError as error:
-        raise CumulantError(f"{str(file)!r} cannot be written: {error.strerror}") from error
-
-
 # Parts ------------------------------------------------------------------------------------------------------------
 
 
@@ -377,11 +270,6 @@ def _spread(chosen: Any, spread: Callable[[float], Any] | None = None) -> tuple[
     if spread is not None and np.ndim(chosen) == 0:
         chosen = spread(chosen)
     return tuple(float(value) for value in chosen)
-
-
-def _finite(curve: Curve) -> tuple[list[float], list[float]]:
-    """Return x and y with gaps, which matplotlib draws as such, where the answer is infinite."""
-    return list(curve.x), [value if math.isfinite(value) else math.nan for value in curve.y]
 
 
 def _plain(values: Sequence[float]) -> list[float | str]:

@@ -1,0 +1,1 @@
+"""How answers are shown: charts as numbers and as pictures, and the document that programs read."""

@@ -1,0 +1,51 @@
+"""The document of an answer: version, question, answer, mechanism and proof, as plain data that JSON can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from cumulant.answer import Explanation
+from cumulant.errors import InvalidParameter
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.version import __version__
+
+
+def document(
+    question: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    run: AbstractMechanism,
+    explanation: Explanation,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the library's version, the question, the answer, the mechanism and the proof.
+
+    Infinities, which JSON has not, become text; a mechanism that no data can describe becomes None.
+    """
+    content = {
+        "version": __version__,
+        "question": question,
+        "answer": answer,
+        "mechanism": _written(run),
+        "explanation": explanation.to_dict(),
+        **more,
+    }
+    plain: dict[str, Any] = _plain(content)
+    return plain
+
+
+def _written(run: AbstractMechanism) -> dict[str, Any] | None:
+    try:
+        return run.to_dict()
+    except InvalidParameter:  # a part that no data can describe
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """Replace infinities, which JSON has not, by text."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value

@@ -1,0 +1,95 @@
+"""Charts as pictures: the only module that uses matplotlib, which it loads when it is called."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cumulant.answer import rounded_up
+from cumulant.comparison import Row
+from cumulant.errors import CumulantError
+from cumulant.report.chart import Chart, Curve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def draw(chart: Chart, *, axes: Axes | None = None, legend: bool = True) -> Axes:
+    """Draw a chart on the given axes, or on new ones."""
+    axes, own = (new_axes(), True) if axes is None else (axes, False)
+    for curve in chart.curves:
+        line, marker = ("none", ".") if curve.line == "." else (curve.line, "")
+        style: dict[str, Any] = {"linestyle": line, "marker": marker, "linewidth": curve.width}
+        axes.plot(*_finite(curve), label=curve.label, color=curve.color, **style)
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label, title=chart.title)
+    for axis, scale in ((axes.xaxis, chart.x_scale), (axes.yaxis, chart.y_scale)):
+        if scale == "exponent":
+            axis.set_major_formatter(lambda value, _: f"$10^{{{value:g}}}$")
+        elif scale != "linear":  # a linear scale keeps what the caller's axes are set to
+            getattr(axes, f"set_{axis.axis_name}scale")(scale)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, which="major", alpha=0.25, linewidth=0.6)
+    if legend:  # below, where it hides nothing, if the page is ours to make room on
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14)} if own else {}
+        axes.legend(frameon=False, fontsize="small", **place)
+    return axes
+
+
+def new_axes() -> Axes:
+    """Return the axes of a new figure."""
+    axes: Axes = new_grid(1, 1, width=6.4, height=4.4)[0, 0]
+    return axes
+
+
+def new_grid(rows: int, columns: int, *, width: float, height: float) -> Any:
+    """Return an array of axes on a new figure, so many inches wide, that needs no window and no global state."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise CumulantError("plots need matplotlib: pip install 'cumulant[plot]'") from None
+    return Figure(figsize=(width, height), layout="constrained").subplots(rows, columns, squeeze=False)
+
+
+def save(figure: Figure, file: Path) -> None:
+    """Write a picture in the format of its name; the same numbers make the same file, whenever it is drawn."""
+    from matplotlib import rc_context
+
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    try:
+        with rc_context({"svg.hashsalt": "cumulant", "svg.fonttype": "none"}):  # letters stay letters: small files
+            figure.savefig(file, dpi=110, metadata=undated.get(file.suffix))
+    except OSError as error:
+        raise CumulantError(f"{str(file)!r} cannot be written: {error.strerror}") from error
+
+
+def draw_comparison(rows: Sequence[Row], *, title: str) -> Figure:
+    """Draw the methods that prove something finite and positive; the bar of the exact answer is its interval."""
+    axes = new_grid(1, 1, width=7.2, height=3.6)[0, 0]
+    from matplotlib.ticker import LogFormatter
+
+    shown = [(row.method, row.interval) for row in rows if row.interval is not None and row.interval.upper > 0]
+    for place, (method, interval) in enumerate(reversed(shown)):
+        upper, lower = interval.upper, interval.lower
+        color = "tab:green" if method == "exact" else "tab:blue"
+        axes.plot([upper], [place], marker="o", color=color)
+        if lower > 0:
+            axes.plot([lower, upper], [place, place], marker="|", markersize=14, color=color)
+        text = rounded_up(upper, digits=4)
+        axes.annotate(text, (upper, place), textcoords="offset points", xytext=(8, 0), va="center")
+    axes.set_yticks(range(len(shown)), [method for method, _ in reversed(shown)])
+    axes.set(xscale="log", xlabel=title)
+    axes.xaxis.set_major_formatter(LogFormatter())  # 10, not a power of ten in mathematical type
+    axes.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.4)))
+    axes.margins(x=0.2, y=0.12)
+    axes.grid(visible=True, axis="x", alpha=0.3)
+    figure: Figure = axes.get_figure()
+    return figure
+
+
+def _finite(curve: Curve) -> tuple[list[float], list[float]]:
+    """Return x and y with gaps, which matplotlib draws as such, where the answer is infinite."""
+    return list(curve.x), [value if math.isfinite(value) else math.nan for value in curve.y]
