@@ -19,7 +19,7 @@ from cumulant.conversion.moments_accountant import epsilon_from_cgf
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.loss import divergences as dv
 from cumulant.loss.cgf import Array, Cgf, interpolated, total
-from cumulant.sampling import asymptotics as asym
+from cumulant.papers.wang_2019 import asymptotics as asym
 from cumulant.sampling import poisson_theorems as poisson
 from cumulant.sampling import without_replacement_theorems as wor
 

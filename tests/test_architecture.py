@@ -29,7 +29,7 @@ LAYERS = (
     ("planning", "training", "comparison"),
     ("report",),
     ("plot",),
-    ("figures",),
+    ("papers",),
     ("cli", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -15,9 +15,13 @@ from click.testing import CliRunner, Result
 from cumulant import Gaussian, Laplace, RandomizedResponse, plot
 from cumulant.cli.main import main
 from cumulant.conversion.calibrated_composition import calibrated_composition
-from cumulant.figures import CATALOGUE, asoodeh_et_al, balle_et_al, wang_et_al, zhu_wang
-from cumulant.figures.sheet import Sheet
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.papers import CATALOGUE
+from cumulant.papers.asoodeh_2020 import figures as asoodeh_et_al
+from cumulant.papers.balle_2018 import figures as balle_et_al
+from cumulant.papers.sheet import Sheet
+from cumulant.papers.wang_2019 import figures as wang_et_al
+from cumulant.papers.zhu_wang_2019 import figures as zhu_wang
 from cumulant.sampling.without_replacement_theorems import proposition20, theorem9
 
 ROOT = Path(__file__).parent.parent

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from cumulant import Gaussian, Laplace, RandomizedResponse
-from cumulant.conversion.gaussian_composition import (
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.papers.asoodeh_2020.gaussian_composition import (
     classical_epsilon,
     classical_largest_count,
     gaussian_optimal_epsilon,
     largest_count,
     lemma2_epsilon,
 )
-from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.sampling.poisson_theorems import poisson_fast, poisson_tight
 from cumulant.sampling.without_replacement_theorems import proposition20, theorem9
 

@@ -13,7 +13,7 @@ from cumulant.cli.question_options import json_option
 from cumulant.errors import CumulantError
 
 if TYPE_CHECKING:
-    from cumulant.figures.sheet import Sheet
+    from cumulant.papers.sheet import Sheet
 
 HELP = """Redraw the figures of the papers that this library rests on.
 
@@ -28,7 +28,7 @@ Examples:
 
 
 def _checked_names(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    from cumulant.figures import CATALOGUE
+    from cumulant.papers import CATALOGUE
 
     for name in names:
         if name not in CATALOGUE:
@@ -37,7 +37,7 @@ def _checked_names(context: click.Context, parameter: click.Parameter, names: tu
 
 
 def _completed_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from cumulant.figures import CATALOGUE
+    from cumulant.papers import CATALOGUE
 
     return [name for name in CATALOGUE if name.startswith(incomplete)]
 
@@ -79,7 +79,7 @@ def figures(out: Path | None, only: tuple[str, ...], suffix: str, as_json: bool)
 
 
 def _redrawn(name: str, file: Path | None) -> Sheet:
-    from cumulant.figures import CATALOGUE
+    from cumulant.papers import CATALOGUE
     from cumulant.report.draw import save
 
     sheet = CATALOGUE[name]()

@@ -7,11 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cumulant.conversion.gaussian_composition import classical_epsilon, gaussian_optimal_epsilon, lemma2_epsilon
 from cumulant.conversion.rdp_to_dp import asoodeh_rdp_lower_bound, optimal_rdp
-from cumulant.figures.sheet import BLUE, GREEN, ORANGE, RED, Sheet, proven, sampled
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.papers.asoodeh_2020.gaussian_composition import (
+    classical_epsilon,
+    gaussian_optimal_epsilon,
+    lemma2_epsilon,
+)
+from cumulant.papers.sheet import BLUE, GREEN, ORANGE, RED, Sheet, proven, sampled
 from cumulant.report.chart import Chart, Curve
 
 DELTA = 1e-5

@@ -14,13 +14,13 @@ import numpy as np
 
 from cumulant.conversion.exact import prepared
 from cumulant.conversion.inversion import inversions_at, plan_for, tilts_for_delta
-from cumulant.figures.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, Sheet
 from cumulant.loss.loss_nodes import LossNodes
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.contour import Contour, log_chernoff
 from cumulant.numerics.logspace import Array
+from cumulant.papers.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, Sheet
 from cumulant.report.chart import Chart, Curve
 
 STEP = Gaussian(noise_multiplier=1.0).poisson(rate=0.01)

@@ -20,17 +20,17 @@ from cumulant.conversion.moments_accountant import epsilon_from_cgf
 from cumulant.conversion.optimal_composition import optimal_epsilon_within
 from cumulant.conversion.rdp_to_dp import mironov_epsilon
 from cumulant.conversion.rounds import Rounds
-from cumulant.figures.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, Sheet, proven, sampled
 from cumulant.loss.cgf import Array, Cgf, projected
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.randomized_response import RandomizedResponse
-from cumulant.report.chart import Chart, Curve, geometric_counts
-from cumulant.sampling.asymptotics import (
+from cumulant.papers.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, Sheet, proven, sampled
+from cumulant.papers.wang_2019.asymptotics import (
     approximate_divergence_of_balanced_data,
     approximate_divergence_of_constant_data,
 )
+from cumulant.report.chart import Chart, Curve, geometric_counts
 from cumulant.sampling.mixture import amplified_pure
 from cumulant.sampling.without_replacement_theorems import proposition20, theorem9
 

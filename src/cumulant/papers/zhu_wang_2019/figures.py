@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cumulant.figures.sheet import BLACK, BLUE, GREEN, ORANGE, Sheet, sampled
-from cumulant.figures.wang_et_al import REGIMES
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.papers.sheet import BLACK, BLUE, GREEN, ORANGE, Sheet, sampled
+from cumulant.papers.wang_2019.figures import REGIMES
 from cumulant.report.chart import Chart, Curve, geometric_counts
 from cumulant.sampling.poisson_theorems import poisson_fast, poisson_tight
 

@@ -14,10 +14,10 @@ from typing import final
 
 import numpy as np
 
-from cumulant.figures.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, Sheet, sampled
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile, black_box_groups
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
+from cumulant.papers.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, Sheet, sampled
 from cumulant.report.chart import Chart, Curve
 from cumulant.sampling.membership import RandomizedMembership
 from cumulant.sampling.profile_theorems import poisson_profile, with_replacement_profile, without_replacement_profile

@@ -1,0 +1,1 @@
+"""Balle, Barthe and Gaboardi (2018), *Privacy Amplification by Subsampling*."""

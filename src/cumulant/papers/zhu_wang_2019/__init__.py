@@ -1,0 +1,1 @@
+"""Zhu and Wang (2019), *Poisson Subsampled Rényi Differential Privacy*."""
