@@ -11,6 +11,7 @@ from cumulant.answer import Explanation, Guarantee, Interval
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.names import by_name
 from cumulant.neighbors import Neighbors
 from cumulant.parameters import MOST
 
@@ -90,39 +91,61 @@ class Accountant:
         """Everything composed so far, as one mechanism."""
         return Composed.of(self._counts.items())
 
+    @by_name
     def cgf(self, *, order: ArrayLike) -> Any:
+        """Return K(λ) of everything so far at λ = order - 1."""
         return self.run.cgf(order=order)
 
+    @by_name
     def rdp(self, *, order: ArrayLike) -> Any:
+        """Return the Rényi DP of everything so far; scalars in, float out, arrays in, array out."""
         return self.run.rdp(order=order)
 
+    @by_name
     def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best") -> float:
+        """Return the smallest proven ε at δ of everything so far, rounded up. Give δ in [0, 1], or log δ."""
         return self.run.epsilon(delta=delta, log_delta=log_delta, method=method)
 
+    @by_name
     def delta(self, *, epsilon: float, method: str = "best") -> float:
+        """Return the smallest proven δ at ε of everything so far, rounded up."""
         return self.run.delta(epsilon=epsilon, method=method)
 
+    @by_name
     def log_delta(self, *, epsilon: float, method: str = "best") -> float:
+        """Return the logarithm of the smallest proven δ at ε, which does not underflow."""
         return self.run.log_delta(epsilon=epsilon, method=method)
 
+    @by_name
     def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
+        """Return bounds of ε at δ from both sides; `certified` says whether balls prove them."""
         return self.run.epsilon_interval(delta=delta, log_delta=log_delta)
 
+    @by_name
     def delta_interval(self, *, epsilon: float) -> Interval:
+        """Return bounds of δ at ε from both sides; see `epsilon_interval`."""
         return self.run.delta_interval(epsilon=epsilon)
 
+    @by_name
     def tradeoff(self, *, false_positive_rate: float, method: str = "best") -> float:
+        """Return the smallest false negative rate of any attacker at a false positive rate: f-DP, rounded down."""
         return self.run.tradeoff(false_positive_rate=false_positive_rate, method=method)
 
+    @by_name
     def true_positive_rate(self, *, false_positive_rate: float) -> float:
+        """Return the largest true positive rate of any attacker at a false positive rate, rounded up."""
         return self.run.true_positive_rate(false_positive_rate=false_positive_rate)
 
     def advantage(self) -> float:
+        """Return the largest difference of true and false positive rate of any attacker, rounded up."""
         return self.run.advantage()
 
+    @by_name
     def rdp_interval(self, *, order: float) -> Interval:
+        """Return the RDP of an order as (attained, proven)."""
         return self.run.rdp_interval(order=order)
 
+    @by_name
     def guarantee(
         self,
         *,
@@ -131,8 +154,10 @@ class Accountant:
         epsilon: float | None = None,
         method: str = "best",
     ) -> Guarantee:
+        """Return ε at δ, or δ at ε, together with how it was proven."""
         return self.run.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
 
+    @by_name
     def explain(
         self,
         *,
@@ -141,9 +166,11 @@ class Accountant:
         epsilon: float | None = None,
         method: str = "best",
     ) -> Explanation:
+        """Return which theorem bounded each release, exact or upper bound, and for which relation."""
         return self.run.explain(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return everything so far as plain data; `cumulant.from_dict` reads it as one mechanism."""
         return self.run.to_dict()
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from cumulant.loss.pair import MEAN_ROUNDED_UP, GaussianPair
 from cumulant.loss.pair_family import GaussianFamily, NothingFamily, PairFamily, Pairs
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile, gaussian_groups
 from cumulant.mechanisms.base import AbstractMechanism, Releases, from_plain
+from cumulant.names import by_name
 from cumulant.neighbors import Neighbors, common_relation
 
 
@@ -108,6 +109,7 @@ class Composed(AbstractMechanism):
     def sharpened(self) -> Composed:
         return Composed.of((release.sharpened(), count) for release, count in self.parts)
 
+    @by_name
     def group(self, *, size: int) -> Composed:
         return Composed.of((release.group(size=size), count) for release, count in self.parts)
 

@@ -2,6 +2,7 @@
 
 CumulantError
 ├── InvalidParameter      (also ValueError)           an argument breaks a rule
+│   └── MisnamedParameter (also TypeError)            an argument has no name, or one that is not known
 ├── UnprovenCombination   (also NotImplementedError)  no theorem covers what was asked
 ├── OutOfReach            (also ArithmeticError)      no accuracy within bounded time and memory
 ├── MixedNeighbors                                    two relations in one composition
@@ -17,6 +18,10 @@ class CumulantError(Exception):
 
 class InvalidParameter(CumulantError, ValueError):
     """An argument breaks a rule; the message names it, the rule and the value."""
+
+
+class MisnamedParameter(InvalidParameter, TypeError):
+    """An argument has no name, or one that is not known; the message says how to write it."""
 
 
 class UnprovenCombination(CumulantError, NotImplementedError):

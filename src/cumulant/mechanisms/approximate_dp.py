@@ -13,6 +13,7 @@ from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import PrivacyProfile, approximate_profile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
+from cumulant.names import by_name
 from cumulant.numerics.rounding import ULP, exp_above
 from cumulant.numerics.scalar_logspace import log_expm1
 from cumulant.parameters import nonnegative, probability, product_above, whole_number
@@ -50,6 +51,7 @@ class ApproximateDP(AbstractMechanism):
     def known_profile(self) -> PrivacyProfile:
         return approximate_profile(self.bound, self.failure)
 
+    @by_name
     def group(self, *, size: int) -> ApproximateDP:
         """(kε, δ(e^{kε}-1)/(e^ε-1))-DP for k records (Vadhan 2017, Lemma 2.2)."""
         k = whole_number("size", size, at_least=1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from cumulant import parameters
 from cumulant.conversion.exact import Scenarios
@@ -22,6 +22,7 @@ from cumulant.loss.likelihood_ratio import LikelihoodRatio
 from cumulant.loss.pair_family import PairFamily, Pairs
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile
 from cumulant.mechanisms.questions import Questions
+from cumulant.names import by_name, check_names
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.parameters import require, shown
 
@@ -47,6 +48,11 @@ class AbstractMechanism(Questions):
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         AbstractMechanism.kinds[cls.__name__] = cls
+
+    def __new__(cls, *unnamed: Any, **named: Any) -> Self:
+        if unnamed or named:
+            check_names(cls, unnamed, named)
+        return super().__new__(cls)
 
     # What a mechanism says of itself -------------------------------------------------------------
 
@@ -151,6 +157,7 @@ class AbstractMechanism(Questions):
             return NotImplemented
         return Composed.of([(self, 1), (other, 1)])
 
+    @by_name
     def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
         """Return this mechanism on a sample that every record joins independently with probability `rate`.
 
@@ -160,6 +167,7 @@ class AbstractMechanism(Questions):
 
         return PoissonSampled(mechanism=self, rate=rate, relation=ADD_REMOVE if neighbors is None else neighbors)
 
+    @by_name
     def without_replacement(
         self,
         *,
@@ -185,6 +193,7 @@ class AbstractMechanism(Questions):
             mechanism=self, rate=share, relation=REPLACE_ONE if neighbors is None else neighbors
         )
 
+    @by_name
     def with_replacement(self, *, draws: int, population: int, neighbors: Neighbors | None = None) -> AbstractMechanism:
         """Return this mechanism on `draws` records drawn with replacement from `population`.
 
@@ -203,6 +212,7 @@ class AbstractMechanism(Questions):
         """Return the same release with the tightest loss that is known, also where that takes seconds to compute."""
         return self
 
+    @by_name
     def group(self, *, size: int) -> AbstractMechanism:
         """Return the guarantee for `size` records at once, of the relation of this mechanism.
 

@@ -12,6 +12,7 @@ from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
 from cumulant.loss.pair_family import GaussianFamily
 from cumulant.loss.profile import GroupProfiles, gaussian_groups
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.names import by_name
 from cumulant.numerics.logspace import reciprocal_up
 from cumulant.parameters import noise_for_group, positive
 
@@ -55,6 +56,7 @@ class Gaussian(AbstractMechanism):
     def group_profiles(self) -> GroupProfiles:
         return gaussian_groups(reciprocal_up(self.noise_multiplier))
 
+    @by_name
     def group(self, *, size: int) -> Gaussian:
         """The sensitivity of a group is `size` times that of one (triangle inequality)."""
         return Gaussian(noise_multiplier=noise_for_group("noise_multiplier", self.noise_multiplier, size))

@@ -12,6 +12,7 @@ from cumulant.loss.likelihood_ratio import LikelihoodRatio, laplace_ratio
 from cumulant.loss.pair_family import LaplaceFamily
 from cumulant.loss.profile import GroupProfiles, laplace_groups
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.names import by_name
 from cumulant.numerics.logspace import exp_excess, reciprocal_up
 from cumulant.numerics.rounding import LEAST
 from cumulant.parameters import noise_for_group, positive
@@ -63,6 +64,7 @@ class Laplace(AbstractMechanism):
     def group_profiles(self) -> GroupProfiles:
         return laplace_groups(reciprocal_up(self.scale))
 
+    @by_name
     def group(self, *, size: int) -> Laplace:
         """The sensitivity of a group is `size` times that of one (triangle inequality)."""
         return Laplace(scale=noise_for_group("scale", self.scale, size))

@@ -12,6 +12,7 @@ from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import GroupProfiles, binary_groups
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
+from cumulant.names import by_name
 from cumulant.parameters import nonnegative, product_above, whole_number
 
 
@@ -45,6 +46,7 @@ class PureDP(AbstractMechanism):
     def group_profiles(self) -> GroupProfiles:
         return binary_groups(self.bound)
 
+    @by_name
     def group(self, *, size: int) -> PureDP:
         """Pure DP adds up along a chain of neighbours; rounded up."""
         return PureDP(epsilon=product_above(whole_number("size", size, at_least=1), self.bound))

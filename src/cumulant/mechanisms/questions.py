@@ -23,6 +23,7 @@ from cumulant.conversion.tradeoff import false_negative_rate
 from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.loss.cgf import Cgf
 from cumulant.loss.profile import PrivacyProfile
+from cumulant.names import by_name
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.logspace import Array
 
@@ -70,6 +71,7 @@ class Questions(ABC):
     @abstractmethod
     def sharper_by_rdp(self) -> bool: ...
 
+    @by_name
     def cgf(self, *, order: ArrayLike) -> Any:
         """Return K(λ) at λ = order - 1: (order - 1)·rdp(order)."""
         loss = self.loss()
@@ -84,6 +86,7 @@ class Questions(ABC):
 
         return _at_orders(at, order)
 
+    @by_name
     def rdp(self, *, order: ArrayLike) -> Any:
         """Return the Rényi DP of any real order > 1; order 1 is KL privacy, inf is pure DP.
 
@@ -101,6 +104,7 @@ class Questions(ABC):
 
         return _at_orders(at, order)
 
+    @by_name
     def rdp_interval(self, *, order: float) -> Interval:
         """Return the RDP of an order as (attained, proven): how far the bound can still be from the truth."""
         if not self.tight_and_self_consistent:
@@ -117,6 +121,7 @@ class Questions(ABC):
             )
         return profile
 
+    @by_name
     def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best") -> float:
         """Return the smallest proven ε at δ, rounded up. Give δ in [0, 1], or log δ where δ underflows.
 
@@ -124,14 +129,17 @@ class Questions(ABC):
         """
         return self.guarantee(delta=delta, log_delta=log_delta, method=method).epsilon
 
+    @by_name
     def delta(self, *, epsilon: float, method: str = "best") -> float:
         """Return the smallest proven δ at ε, rounded up; see `log_delta` for values that underflow."""
         return self._guarantee_at_epsilon(parameters.nonnegative("epsilon", epsilon), method).delta
 
+    @by_name
     def log_delta(self, *, epsilon: float, method: str = "best") -> float:
         """Return the logarithm of the smallest proven δ at ε, rounded up."""
         return self._guarantee_at_epsilon(parameters.nonnegative("epsilon", epsilon), method).log_delta
 
+    @by_name
     def guarantee(
         self,
         *,
@@ -148,6 +156,7 @@ class Questions(ABC):
         guarantee = self._guarantee_at_delta(parameters.log_of_delta(delta=delta, log_delta=log_delta), method)
         return guarantee if delta is None else replace(guarantee, stated_delta=float(delta))
 
+    @by_name
     def explain(
         self,
         *,
@@ -165,6 +174,7 @@ class Questions(ABC):
             parts=tuple(release._part(count) for release, count in self.releases()),
         )
 
+    @by_name
     def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
         """Return bounds of ε at δ from both sides: no rounding, truncation, aliasing or quadrature is left out.
 
@@ -177,6 +187,7 @@ class Questions(ABC):
         upper, lower = self._pairs_for_interval()
         return certified_epsilon(upper, lower, delta_ball(delta=delta, log_delta=log_delta))
 
+    @by_name
     def delta_interval(self, *, epsilon: float) -> Interval:
         """Return bounds of δ at ε from both sides; see `epsilon_interval`."""
         from cumulant.conversion.certified import certified_delta
@@ -184,6 +195,7 @@ class Questions(ABC):
         upper, lower = self._pairs_for_interval()
         return certified_delta(upper, lower, parameters.nonnegative("epsilon", epsilon))
 
+    @by_name
     def tradeoff(self, *, false_positive_rate: float, method: str = "best") -> float:
         """Return the smallest false negative rate of any test at a false positive rate: f-DP, rounded down.
 
@@ -194,6 +206,7 @@ class Questions(ABC):
         rate = parameters.probability("false_positive_rate", false_positive_rate)
         return false_negative_rate(lambda epsilon: self.delta(epsilon=epsilon, method=method), rate)
 
+    @by_name
     def true_positive_rate(self, *, false_positive_rate: float) -> float:
         """Return the largest true positive rate that any attacker has at a false positive rate, rounded up."""
         return min(1.0, math.nextafter(1.0 - self.tradeoff(false_positive_rate=false_positive_rate), 2.0))

@@ -14,6 +14,7 @@ from cumulant.loss.likelihood_ratio import LikelihoodRatio, binary_ratio
 from cumulant.loss.pair_family import FiniteFamily
 from cumulant.loss.profile import GroupProfiles, binary_profile
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.names import by_name
 from cumulant.numerics.rounding import LEAST
 from cumulant.parameters import real, require, whole_number
 
@@ -57,6 +58,7 @@ class RandomizedResponse(AbstractMechanism):
         profile = binary_profile(self.log_odds)
         return lambda size: profile
 
+    @by_name
     def group(self, *, size: int) -> RandomizedResponse:
         """One bit is released: a group can flip it, as one record can."""
         whole_number("size", size, at_least=1)

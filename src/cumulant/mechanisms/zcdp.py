@@ -9,6 +9,7 @@ from typing import ClassVar, final
 
 from cumulant.loss.cgf import Array, Cgf
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.names import by_name
 from cumulant.numerics.rounding import ULP
 from cumulant.parameters import nonnegative, product_above, whole_number
 
@@ -36,6 +37,7 @@ class ZCDP(AbstractMechanism):
         object.__setattr__(self, "rho", nonnegative("rho", self.rho))
         object.__setattr__(self, "xi", nonnegative("xi", self.xi))
 
+    @by_name
     def group(self, *, size: int) -> ZCDP:
         """k²ρ-zCDP for k records, and (ξk Σ_{i<=k} 1/i, k²ρ) in general (Bun and Steinke 2016, Proposition 27)."""
         k = whole_number("size", size, at_least=1)

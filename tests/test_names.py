@@ -1,0 +1,49 @@
+"""Arguments without names, or with wrong ones: the error says what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cumulant as cm
+
+STEP = cm.Gaussian(noise_multiplier=1.0)
+
+MEANT: dict[str, Callable[..., Any]] = {
+    "Gaussian(noise_multiplier=1.0)": lambda: cm.Gaussian(1.0),  # type: ignore[call-arg]
+    "ApproximateDP(epsilon=1.0, delta=1e-05)": lambda: cm.ApproximateDP(1.0, 1e-5),  # type: ignore[call-arg]
+    "PureDP(epsilon=0.5)": lambda: cm.PureDP(0.5),  # type: ignore[call-arg]
+    "epsilon(delta=1e-05)": lambda: STEP.epsilon(1e-5),  # type: ignore[call-arg]
+    "delta(epsilon=1.0, method='rdp')": lambda: STEP.delta(1.0, "rdp"),  # type: ignore[call-arg]
+    "rdp(order=2)": lambda: STEP.rdp(2),  # type: ignore[call-arg]
+    "poisson(rate=0.01)": lambda: STEP.poisson(0.01),  # type: ignore[call-arg]
+    "group(size=3)": lambda: STEP.group(3),  # type: ignore[call-arg]
+    "epsilon_interval(delta=0.1)": lambda: (STEP * 2).epsilon_interval(0.1),  # type: ignore[call-arg]
+    "tradeoff(false_positive_rate=0.1)": lambda: STEP.tradeoff(0.1),  # type: ignore[call-arg]
+}
+
+
+@pytest.mark.parametrize("line", MEANT)
+def test_the_error_is_the_line_that_was_meant(line: str) -> None:
+    with pytest.raises(cm.InvalidParameter) as caught:
+        MEANT[line]()
+    assert line in str(caught.value)
+    assert isinstance(caught.value, TypeError)
+
+
+def test_the_accountant_says_the_same() -> None:
+    with pytest.raises(cm.InvalidParameter, match=r"epsilon\(delta=1e-05\)"):
+        cm.Accountant().epsilon(1e-5)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(("wrong", "known"), [({"sigma": 1.0}, "noise_multiplier"), ({"std": 2.0}, "noise_multiplier")])
+def test_an_unknown_name_is_answered_with_the_known_ones(wrong: dict[str, Any], known: str) -> None:
+    with pytest.raises(cm.InvalidParameter, match=known):
+        cm.Gaussian(**wrong)
+
+
+def test_too_many_arguments() -> None:
+    with pytest.raises(cm.InvalidParameter, match="by name: delta, log_delta, method"):
+        STEP.epsilon(1, 2, "rdp", 4)  # type: ignore[call-arg]
