@@ -74,13 +74,17 @@ def _freeze_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=ROOT / "tests" / "frozen_answers.json")
+    parser.add_argument("--again", action="store_true", help="ask the recorded questions, and record what has changed")
     parser.set_defaults(command=_freeze)
 
 
 def _freeze(options: argparse.Namespace) -> None:
-    from benchmarks.frozen import record
+    from benchmarks.frozen import record, record_again
 
-    record(options.out, cases=options.cases, seed=options.seed)
+    if options.again:
+        record_again(options.out)
+    else:
+        record(options.out, cases=options.cases, seed=options.seed)
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -54,8 +54,19 @@ def ask(question: str) -> Answer:
 
 def record(path: Path, *, cases: int, seed: int) -> None:
     """Record answers of quick cases."""
+    _write(path, islice(_recorded(seed), cases), cases)
+
+
+def record_again(path: Path) -> None:
+    """Ask the recorded questions again, and record the answers that have changed."""
+    known = read(path)
+    asked = ((frozen, ask(frozen.question)) for frozen in known)
+    _write(path, (old if old.agrees_with(new) else Frozen(old.question, new) for old, new in asked), len(known))
+
+
+def _write(path: Path, answers: Iterator[Frozen], cases: int) -> None:
     progress, rows = Progress(cases), []
-    for frozen in islice(_recorded(seed), cases):
+    for frozen in answers:
         rows.append(json.dumps([frozen.question, frozen.answer], ensure_ascii=False))
         progress.advance()
     progress.close()

@@ -13,7 +13,7 @@ BLOCK = 100
 
 @pytest.mark.parametrize("first", range(0, len(FROZEN), BLOCK))
 def test_answers_are_as_recorded(first: int) -> None:
-    """A change is mended or, if it is tighter or was below the truth, recorded: `python -m benchmarks freeze`."""
+    """A change is mended or, if it is tighter or was below the truth, recorded: `freeze --again`."""
     changed = [
         f"{frozen.question}\n# was {frozen.answer}, is {answer}"
         for frozen in FROZEN[first : first + BLOCK]

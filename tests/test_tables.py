@@ -353,3 +353,31 @@ def test_losses_of_tables_that_add_up_to_almost_one(seed: int) -> None:
         exact = [mp.log(mpf(a) * total_q / (mpf(b) * total_p)) for a, b in zip(p.tolist(), q.tolist(), strict=True)]
         for loss, truth in zip(table.columns().losses, exact, strict=True):
             assert abs(mpf(float(loss)) - truth) <= 4e-16 * abs(truth)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_renyi_dp_of_tables_that_reveal_something(seed: int) -> None:
+    """What is left of Q beside a failure may have more mass than P: conversions from Rényi DP must know it."""
+    generator = np.random.default_rng(seed)
+    outputs, count = int(generator.integers(2, 5)), int(generator.integers(1, 4))
+    tables = [generator.dirichlet(np.full(outputs, 0.5)) for _ in range(2)]
+    for table in tables:
+        if generator.random() < 0.7:
+            table[generator.integers(outputs)] = 0.0
+    p, q = ((table / table.sum()).tolist() for table in tables)
+    rate = float(generator.choice([0.1, 0.5, 0.9, 1.0]))
+    epsilon = float(generator.choice([0.0, 0.01, 0.3, 1.0, 2.2, 4.0]))
+    run = cm.StatedPair(probabilities=tuple(p), neighbor_probabilities=tuple(q)).poisson(rate=rate) * count
+    with mp.workdps(40):
+        whole = [mp.fsum(map(mpf, table)) for table in (p, q)]
+        exact = [[mpf(x) / total for x in table] for table, total in zip((p, q), whole, strict=True)]
+        mixed = [(1 - mpf(rate)) * b + mpf(rate) * a for a, b in zip(*exact, strict=True)]
+        truth = max(_product_delta(*pair, count, epsilon) for pair in ((mixed, exact[1]), (exact[1], mixed)))
+        for method in ("rdp", "best"):
+            assert run.delta(epsilon=epsilon, method=method) >= truth * (1 - mpf(10) ** -15)
+
+
+def _product_delta(p: list[Any], q: list[Any], count: int, epsilon: float) -> Any:
+    """Return δ(ε) of several releases, output by output."""
+    rows = [(mp.fprod(a), mp.fprod(b)) for a, b in zip(product(p, repeat=count), product(q, repeat=count), strict=True)]
+    return mp.fsum(max(a - mp.exp(mpf(epsilon)) * b, mpf(0)) for a, b in rows)

@@ -89,6 +89,13 @@ class FinitePair(DominatingPair):
         """Return the logarithms of the masses given that the loss is finite."""
         return self.log_masses - math.log1p(-self.failure) if self.failure else self.log_masses
 
+    @property
+    def log_excess_of_q(self) -> float:
+        """Log of how much more mass than P the rest of Q has, given that the loss is finite; rounded up, at least 0."""
+        if self.absent >= self.failure:
+            return 0.0
+        return (math.log1p(-self.absent) - math.log1p(-self.failure)) * (1 + 1e-12)
+
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
         with np.errstate(under="ignore"):
             return Cells.of_atoms(self.losses, np.exp(self._log_finite() + theta * self.losses - k_theta))
@@ -125,18 +132,23 @@ class FinitePair(DominatingPair):
 
 
 def finite_loss(pairs: Sequence[FinitePair]) -> Cgf:
-    """Return the CGF of releases that each of some pairs, or one of them, dominates: the largest K at every order."""
-    nodes = [pair.nodes(1.0, 0.0) for pair in pairs if pair.failure < 1]
+    """Return the CGF of releases that each of some pairs, or one of them, dominates: the largest K at every order.
+
+    Given that the loss is finite, Q has the mass c = Q(P > 0)/P(Q > 0). Conversions from Rényi DP are about two
+    probabilities: where c > 1, L + log c is taken for L, which is the loss against Q/c, and costs more.
+    """
+    known = [(pair.nodes(1.0, 0.0), pair.log_excess_of_q) for pair in pairs if pair.failure < 1]
 
     def log_moment(lam: Array) -> Array:
-        if not nodes:
+        if not known:
             return np.zeros(lam.shape)
-        return np.asarray(np.max([node.cumulants(lam)[0][0] for node in nodes], axis=0) * (1 + 1e-13))  # rounded up
+        values = [nodes.cumulants(lam)[0][0] * (1 + 1e-13) + lam * more for nodes, more in known]  # rounded up
+        return np.asarray(np.max(values, axis=0))
 
     return Cgf(
         log_moment=log_moment,
-        kl=max([0.0, *(float(node.divergence[0]) for node in nodes)]),
-        pure=max([0.0, *(pair.supremum for pair in pairs)]),
+        kl=max([0.0, *(float(nodes.divergence[0]) + more for nodes, more in known)]),
+        pure=max([0.0, *(pair.supremum + pair.log_excess_of_q for pair in pairs if pair.failure < 1)]),
         failure=max(pair.failure for pair in pairs),
     )
 
