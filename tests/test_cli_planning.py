@@ -19,6 +19,7 @@ from cumulant.answer import Interval, rounded_down
 from cumulant.comparison import Parts, Row, converted, naive, optimal, strong, table
 from cumulant.conversion.rdp_to_dp import mironov_epsilon, optimal_epsilon
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.training import Sampling
 
 SGD = "sgd --noise-multiplier 1 --batch-size 256 --dataset-size 60000 --epochs 2 --delta 1e-5"
 RUN = {
@@ -122,12 +123,10 @@ def test_colour_on_a_terminal_only() -> None:
 # Training runs --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sampling", ["poisson", "without-replacement"])
-def test_sgd_answers_as_the_library(sampling: str) -> None:
-    content = answered(f"{SGD} --sampling {sampling}")
-    run = cm.dp_sgd(
-        noise_multiplier=1.0, batch_size=256, dataset_size=60_000, epochs=2, sampling=sampling.replace("-", "_")
-    )
+@pytest.mark.parametrize("sampling", ["poisson", "without_replacement"])
+def test_sgd_answers_as_the_library(sampling: Sampling) -> None:
+    content = answered(f"{SGD} --sampling {sampling.replace('_', '-')}")
+    run = cm.dp_sgd(noise_multiplier=1.0, batch_size=256, dataset_size=60_000, epochs=2, sampling=sampling)
     assert cm.from_dict(content["mechanism"]) == run
     assert content["answer"]["epsilon"] == run.epsilon(delta=1e-5)
     assert content["training"]["steps"] == math.ceil(2 * 60_000 / 256)

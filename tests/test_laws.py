@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import cumulant as cm
+from cumulant.answer import Method
 from cumulant.mechanisms.base import AbstractMechanism
 from strategies import ASKING, TABLE, deltas, mechanisms, noisier, orders, simple_mechanisms
 
@@ -83,7 +84,7 @@ def test_composition_is_commutative(one: AbstractMechanism, other: AbstractMecha
 @given(mechanisms(), deltas(), deltas(), st.sampled_from(["best", "rdp"]))
 @example(cm.Laplace(scale=1e5), 1e-300, 1e-60, "best")
 @ASKING
-def test_epsilon_falls_as_delta_grows(mechanism: AbstractMechanism, a: float, b: float, method: str) -> None:
+def test_epsilon_falls_as_delta_grows(mechanism: AbstractMechanism, a: float, b: float, method: Method) -> None:
     low, high = sorted((a, b))
     assert mechanism.epsilon(delta=high, method=method) <= mechanism.epsilon(delta=low, method=method) * (1 + SEARCH)
 
@@ -92,7 +93,7 @@ def test_epsilon_falls_as_delta_grows(mechanism: AbstractMechanism, a: float, b:
 @example(cm.ApproximateDP(epsilon=1.0, delta=1e-6), 1e-6, "best")
 @example(cm.Laplace(scale=0.07536247436921377), 0.99999, "rdp")
 @ASKING
-def test_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, delta: float, method: str) -> None:
+def test_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, delta: float, method: Method) -> None:
     epsilon = mechanism.epsilon(delta=delta, method=method)
     if epsilon < math.inf:
         assert mechanism.delta(epsilon=epsilon, method=method) <= delta
@@ -101,7 +102,7 @@ def test_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, delta:
 @given(mechanisms(), st.floats(-1e6, -700.0), st.sampled_from(["best", "rdp"]))
 @example(cm.Laplace(scale=1e5), -740.0, "best")
 @ASKING
-def test_log_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, log_delta: float, method: str) -> None:
+def test_log_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, log_delta: float, method: Method) -> None:
     """Far below the smallest float, too."""
     epsilon = mechanism.epsilon(log_delta=log_delta, method=method)
     assert epsilon >= 0
@@ -111,14 +112,14 @@ def test_log_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, lo
 
 @given(mechanisms(), deltas(), st.sampled_from(["best", "rdp"]))
 @ASKING
-def test_epsilon_is_a_number(mechanism: AbstractMechanism, delta: float, method: str) -> None:
+def test_epsilon_is_a_number(mechanism: AbstractMechanism, delta: float, method: Method) -> None:
     assert mechanism.epsilon(delta=delta, method=method) >= 0  # which NaN is not
     assert mechanism.epsilon(delta=1.0, method=method) == 0
 
 
 @given(mechanisms(), st.floats(0, 1e3), st.sampled_from(["best", "rdp"]))
 @ASKING
-def test_delta_is_a_probability(mechanism: AbstractMechanism, epsilon: float, method: str) -> None:
+def test_delta_is_a_probability(mechanism: AbstractMechanism, epsilon: float, method: Method) -> None:
     delta, log_delta = (
         mechanism.delta(epsilon=epsilon, method=method),
         mechanism.log_delta(epsilon=epsilon, method=method),

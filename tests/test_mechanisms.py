@@ -12,6 +12,7 @@ from mpmath import mp, mpf
 
 import cumulant as cm
 import references
+from cumulant.answer import Method
 from cumulant.mechanisms.base import AbstractMechanism
 
 ORDERS = (1.0001, 1.1, 2.0, 7.3, 128.0, 1e4)
@@ -151,7 +152,7 @@ def test_a_tiny_shift_is_not_no_shift() -> None:
 
 @pytest.mark.parametrize("mechanism", [cm.Gaussian(noise_multiplier=1e170), cm.Gaussian(noise_multiplier=1e170) * 1])
 @pytest.mark.parametrize("method", ["exact", "rdp"])
-def test_enormous_noise_is_not_infinite_noise(mechanism: AbstractMechanism, method: str) -> None:
+def test_enormous_noise_is_not_infinite_noise(mechanism: AbstractMechanism, method: Method) -> None:
     """δ(0) is about 0.4/σ = 4e-171 here, so ε = 0 at δ = 1e-300 is false."""
     assert mechanism.delta(epsilon=0.0, method=method) >= 3.9e-171
     assert mechanism.epsilon(delta=1e-300, method=method) > 0
@@ -159,7 +160,7 @@ def test_enormous_noise_is_not_infinite_noise(mechanism: AbstractMechanism, meth
 
 @pytest.mark.parametrize("mechanism", [cm.Gaussian(noise_multiplier=1e-170), cm.Gaussian(noise_multiplier=1e-170) * 2])
 @pytest.mark.parametrize("method", ["exact", "rdp"])
-def test_hardly_any_noise_is_answered(mechanism: AbstractMechanism, method: str) -> None:
+def test_hardly_any_noise_is_answered(mechanism: AbstractMechanism, method: Method) -> None:
     assert mechanism.epsilon(delta=1e-3, method=method) == math.inf  # above the largest float
     assert mechanism.delta(epsilon=1.0, method=method) == 1.0
 

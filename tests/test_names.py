@@ -47,3 +47,15 @@ def test_an_unknown_name_is_answered_with_the_known_ones(wrong: dict[str, Any], 
 def test_too_many_arguments() -> None:
     with pytest.raises(cm.InvalidParameter, match="by name: delta, log_delta, method"):
         STEP.epsilon(1, 2, "rdp", 4)  # type: ignore[call-arg]
+
+
+def test_notebooks_show_tables() -> None:
+    run = STEP.poisson(rate=0.01) * 1000 + cm.Laplace(scale=2.0)
+    html = run._repr_html_()
+    assert html.count("<tr>") == 3
+    assert "<td>1000</td>" in html
+    assert "add-or-remove-one" in html
+    explained = run.explain(delta=1e-5)._repr_html_()
+    assert "ε = 2.24390" in explained
+    assert "proven by" in explained
+    assert "<td>exact</td>" in cm.compare(run, delta=1e-5)._repr_html_()

@@ -12,6 +12,7 @@ from mpmath import exp, mp, mpf, ncdf
 import cumulant as cm
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
+from cumulant.training import Sampling
 
 USUAL: dict[str, Any] = {"noise_multiplier": 1.5, "batch_size": 256, "dataset_size": 60_000}
 
@@ -35,7 +36,7 @@ def test_without_replacement_halves_the_noise_multiplier() -> None:
 
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement"])
 @pytest.mark.parametrize(("b", "n"), [(1, 3), (2, 3), (256, 60_000), (1, 10), (7, 7), (10**15 + 1, 3 * 10**17)])
-def test_the_rate_is_the_next_double_at_or_above(b: int, n: int, sampling: str) -> None:
+def test_the_rate_is_the_next_double_at_or_above(b: int, n: int, sampling: Sampling) -> None:
     run = cm.dp_sgd(noise_multiplier=1.0, batch_size=b, dataset_size=n, steps=1, sampling=sampling)
     step = run.parts[0][0]
     assert isinstance(step, PoissonSampled | SampledWithoutReplacement)
@@ -62,7 +63,7 @@ def test_a_step_begun_is_a_step(epochs: float, b: int, n: int, steps: int) -> No
 
 
 @pytest.mark.parametrize(("sampling", "sensitivity"), [("poisson", 1), ("without_replacement", 2)])
-def test_the_whole_data_in_every_step_is_the_gaussian_mechanism(sampling: str, sensitivity: int) -> None:
+def test_the_whole_data_in_every_step_is_the_gaussian_mechanism(sampling: Sampling, sensitivity: int) -> None:
     """Then no sampling is left, and RDP(α) = steps α s²/(2σ²) with s clipping norms of sensitivity."""
     run = cm.dp_sgd(noise_multiplier=4.0, batch_size=50, dataset_size=50, epochs=9, sampling=sampling)
     for order in (1.5, 2.0, 17.0):

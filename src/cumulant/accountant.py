@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import Explanation, Guarantee, Interval
+from cumulant.answer import Explanation, Guarantee, Interval, Method
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
@@ -102,17 +102,17 @@ class Accountant:
         return self.run.rdp(order=order)
 
     @by_name
-    def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best") -> float:
+    def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: Method = "best") -> float:
         """Return the smallest proven ε at δ of everything so far, rounded up. Give δ in [0, 1], or log δ."""
         return self.run.epsilon(delta=delta, log_delta=log_delta, method=method)
 
     @by_name
-    def delta(self, *, epsilon: float, method: str = "best") -> float:
+    def delta(self, *, epsilon: float, method: Method = "best") -> float:
         """Return the smallest proven δ at ε of everything so far, rounded up."""
         return self.run.delta(epsilon=epsilon, method=method)
 
     @by_name
-    def log_delta(self, *, epsilon: float, method: str = "best") -> float:
+    def log_delta(self, *, epsilon: float, method: Method = "best") -> float:
         """Return the logarithm of the smallest proven δ at ε, which does not underflow."""
         return self.run.log_delta(epsilon=epsilon, method=method)
 
@@ -127,7 +127,7 @@ class Accountant:
         return self.run.delta_interval(epsilon=epsilon)
 
     @by_name
-    def tradeoff(self, *, false_positive_rate: float, method: str = "best") -> float:
+    def tradeoff(self, *, false_positive_rate: float, method: Method = "best") -> float:
         """Return the smallest false negative rate of any attacker at a false positive rate: f-DP, rounded down."""
         return self.run.tradeoff(false_positive_rate=false_positive_rate, method=method)
 
@@ -152,7 +152,7 @@ class Accountant:
         delta: float | None = None,
         log_delta: float | None = None,
         epsilon: float | None = None,
-        method: str = "best",
+        method: Method = "best",
     ) -> Guarantee:
         """Return ε at δ, or δ at ε, together with how it was proven."""
         return self.run.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
@@ -164,7 +164,7 @@ class Accountant:
         delta: float | None = None,
         log_delta: float | None = None,
         epsilon: float | None = None,
-        method: str = "best",
+        method: Method = "best",
     ) -> Explanation:
         """Return which theorem bounded each release, exact or upper bound, and for which relation."""
         return self.run.explain(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)

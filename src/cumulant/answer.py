@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
-from typing import Any, final
+from typing import Any, Literal, final
 
 from cumulant.neighbors import Neighbors
 
@@ -24,6 +25,9 @@ ROUTES = {
     "lattice contour": "the dominating pair, its CGF inverted over one period of the lattice of losses",
     "smoothed contour": "the dominating pair with one more tiny Gaussian release, inverted along the saddle-point line",
 }
+
+Method = Literal["best", "exact", "rdp"]
+"""How an answer is proven: the smallest bound known, the pairs themselves, or Rényi DP."""
 
 
 @final
@@ -149,6 +153,14 @@ class Explanation:
             lines += [f"  release     {times}{part.mechanism}", f"              {part.theorem}"]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        _, *lines = str(self).splitlines()
+        rows = [(line[2:14].strip(), line[14:]) for line in lines]
+        g = self.guarantee
+        caption = f"ε = {rounded_up(g.epsilon)} at δ = {delta_rounded_up(g.log_delta)}"
+        return table_html(caption, rows)
+
     def to_dict(self) -> dict[str, Any]:
         g = self.guarantee
         return {
@@ -163,6 +175,22 @@ class Explanation:
             "neighbors": relation_text(self.neighbors),
             "parts": [part.to_dict() for part in self.parts],
         }
+
+
+def table_html(caption: str, rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """Return a table in HTML, every cell escaped.
+
+    >>> table_html("a < b", [("x", "1")])
+    '<table><caption>a &lt; b</caption><tbody><tr><td>x</td><td>1</td></tr></tbody></table>'
+    """
+    from html import escape
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    top = f"<thead>{row(head, 'th')}</thead>" if head else ""
+    body = "".join(row(cells, "td") for cells in rows)
+    return f"<table><caption>{escape(caption)}</caption>{top}<tbody>{body}</tbody></table>"
 
 
 def relation_text(neighbors: Neighbors | None) -> str:

@@ -22,7 +22,7 @@ from functools import cache, partial
 from typing import Any, final
 
 from cumulant import parameters
-from cumulant.answer import Interval, rounded_down, rounded_up
+from cumulant.answer import Interval, delta_rounded_up, rounded_down, rounded_up, table_html
 from cumulant.conversion.calibrated_composition import calibrated_composition
 from cumulant.conversion.composition_theorems import naive_composition, strong_composition
 from cumulant.conversion.heterogeneous_composition import optimal_composition_epsilon_interval
@@ -88,11 +88,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
-        from html import escape
-
         cells = [(row.method, _cell(row), row.theorem if row.reason is None else row.reason) for row in self.rows]
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in cells)
-        return f"<table><thead><tr><th>method</th><th>ε</th><th>theorem</th></tr></thead><tbody>{body}</tbody></table>"
+        return table_html(f"ε at δ = {delta_rounded_up(self.log_delta)}", cells, ("method", "ε", "theorem"))
 
 
 def compare(run: AbstractMechanism, *, delta: float | None = None, log_delta: float | None = None) -> Comparison:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from cumulant import parameters
+from cumulant.answer import Method
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
@@ -34,7 +35,7 @@ def calibrate(
     epsilon: float,
     delta: float | None = None,
     log_delta: float | None = None,
-    method: str = "best",
+    method: Method = "best",
 ) -> float:
     """Return the smallest parameter, to 1e-9 relative, for which build(parameter) is within (ε, δ).
 
@@ -61,7 +62,7 @@ def max_rate(
     epsilon: float,
     delta: float | None = None,
     log_delta: float | None = None,
-    method: str = "best",
+    method: Method = "best",
 ) -> float:
     """Return the largest sampling rate in (0, 1], to 1e-9 relative, for which build(rate) is within (ε, δ).
 
@@ -90,7 +91,7 @@ def max_count(
     delta: float | None = None,
     log_delta: float | None = None,
     spent: AbstractMechanism | None = None,
-    method: str = "best",
+    method: Method = "best",
 ) -> int:
     """Return the most releases of a step within (ε, δ): n with ε(n) <= ε < ε(n+1), both of which were asked.
 
@@ -120,7 +121,7 @@ def max_whole(
     epsilon: float,
     delta: float | None = None,
     log_delta: float | None = None,
-    method: str = "best",
+    method: Method = "best",
 ) -> int:
     """Return the largest n <= most for which build(n) is within (ε, δ), 0 if not even build(1) is.
 
@@ -160,10 +161,10 @@ def _room(before: AbstractMechanism, step: AbstractMechanism) -> int:
 class _Budget:
     epsilon: float
     log_delta: float
-    method: str
+    method: Method
 
     @classmethod
-    def of(cls, epsilon: float, delta: float | None, log_delta: float | None, method: str) -> _Budget:
+    def of(cls, epsilon: float, delta: float | None, log_delta: float | None, method: Method) -> _Budget:
         log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
         return cls(parameters.nonnegative("epsilon", epsilon), log_delta, method)
 
@@ -240,7 +241,7 @@ class _Search:
     build: Build
     scale: _Scale
     budget: _Budget
-    method: str = ""
+    method: Method | None = None
 
     def asked(self, value: float) -> _Tried:
         budget, method = self.budget, self.method or self.budget.method

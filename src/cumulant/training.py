@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, final
+from typing import Any, Literal, final
 
 from cumulant import parameters
 from cumulant.composition import Composed
@@ -17,6 +17,9 @@ from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.numerics.rounding import float_above
 from cumulant.parameters import require
+
+Sampling = Literal["poisson", "without_replacement"]
+"""What a data loader does."""
 
 SAMPLINGS = ("poisson", "without_replacement")
 
@@ -28,7 +31,7 @@ def dp_sgd(
     dataset_size: int,
     epochs: float | None = None,
     steps: int | None = None,
-    sampling: str = "poisson",
+    sampling: Sampling = "poisson",
 ) -> Composed:
     """Return a run of DP-SGD as one mechanism: every step adds Gaussian noise to a sum of clipped gradients.
 
@@ -66,7 +69,7 @@ class TrainingRun:
     batch_size: int
     dataset_size: int
     steps: int
-    sampling: str
+    sampling: Sampling
 
     @classmethod
     def of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cumulant.answer import delta_rounded_up, rounded_up
+from cumulant.answer import Method, delta_rounded_up, rounded_up
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.question_options import epsilon_option, json_option, method_option, steps_option
@@ -26,7 +26,7 @@ Examples:
 @epsilon_option
 @method_option
 @json_option
-def delta(release: Release, steps: int, epsilon: float, method: str, as_json: bool) -> None:
+def delta(release: Release, steps: int, epsilon: float, method: Method, as_json: bool) -> None:
     run = release.run(steps=steps)
     explanation = run.explain(epsilon=epsilon, method=method)
     log_delta = explanation.guarantee.log_delta

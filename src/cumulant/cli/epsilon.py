@@ -6,7 +6,7 @@ import math
 
 import click
 
-from cumulant.answer import rounded_up
+from cumulant.answer import Method, rounded_up
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
@@ -30,7 +30,7 @@ Examples:
 @delta_option
 @method_option
 @json_option
-def epsilon(release: Release, steps: int, delta: Delta, method: str, as_json: bool) -> None:
+def epsilon(release: Release, steps: int, delta: Delta, method: Method, as_json: bool) -> None:
     run = release.run(steps=steps)
     explanation = run.explain(log_delta=delta.log, method=method)
     answer = explanation.guarantee.epsilon

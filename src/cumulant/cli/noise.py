@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cumulant.answer import rounded_down, rounded_up
+from cumulant.answer import Method, rounded_down, rounded_up
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
@@ -39,7 +39,7 @@ MOST_TRUE = math.nextafter(1.0, 0.0)
 @delta_option
 @method_option
 @json_option
-def noise(*, release: Release, steps: int, epsilon: float, delta: Delta, method: str, as_json: bool) -> None:
+def noise(*, release: Release, steps: int, epsilon: float, delta: Delta, method: Method, as_json: bool) -> None:
     name = _sought(release)
     budget: dict[str, Any] = {"epsilon": epsilon, "log_delta": delta.log, "method": method}
     least = _least_lying if name == "p" else calibrate

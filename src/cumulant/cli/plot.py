@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import click
 
+from cumulant.answer import Method
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.parameter_types import NUMBER, Delta
 from cumulant.cli.question_options import METHODS, delta_option, json_option, steps_option
@@ -137,7 +138,7 @@ def plot() -> None:
 )
 @delta_option
 @_methods_option
-def epsilon(releases: list[Release], steps: int, delta: Delta, methods: tuple[str, ...], output: Output) -> None:
+def epsilon(releases: list[Release], steps: int, delta: Delta, methods: tuple[Method, ...], output: Output) -> None:
     from cumulant.report import chart as charts
 
     mechanisms = [release.build() for release in releases]
@@ -153,7 +154,9 @@ def epsilon(releases: list[Release], steps: int, delta: Delta, methods: tuple[st
     "--epsilon", type=NUMBER, metavar="NUMBER", help="The largest epsilon to draw.  [default: where delta is 1e-12]"
 )
 @_methods_option
-def delta(releases: list[Release], steps: int, epsilon: float | None, methods: tuple[str, ...], output: Output) -> None:
+def delta(
+    releases: list[Release], steps: int, epsilon: float | None, methods: tuple[Method, ...], output: Output
+) -> None:
     from cumulant.report import chart as charts
 
     mechanisms = [release.run(steps=steps) for release in releases]
@@ -179,7 +182,7 @@ def rdp(releases: list[Release], steps: int, order: float, output: Output) -> No
 @chart_options
 @steps_option
 @_methods_option
-def tradeoff(releases: list[Release], steps: int, methods: tuple[str, ...], output: Output) -> None:
+def tradeoff(releases: list[Release], steps: int, methods: tuple[Method, ...], output: Output) -> None:
     from cumulant.report import chart as charts
 
     mechanisms = [release.run(steps=steps) for release in releases]

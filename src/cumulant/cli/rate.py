@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cumulant.answer import rounded_down, rounded_up
+from cumulant.answer import Method, rounded_down, rounded_up
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
@@ -36,7 +36,7 @@ Examples:
 @delta_option
 @method_option
 @json_option
-def rate(*, release: Release, steps: int, epsilon: float, delta: Delta, method: str, as_json: bool) -> None:
+def rate(*, release: Release, steps: int, epsilon: float, delta: Delta, method: Method, as_json: bool) -> None:
     release.without("rate", "batch")
     budget: dict[str, Any] = {"epsilon": epsilon, "log_delta": delta.log, "method": method}
     answer = _largest(release, steps, budget)

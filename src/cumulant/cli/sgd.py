@@ -6,7 +6,7 @@ import math
 
 import click
 
-from cumulant.answer import relation_text, rounded_up
+from cumulant.answer import Method, relation_text, rounded_up
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import NUMBER, Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option
@@ -54,7 +54,7 @@ def sgd(
     steps: int | None,
     sampling: str,
     delta: Delta,
-    method: str,
+    method: Method,
     as_json: bool,
 ) -> None:
     if (epochs is None) == (steps is None):

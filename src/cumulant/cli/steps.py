@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cumulant.answer import rounded_up
+from cumulant.answer import Method, rounded_up
 from cumulant.cli.mechanism_options import Release, file_option, mechanism_options, read_run
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import RUN_FILE, Delta
@@ -35,7 +35,7 @@ Examples:
 @delta_option
 @method_option
 @json_option
-def steps(*, release: Release, spent: Any, epsilon: float, delta: Delta, method: str, as_json: bool) -> None:
+def steps(*, release: Release, spent: Any, epsilon: float, delta: Delta, method: Method, as_json: bool) -> None:
     step = release.build()
     before = Composed(()) if spent is None else read_run(spent, "--spent")
     count = max_count(step, spent=before, epsilon=epsilon, log_delta=delta.log, method=method)

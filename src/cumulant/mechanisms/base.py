@@ -15,6 +15,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from cumulant import parameters
+from cumulant.answer import relation_text, table_html
 from cumulant.conversion.exact import Scenarios
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.loss.cgf import Cgf
@@ -221,6 +222,11 @@ class AbstractMechanism(Questions):
         from cumulant.mechanisms.group import Group
 
         return self if parameters.whole_number("size", size, at_least=1) == 1 else Group(mechanism=self, size=size)
+
+    def _repr_html_(self) -> str:
+        """Return the releases as a table, for notebooks."""
+        rows = [(str(count), repr(release), release.theorem) for release, count in self.releases()]
+        return table_html(f"holds for {relation_text(self.neighbors)}", rows, ("times", "release", "by"))
 
     # To and from data ----------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Part, above_of, relation_text
+from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method, Part, above_of, relation_text
 from cumulant.conversion.exact import Inverted, Scenarios, epsilon_of_pairs, log_delta_of_pairs
 from cumulant.conversion.moments_accountant import epsilon_from_cgf, less_rounding, log_delta_from_cgf
 from cumulant.conversion.tradeoff import false_negative_rate
@@ -122,7 +122,7 @@ class Questions(ABC):
         return profile
 
     @by_name
-    def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: str = "best") -> float:
+    def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: Method = "best") -> float:
         """Return the smallest proven ε at δ, rounded up. Give δ in [0, 1], or log δ where δ underflows.
 
         It is inf where nothing finite is true (δ = 0 without pure DP, or δ below a failure probability).
@@ -130,12 +130,12 @@ class Questions(ABC):
         return self.guarantee(delta=delta, log_delta=log_delta, method=method).epsilon
 
     @by_name
-    def delta(self, *, epsilon: float, method: str = "best") -> float:
+    def delta(self, *, epsilon: float, method: Method = "best") -> float:
         """Return the smallest proven δ at ε, rounded up; see `log_delta` for values that underflow."""
         return self._guarantee_at_epsilon(parameters.nonnegative("epsilon", epsilon), method).delta
 
     @by_name
-    def log_delta(self, *, epsilon: float, method: str = "best") -> float:
+    def log_delta(self, *, epsilon: float, method: Method = "best") -> float:
         """Return the logarithm of the smallest proven δ at ε, rounded up."""
         return self._guarantee_at_epsilon(parameters.nonnegative("epsilon", epsilon), method).log_delta
 
@@ -146,7 +146,7 @@ class Questions(ABC):
         delta: float | None = None,
         log_delta: float | None = None,
         epsilon: float | None = None,
-        method: str = "best",
+        method: Method = "best",
     ) -> Guarantee:
         """Return ε at δ, or δ at ε, together with how it was proven."""
         if epsilon is not None and delta is None and log_delta is None:
@@ -163,7 +163,7 @@ class Questions(ABC):
         delta: float | None = None,
         log_delta: float | None = None,
         epsilon: float | None = None,
-        method: str = "best",
+        method: Method = "best",
     ) -> Explanation:
         """Return which theorem bounded each part, exact or upper bound, and for which relation."""
         return Explanation(
@@ -196,7 +196,7 @@ class Questions(ABC):
         return certified_delta(upper, lower, parameters.nonnegative("epsilon", epsilon))
 
     @by_name
-    def tradeoff(self, *, false_positive_rate: float, method: str = "best") -> float:
+    def tradeoff(self, *, false_positive_rate: float, method: Method = "best") -> float:
         """Return the smallest false negative rate of any test at a false positive rate: f-DP, rounded down.
 
         >>> from cumulant import Gaussian
@@ -224,7 +224,7 @@ class Questions(ABC):
             )
         return upper, lower
 
-    def _guarantee_at_delta(self, log_delta: float, method: str) -> Guarantee:
+    def _guarantee_at_delta(self, log_delta: float, method: Method) -> Guarantee:
         profile = self._profile_for(method)
         if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < math.inf:
             return Guarantee.by_profile(by_profile, log_delta, exact=self._attained)
@@ -236,7 +236,7 @@ class Questions(ABC):
             return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, excess=self._excess(inverted))
         return Guarantee.by_rdp(epsilon, log_delta, order)
 
-    def _guarantee_at_epsilon(self, epsilon: float, method: str) -> Guarantee:
+    def _guarantee_at_epsilon(self, epsilon: float, method: Method) -> Guarantee:
         profile = self._profile_for(method)
         if profile is not None:
             log_delta = profile.log_delta(epsilon)
@@ -260,7 +260,7 @@ class Questions(ABC):
             return None
         return failure
 
-    def _profile_for(self, method: str) -> PrivacyProfile | None:
+    def _profile_for(self, method: Method) -> PrivacyProfile | None:
         """Return the profile of a single release, which needs no inversion."""
         if method not in METHODS:
             raise InvalidParameter(f"method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -269,7 +269,7 @@ class Questions(ABC):
             return None
         return self.known_profile() if method == "best" or self.scenarios() is not None else None
 
-    def _by_pairs(self, invert: Callable[[Scenarios], Inverted], method: str) -> Inverted | None:
+    def _by_pairs(self, invert: Callable[[Scenarios], Inverted], method: Method) -> Inverted | None:
         """Return the answer of the dominating pairs; None if Rényi DP has to do."""
         scenarios = None if method == "rdp" else self.scenarios()
         if scenarios is None:

@@ -15,11 +15,12 @@ from typing import Any, final
 import numpy as np
 
 from cumulant import parameters
+from cumulant.answer import Method
 from cumulant.errors import CumulantError
 from cumulant.mechanisms.base import AbstractMechanism
 
 Mechanisms = AbstractMechanism | Iterable[AbstractMechanism] | Mapping[str, AbstractMechanism]
-Methods = str | Sequence[str]
+Methods = Method | Sequence[Method]
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # told apart by all eyes
 LINES = ("-", "--", ":", "-.")
@@ -103,7 +104,7 @@ def epsilon_against_count_chart(
     log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
     chosen = geometric_counts(counts) if isinstance(counts, int) else tuple(counts)
 
-    def epsilons(mechanism: AbstractMechanism, how: str) -> list[float]:
+    def epsilons(mechanism: AbstractMechanism, how: Method) -> list[float]:
         return [(mechanism * count).epsilon(log_delta=log_delta, method=how) for count in chosen]
 
     return Chart(
@@ -124,7 +125,7 @@ def delta_against_epsilon_chart(
         epsilons = max((_reach(mechanism) for mechanism in named.values()), default=1.0)
     chosen = _spread(epsilons, lambda last: np.linspace(0.0, last, POINTS))
 
-    def exponents(mechanism: AbstractMechanism, how: str) -> list[float]:
+    def exponents(mechanism: AbstractMechanism, how: Method) -> list[float]:
         return [mechanism.log_delta(epsilon=epsilon, method=how) / math.log(10) for epsilon in chosen]
 
     curves = _asked(named, method, chosen, exponents)
@@ -142,7 +143,7 @@ def tradeoff_chart(
     # dense at both ends, where the curve is steep
     chosen = _spread((1 - np.cos(math.pi * t)) / 2 if false_positive_rates is None else false_positive_rates)
 
-    def misses(mechanism: AbstractMechanism, how: str) -> list[float]:
+    def misses(mechanism: AbstractMechanism, how: Method) -> list[float]:
         return [mechanism.tradeoff(false_positive_rate=rate, method=how) for rate in chosen]
 
     guessing = Curve(label="guessing", x=(0.0, 1.0), y=(1.0, 0.0), color="#999999", line=":", width=1.0)
@@ -222,10 +223,10 @@ def _asked(
     mechanisms: Mechanisms,
     method: Methods,
     x: Sequence[float],
-    answers: Callable[[AbstractMechanism, str], list[float]],
+    answers: Callable[[AbstractMechanism, Method], list[float]],
 ) -> tuple[Curve, ...]:
     """Return a curve for every mechanism, by color, and every method, by line."""
-    methods = [method] if isinstance(method, str) else list(method)
+    methods: list[Method] = [method] if isinstance(method, str) else list(method)
     return tuple(
         Curve(
             label=label if len(methods) == 1 else f"{label}: {how}",
