@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks run | growth | hunt | freeze`."""
+"""The command line: `python -m benchmarks run | growth | hunt | walk | freeze`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ def _parser() -> argparse.ArgumentParser:
     _run_parser(commands.add_parser("run", help="everybody on every workload: a table of ratios, a chart, JSON"))
     _growth_parser(commands.add_parser("growth", help="time and memory against steps, mechanisms, order and 1/δ"))
     _hunt_parser(commands.add_parser("hunt", help="search for answers below the truth"))
+    walk = commands.add_parser("walk", help="the files, calls and types that the README's question passes")
+    walk.set_defaults(command=_walk)
     _freeze_parser(commands.add_parser("freeze", help="record answers that must not change unnoticed"))
     return parser
 
@@ -76,6 +78,12 @@ def _freeze_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "tests" / "frozen_answers.json")
     parser.add_argument("--again", action="store_true", help="ask the recorded questions, and record what has changed")
     parser.set_defaults(command=_freeze)
+
+
+def _walk(_: argparse.Namespace) -> None:
+    from benchmarks.walk import walk_of_the_first_question
+
+    print("\n".join(walk_of_the_first_question().lines()))
 
 
 def _freeze(options: argparse.Namespace) -> None:

@@ -133,3 +133,16 @@ def test_every_conversion_states_its_theorem(file: Path) -> None:
 def test_there_is_no_to_do() -> None:
     word = "TO" + "DO"
     assert [name_of(file) for file in FILES if word in file.read_text(encoding="utf-8")] == []
+
+
+MOST_FILES, MOST_CHANGES, MOST_TYPES = 29, 520, 23  # that the README's question passes; they may only become fewer
+
+
+def test_the_first_question_is_a_short_walk() -> None:
+    sys.path.insert(0, str(PACKAGE.parent.parent))
+    from benchmarks.walk import walk_of_the_first_question
+
+    walk = walk_of_the_first_question()
+    assert len(walk.files) <= MOST_FILES, walk.files
+    assert walk.changes <= MOST_CHANGES
+    assert len(walk.types) <= MOST_TYPES, walk.types

@@ -1,0 +1,164 @@
+"""The small tools by themselves, against mpmath: searches, logarithms, quadrature, rounding, failure, trade-off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+from cumulant.conversion.failure import log_delta_left, log_delta_with
+from cumulant.conversion.tradeoff import false_negative_rate
+from cumulant.numerics import scalar_logspace as scalar
+from cumulant.numerics.binomial import Binomial
+from cumulant.numerics.logspace import exp_excess, log1p_deficit, log_binomial, log_expm1, log_sum, reciprocal_up
+from cumulant.numerics.quadrature import legendre, nodes_on
+from cumulant.numerics.rounding import exp_above, float_above, log_above
+from cumulant.numerics.search import largest_true, minimise_positive, root, smallest_true
+
+SIZES = st.floats(-12, 2.5).map(lambda x: 10.0**x)
+
+
+# Searches -------------------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(-50, 50), st.floats(0.01, 1000))
+def test_root_is_within_its_tolerance(place: float, width: float) -> None:
+    found = root(lambda x: math.tanh(x - place), place - width, place + 2 * width, tolerance=1e-9)
+    assert abs(found - place) <= 1e-9
+
+
+@given(st.floats(1e-9, 1e9))
+def test_smallest_true_was_tested_and_is_close(place: float) -> None:
+    found = smallest_true(lambda x: x >= place, 0.0, 1e10, relative=1e-12)
+    assert place <= found <= place * (1 + 2e-12)
+
+
+@given(st.integers(0, 10**15))
+def test_largest_true_is_the_last(last: int) -> None:
+    assert largest_true(lambda n: n <= last) == last
+
+
+def test_nothing_true_and_everything_true() -> None:
+    assert largest_true(lambda n: n == 0) == 0
+    assert largest_true(lambda n: True) is None
+
+
+@given(st.floats(-30, 30))
+def test_the_minimum_of_a_valley_is_found(octave: float) -> None:
+    """Log x + place/x has its minimum at x = place; with a curvature of 1 there, values are right to the square."""
+    place = 2.0**octave
+    x, value = minimise_positive(lambda lam: np.log(lam) + place / lam)
+    assert value == pytest.approx(math.log(place) + 1, abs=1e-9)
+    assert x == pytest.approx(place, rel=1e-4)
+
+
+# Logarithms -----------------------------------------------------------------------------------------------------------
+
+FORMULAS: dict[str, tuple[Callable[[float], float], Callable[[Any], Any]]] = {
+    "e^x - 1 - x": (lambda x: float(exp_excess(x)), lambda x: mp.expm1(x) - x),
+    "the same below 0": (lambda x: float(exp_excess(-x)), lambda x: mp.expm1(-x) + x),
+    "x - log(1+x)": (lambda x: float(log1p_deficit(x)), lambda x: x - mp.log1p(x)),
+    "log(e^x - 1)": (lambda x: float(log_expm1(x)), lambda x: mp.log(mp.expm1(x))),
+    "log(e^x - 1), scalar": (scalar.log_expm1, lambda x: mp.log(mp.expm1(x))),
+    "log(1 - e^-x)": (lambda x: scalar.log1m_exp(-x), lambda x: mp.log(-mp.expm1(-x))),
+    "log(1 + e^x)": (scalar.log1p_exp, lambda x: mp.log1p(mp.exp(x))),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+@given(x=SIZES)
+def test_logarithms_keep_their_digits(name: str, x: float) -> None:
+    ours, exact = FORMULAS[name]
+    with mp.workdps(60):
+        truth = exact(mpf(x))
+        assert abs(mpf(ours(x)) - truth) <= 4e-15 * abs(truth) + (mpf(0) if "log" not in name else mpf(4e-15))
+
+
+@given(st.lists(st.floats(-800, 800), min_size=1, max_size=20))
+def test_sums_of_exponentials(terms: list[float]) -> None:
+    with mp.workdps(40):
+        truth = mp.log(mp.fsum(mp.exp(mpf(x)) for x in terms))
+        assert abs(mpf(log_sum(terms)) - truth) <= 1e-13 * (1 + abs(truth))
+        assert abs(mpf(scalar.log_add(terms[0], terms[-1])) - mp.log(mp.exp(terms[0]) + mp.exp(terms[-1]))) <= 1e-12
+
+
+@given(st.integers(1, 2000), st.data())
+def test_binomial_probabilities_lie_within_their_error(n: int, data: st.DataObject) -> None:
+    k, p = data.draw(st.integers(0, n)), data.draw(st.floats(1e-12, 0.999))
+    log_pmf, error = Binomial.of(n, p, 1 - p).log_pmf(np.array([float(k)]))
+    with mp.workdps(60):
+        ways = mp.log(mp.binomial(n, k))
+        truth = ways + k * mp.log(mpf(p)) + (n - k) * mp.log(1 - mpf(p))
+        assert abs(mpf(float(log_pmf[0])) - truth) <= float(error[0])
+        assert abs(mpf(float(log_binomial(n, k))) - ways) <= 1e-11 * (1 + ways)
+
+
+# Quadrature and rounding ----------------------------------------------------------------------------------------------
+
+
+def test_legendre_rules_are_exact_for_polynomials() -> None:
+    x, w = legendre()
+    for degree in range(32):
+        assert float(np.sum(w * x**degree)) == pytest.approx(1 / (degree + 1), rel=1e-14)
+    t, log_w = nodes_on(np.array([0.0, 1.0]), np.array([1.0, 3.0]))
+    assert float(np.sum(np.exp(log_w) * t**3)) == pytest.approx(81 / 4, rel=1e-14)
+
+
+@given(st.floats(-744, 0))
+def test_rounding_up_is_up_and_hardly_more(log_p: float) -> None:
+    with mp.workdps(60):
+        truth = mp.exp(mpf(log_p))
+        assert truth <= exp_above(log_p) <= truth * (1 + 1e-15) + mpf("2e-323")
+        assert log_p <= log_above(log_p) <= 0
+
+
+@given(st.fractions(min_value=Fraction(1, 10**12), max_value=Fraction(10**12)), st.floats(1e-300, 1e300))
+def test_quotients_are_rounded_up_by_less_than_a_unit(exact: Fraction, x: float) -> None:
+    up = float_above(exact)
+    assert Fraction(math.nextafter(up, 0.0)) < exact <= Fraction(up)
+    assert Fraction(reciprocal_up(x)) >= 1 / Fraction(x)
+
+
+# Failure and trade-off ------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(1e-300, 0.99), st.floats(-700, -1e-6))
+def test_a_failure_is_added_from_above_and_taken_off_from_below(p: float, log_delta: float) -> None:
+    with mp.workdps(60):
+        total = mpf(p) + (1 - mpf(p)) * mp.exp(mpf(log_delta))
+        above = log_delta_with(p, log_delta)
+        assert mp.log(total) <= above <= mp.log(total) + mpf("1e-13") * (1 + abs(mp.log(total)))
+        left = log_delta_left(p, above)
+        assert (
+            math.isnan(left)
+            or left == -math.inf
+            or mp.log(total) + mpf("1e-12") >= mp.log(mpf(p) + (1 - mpf(p)) * mp.exp(mpf(left)))
+        )
+
+
+def test_less_than_the_failure_leaves_nothing() -> None:
+    assert math.isnan(log_delta_left(0.1, math.log(0.05)))
+    assert log_delta_left(0.0, -3.0) == -3.0
+
+
+@pytest.mark.parametrize("mean", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("rate", [1e-6, 0.01, 0.3, 0.9])
+def test_the_tradeoff_of_gaussians_is_known(mean: float, rate: float) -> None:
+    """Φ(Φ^{-1}(1-α) - μ) (Dong, Roth and Su 2022), from δ(ε) alone, never above it."""
+    with mp.workdps(40):
+
+        def delta(epsilon: float) -> float:
+            e, m = mpf(epsilon), mpf(mean)
+            return float((mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)) * (1 + mpf("1e-15")))
+
+        quantile = mp.findroot(lambda x: mp.ncdf(x) - (1 - mpf(rate)), 0.0 if rate > 0.1 else 2.5)
+        truth = mp.ncdf(quantile - mean)
+        found = false_negative_rate(delta, rate)
+        assert truth - 2e-8 <= found <= truth + mpf("1e-15")
