@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -20,6 +20,7 @@ from cumulant.loss.ball_moment import (
     moment_of,
     tilted_moments,
 )
+from cumulant.loss.cache import CACHE
 from cumulant.loss.pair import DominatingPair
 from cumulant.loss.pair_sum import LossSum, k_at, length, tilt
 from cumulant.numerics.balls import as_ball, lower_float, precision, turned_sum, upper_float
@@ -250,7 +251,7 @@ class _Grid:
         return self.count == other.count and self.step.mid() == other.step.mid() and self.step.rad() == other.step.rad()
 
 
-@lru_cache(maxsize=32)  # both ends of an interval, and smoothed lines, ask for the same moments
+@CACHE.remember  # both ends of an interval, and smoothed lines, ask for the same moments
 def _moments(pair: DominatingPair, index: int, grid: _Grid, bits: int) -> tuple[float, list[Any]]:
     """Return K(θ), about, and e^{-K} M at the nodes."""
     theta, k = tilt(index), k_at(pair, index)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from cumulant.errors import OutOfReach
+from cumulant.loss.cache import CACHE
 from cumulant.loss.coordinate import Branch, CoordinatePair
 from cumulant.loss.finite_pair import FinitePair
 from cumulant.loss.pair import DominatingPair
@@ -88,7 +88,7 @@ def check_affordable(
         raise OutOfReach(f"a certificate would take sums over {nodes} nodes at {points} points")
 
 
-@lru_cache(maxsize=32)
+@CACHE.remember
 def _rules(
     pair: CoordinatePair, theta: float, omega: float, k_theta: float, bits: int
 ) -> list[tuple[Branch, ProvenRule]]:
@@ -96,7 +96,7 @@ def _rules(
         return [(branch, proven_rule(branch, theta, omega, k_theta, bits)) for branch in pair.branches]
 
 
-@lru_cache(maxsize=8)  # the decay, K and the first point of a line ask for the same; up to 50,000 nodes take 20 MB
+@CACHE.remember  # the decay, K and the first point of a line ask for the same
 def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
     if isinstance(pair, FinitePair):
         return BallNodes(*_finite_columns(pair, bits), as_ball(0.0))
@@ -114,7 +114,7 @@ def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: 
         return BallNodes(losses, weights, error)
 
 
-@lru_cache(maxsize=256)
+@CACHE.remember
 def _finite_columns(pair: FinitePair, bits: int) -> tuple[list[arb], list[arb]]:
     """Return losses and their masses given that the loss is finite."""
     with precision(bits):
@@ -165,7 +165,7 @@ def _largest(losses: list[arb]) -> arb:
 # The law in cells -----------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=64)
+@CACHE.remember
 def proven_cells(pair: DominatingPair, index: int, k_theta: float, bits: int) -> Cells:
     """Return the law tilted by e^{θL} in cells, every number rounded to the side that claims less decay.
 

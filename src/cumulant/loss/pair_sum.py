@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import final
 
 import numpy as np
 
+from cumulant.loss.cache import CACHE, SIMILAR, BatchedTable, evaluate_by_kind
 from cumulant.loss.cgf import combined_failure
-from cumulant.loss.kept import SIMILAR, Kept, evaluated
 from cumulant.loss.loss_nodes import LossNodes
 from cumulant.loss.pair import DominatingPair, GaussianPair
 from cumulant.numerics.complex_plane import Complex
@@ -164,7 +163,7 @@ class LossSum:
         The nodes are good for frequencies up to `end`.
         """
         question = (index, tuple(omega.tolist()), tuple(widths), end)
-        found = evaluated([(pair, question) for pair in self._pairs], _turning)
+        found = evaluate_by_kind([(pair, question) for pair in self._pairs], _turning)
         totals = np.tensordot(self._counts, np.array([found[pair, question] for pair in self._pairs]), 1)
         return [(turned, np.sqrt(square)) for turned, square in totals]
 
@@ -228,15 +227,15 @@ def _blocks(pairs: Sequence[DominatingPair], first: int, size: int) -> list[_Blo
     return [_Block(first, row, float(kappa)) for row, kappa in zip(values, nodes.divergence, strict=True)]
 
 
-_cumulants = Kept(_blocks, 32768)
+_cumulants = BatchedTable("cumulants", _blocks)
 
 
-@lru_cache(maxsize=32768)
+@CACHE.remember
 def _escape(family: tuple[DominatingPair, ...], index: int, chunk: int) -> Array:
     return escape(_cells(family, index), chunk_frequencies(chunk))
 
 
-@lru_cache(maxsize=1024)
+@CACHE.remember
 def _cells(family: tuple[DominatingPair, ...], index: int) -> Cells:
     k = _k_at(family, index)
     return family[0].together(family).cells(tilt(index), k[:, None] if len(family) > 1 else float(k[0]))
@@ -258,7 +257,7 @@ def _lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) 
     return list(zip(*nodes.log_moment(tilt(index), eta, count, _k_at(pairs, index)), strict=True))
 
 
-_kept_lines = Kept(_lines, 4_000_000, lambda line: len(line[0]))  # 24 bytes a point
+_kept_lines = BatchedTable("lines", _lines)
 
 
 def _turning(
@@ -268,6 +267,6 @@ def _turning(
     return list(nodes.turning(tilt(index), np.array(omega), widths, _k_at(pairs, index)))
 
 
-@lru_cache(maxsize=32768)
+@CACHE.remember
 def _effort(pair: DominatingPair, index: int) -> tuple[float, float]:
     return float(pair.nodes(tilt(index), 0.0).losses.shape[1]), pair.waves(tilt(index))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
+from cumulant.loss.cache import CACHE
 from cumulant.loss.loss_nodes import LossNodes
 from cumulant.loss.pair import DominatingPair
 from cumulant.loss.pair_sum import shared_octaves
@@ -27,6 +26,6 @@ def divergence(pair: DominatingPair) -> float:
     return float(_nodes(pair, 0).divergence[0])
 
 
-@lru_cache(maxsize=2048)
+@CACHE.remember
 def _nodes(pair: DominatingPair, octave: int) -> LossNodes:
     return pair.nodes(2.0**octave, 0.0)
