@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -135,9 +134,8 @@ class _Related(AbstractMechanism):
 
 
 @pytest.fixture
-def related() -> Iterator[tuple[AbstractMechanism, AbstractMechanism]]:
-    """One mechanism for each relation; the registry is left as it was."""
-    kinds = dict(AbstractMechanism.kinds)
+def related() -> tuple[AbstractMechanism, AbstractMechanism]:
+    """One mechanism for each relation."""
 
     class AddRemove(_Related):
         @property
@@ -149,9 +147,7 @@ def related() -> Iterator[tuple[AbstractMechanism, AbstractMechanism]]:
         def neighbors(self) -> Neighbors:
             return cm.REPLACE_ONE
 
-    yield AddRemove(), ReplaceOne()
-    AbstractMechanism.kinds.clear()
-    AbstractMechanism.kinds.update({name: kind for name, kind in kinds.items() if kind is not _Related})
+    return AddRemove(), ReplaceOne()
 
 
 Pair = tuple[AbstractMechanism, AbstractMechanism]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 import json
 import math
 import pickle
@@ -19,7 +20,8 @@ from hypothesis import strategies as st
 
 import cumulant as cm
 from cumulant.loss.cgf import Cgf
-from cumulant.mechanisms.base import DEEPEST, AbstractMechanism, unique_keys
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.data import DEEPEST, REGISTRY, register, unique_keys
 from cumulant.mechanisms.group import group_loss
 from limits import SOURCE, within_limits
 from strategies import ASKING, mechanisms
@@ -138,8 +140,17 @@ KINDS = [type(mechanism).__name__ for mechanism in EVERY_KIND]
 
 def test_every_kind_is_here() -> None:
     """A kind of mechanism that is not read back in a fresh process is untested."""
-    named = {name for name, kind in AbstractMechanism.kinds.items() if kind.__module__.startswith("cumulant.")}
-    assert named - set(KINDS) - {"SampledWithoutReplacement"} == set()
+    assert set(REGISTRY) - set(KINDS) - {"SampledWithoutReplacement"} == set()
+
+
+def test_a_name_of_the_library_is_not_given_twice() -> None:
+    with pytest.raises(cm.InvalidParameter, match="choose another"):
+        register(type("Gaussian", (cm.PureDP,), {}))
+
+
+def test_every_name_is_the_class_of_its_module() -> None:
+    for name, module in REGISTRY.items():
+        assert getattr(importlib.import_module(module), name).__name__ == name
 
 
 def test_every_kind_is_read_in_a_fresh_process() -> None:

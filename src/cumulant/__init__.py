@@ -33,7 +33,7 @@ from cumulant.mechanisms import (
     StatedPair,
     TruncatedCDP,
 )
-from cumulant.mechanisms.base import from_dict
+from cumulant.mechanisms.data import from_dict
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE
 from cumulant.planning import calibrate, max_count, max_rate
 from cumulant.training import dp_sgd

@@ -16,7 +16,8 @@ from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
 from cumulant.loss.pair import MEAN_ROUNDED_UP, GaussianPair
 from cumulant.loss.pair_family import GaussianFamily, NothingFamily, PairFamily, Pairs
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile, gaussian_groups
-from cumulant.mechanisms.base import AbstractMechanism, Releases, from_plain
+from cumulant.mechanisms.base import AbstractMechanism, Releases
+from cumulant.mechanisms.data import from_plain
 from cumulant.names import by_name
 from cumulant.neighbors import Neighbors, common_relation
 

@@ -112,7 +112,7 @@ def curve_file(path: str) -> tuple[Row, ...]:
 
 def run_file(path: str) -> Any:
     """Return the JSON in a file, for `cumulant.from_dict` to read; a key given twice is refused."""
-    from cumulant.mechanisms.base import unique_keys
+    from cumulant.mechanisms.data import unique_keys
 
     try:
         return json.loads(_content(path), object_pairs_hook=unique_keys)

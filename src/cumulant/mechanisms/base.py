@@ -9,30 +9,24 @@ defined on top of this class, so they import them where they are used.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from cumulant import parameters
 from cumulant.answer import relation_text, table_html
 from cumulant.conversion.exact import Scenarios
-from cumulant.errors import InvalidParameter, UnprovenCombination
+from cumulant.errors import UnprovenCombination
 from cumulant.loss.cgf import Cgf
 from cumulant.loss.likelihood_ratio import LikelihoodRatio
 from cumulant.loss.pair_family import PairFamily, Pairs
 from cumulant.loss.profile import GroupProfiles, PrivacyProfile
+from cumulant.mechanisms.data import arguments_from, plain_fields, write
 from cumulant.mechanisms.questions import Questions
 from cumulant.names import by_name, check_names
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
-from cumulant.parameters import require, shown
 
 if TYPE_CHECKING:
     from cumulant.composition import Composed
-
-FORMAT = 1  # version of the dictionaries that `to_dict` writes
-DEEPEST = 64  # dictionaries and lists inside one another that are written and read
-TOO_DEEP = f"a mechanism must be nested at most {DEEPEST} levels deep to be written or read as data"
 
 Releases = tuple[tuple["AbstractMechanism", int], ...]
 
@@ -42,13 +36,8 @@ class AbstractMechanism(Questions):
 
     __slots__ = ()
 
-    kinds: ClassVar[dict[str, type[AbstractMechanism]]] = {}
     theorem: ClassVar[str]
     """The statement that `loss` rests on, for explanations."""
-
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        AbstractMechanism.kinds[cls.__name__] = cls
 
     def __new__(cls, *unnamed: Any, **named: Any) -> Self:
         if unnamed or named:
@@ -228,114 +217,18 @@ class AbstractMechanism(Questions):
         rows = [(str(count), repr(release), release.theorem) for release, count in self.releases()]
         return table_html(f"holds for {relation_text(self.neighbors)}", rows, ("times", "release", "by"))
 
-    # To and from data ----------------------------------------------------------------------------
+    # To and from data, see `data` ----------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data that `cumulant.from_dict` reads back."""
-        try:
-            data = {"cumulant": FORMAT, **self._plain()}
-        except RecursionError:
-            raise InvalidParameter(TOO_DEEP) from None
-        require(_nesting(data) <= DEEPEST, TOO_DEEP, type(self).__name__)
-        return data
+        return write(self)
 
     def _plain(self) -> dict[str, Any]:
-        content = {field.name: _plain_value(field.name, getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
-        inner = content.pop("mechanism", None)  # "mechanism" names the kind; what it is applied to is "of"
-        return {"mechanism": type(self).__name__, **({"of": inner} if inner else {}), **content}
+        return plain_fields(self)
 
     @classmethod
     def _from_plain(cls, content: dict[str, Any]) -> AbstractMechanism:
-        arguments = {("mechanism" if name == "of" else name): _from_value(name, content[name]) for name in content}
-        return cls(**arguments)
-
-
-def from_dict(data: dict[str, Any]) -> AbstractMechanism:
-    """Return the mechanism that `to_dict` described; what is unknown, missing or too deep is refused.
-
-    A key that a JSON text has twice is gone from the dictionary: `json.loads(text, object_pairs_hook=unique_keys)`
-    refuses it.
-
-    >>> from cumulant import Laplace
-    >>> from_dict(Laplace(scale=2.0).to_dict())
-    Laplace(scale=2.0)
-    """
-    require(_nesting(data) <= DEEPEST, TOO_DEEP, type(data).__name__)
-    version = data.get("cumulant") if isinstance(data, dict) else None
-    require(
-        type(version) is int and version == FORMAT, f"a mechanism must be a dictionary with 'cumulant': {FORMAT}", data
-    )
-    return from_plain({key: value for key, value in data.items() if key != "cumulant"})
-
-
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the dictionary of a JSON object, refusing a key that comes twice: an `object_pairs_hook`.
-
-    >>> import json
-    >>> json.loads('{"scale": 2.0, "scale": 200.0}', object_pairs_hook=unique_keys)
-    Traceback (most recent call last):
-    ...
-    cumulant.errors.InvalidParameter: keys of a JSON object must differ, got 'scale' twice
-    """
-    content: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in content:
-            raise InvalidParameter(f"keys of a JSON object must differ, got {key!r} twice")
-        content[key] = value
-    return content
-
-
-def _nesting(data: Any) -> int:
-    """Return how many dictionaries and lists are inside one another, without recursion; ends one beyond the limit."""
-    level, depth = [data], 0
-    while level and depth <= DEEPEST:
-        inner = {id(x): x for x in level if isinstance(x, dict | list | tuple)}  # once each, however often it is shared
-        depth += bool(inner)
-        level = [item for x in inner.values() for item in (x.values() if isinstance(x, dict) else x)]
-    return depth
-
-
-def from_plain(content: dict[str, Any]) -> AbstractMechanism:
-    """Return the mechanism of a nested description, whose version was checked outside."""
-    require(isinstance(content, dict), "a mechanism must be a dictionary", content)
-    name = content.get("mechanism")
-    kinds = _all_kinds()
-    require(isinstance(name, str) and name in kinds, f"mechanism must be one of {', '.join(sorted(kinds))}", name)
-    try:
-        return kinds[str(name)]._from_plain({key: value for key, value in content.items() if key != "mechanism"})
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InvalidParameter(f"these are not the fields of {name}: {shown(content)} ({error!r})") from error
-
-
-def _all_kinds() -> dict[str, type[AbstractMechanism]]:
-    """Return every kind of mechanism by name, also those whose modules are not loaded with the library."""
-    from cumulant.sampling import gaussian_triples  # noqa: F401  (its class names itself in `kinds`)
-
-    return AbstractMechanism.kinds
-
-
-def _from_value(name: str, value: Any) -> Any:
-    """Return a field's value from plain data."""
-    if name == "of":
-        return from_plain(value)
-    if name == "relation":
-        require(value in Neighbors.__members__, "relation must be ADD_REMOVE or REPLACE_ONE", value)
-        return Neighbors[value]
-    if isinstance(value, list):
-        return [_from_value(name, item) for item in value]
-    return float(value) if value in ("inf", "-inf") else value
-
-
-def _plain_value(name: str, value: Any) -> Any:
-    if callable(value):
-        raise InvalidParameter(f"{name} is a Python function and cannot be written as data; give numbers or a table")
-    if isinstance(value, Neighbors):
-        return value.name
-    if isinstance(value, AbstractMechanism):
-        return value._plain()
-    if value in (math.inf, -math.inf):
-        return "inf" if value > 0 else "-inf"  # JSON has no infinity
-    return [_plain_value(name, item) for item in value] if isinstance(value, tuple) else value
+        return cls(**arguments_from(content))
 
 
 def _one_release(pairs: Pairs | None) -> Scenarios | None:
