@@ -163,3 +163,19 @@ def test_deltas_among_the_smallest_doubles_are_rounded_up(seed: int) -> None:
         assert (
             exact <= cm.Gaussian(noise_multiplier=sigma).delta(epsilon=epsilon) <= exact + mpf("2e-323") + exact * 1e-11
         )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_epsilon_next_to_pure_dp_keeps_its_delta(seed: int) -> None:
+    """Where δ is hardly more than rounding, ε is within units of pure DP: the two ways must still agree."""
+    generator = np.random.default_rng(seed)
+    step = cm.Laplace(scale=float(10.0 ** generator.uniform(0, 3))).poisson(rate=float(generator.uniform(0.05, 1.0)))
+    run, delta = step * int(generator.integers(1, 4)), float(10.0 ** generator.uniform(-16, -9))
+    for method in ("rdp", "best"):
+        assert run.delta(epsilon=run.epsilon(delta=delta, method=method), method=method) <= delta
+
+
+def test_what_hardly_anyone_fails_is_answered() -> None:
+    run = cm.ApproximateDP(epsilon=0.0, delta=1.0).poisson(rate=1e-300) * 2
+    assert run.epsilon(delta=1.0) == 0
+    assert 2e-300 <= run.delta(epsilon=0.0) < 1e-100

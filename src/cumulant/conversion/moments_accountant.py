@@ -21,6 +21,7 @@ from cumulant.conversion.rdp_to_dp import (
     optimal_log_delta,
 )
 from cumulant.loss.cgf import Array, Cgf
+from cumulant.numerics.rounding import ROUNDING
 from cumulant.numerics.search import best_octave, minimise_positive
 
 Rule = Callable[[float, float, float], float]
@@ -43,6 +44,10 @@ def epsilon_from_cgf(cgf: Cgf, log_delta: float, rule: Rule = optimal_epsilon) -
         return cgf.pure, math.inf
     # Asoodeh et al. (2020), (19) at α = ∞; δ is subtracted rounded down
     at_infinity = pure + math.log1p(-math.exp(log_delta) * (1 - 1e-15))
+    if (
+        0 < at_infinity < cgf.pure < math.inf and log_delta_below_pure(at_infinity, cgf.pure) > log_delta
+    ):  # rounding: ε(δ) must not undercut δ(ε)
+        at_infinity = min(at_infinity + 4 * ROUNDING * (1 + pure), cgf.pure)
     lam, epsilon = minimise_positive(_at_every_order(cgf, rule, log_delta))
     if at_infinity <= epsilon:
         return max(0.0, at_infinity), math.inf

@@ -130,6 +130,8 @@ def _vertex(x: Array, values: Array) -> tuple[float, float]:
     if not 0 < bend < 1e150 or not abs(below - above) < 1e150:
         return float(x[i]), math.inf
     shift = (below - above) / (2 * bend)
+    if not abs(shift) <= len(x):  # hardly bent: the vertex is far from where the parabola was seen
+        return float(x[i]), math.inf
     return float(x[i] + shift * (x[i + 1] - x[i])), here - (below - above) ** 2 / (8 * bend)
 
 
