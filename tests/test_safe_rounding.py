@@ -149,7 +149,8 @@ def test_failures_are_combined_from_above(parts: list[tuple[float, int]]) -> Non
 def test_samples_of_pure_and_approximate_dp(epsilon: float, rate: float, delta: float) -> None:
     with mp.workdps(400):
         pure, failure = log(1 + mpf(rate) * expm1(mpf(epsilon))), mpf(rate) * mpf(delta)
-        assert pure <= amplified_pure(epsilon, rate) <= pure * (1 + mpf(1e-12)) + 1e-322
+        nearly = pure * (1 - mpf(10) ** -390)  # mpmath rounds, too
+        assert nearly <= amplified_pure(epsilon, rate) <= pure * (1 + mpf(1e-12)) + 1e-322
         sampled = amplified_failure(cm.ApproximateDP(epsilon=epsilon, delta=delta).loss(), rate)
         assert failure <= sampled.failure <= failure * (1 + mpf(1e-15)) + 5e-324
 

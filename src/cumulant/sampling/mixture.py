@@ -55,9 +55,23 @@ def finite_sampled_loss(
     try:
         known = pairs(None)
         finite = [pair for pair in known or () if isinstance(pair, FinitePair)]
-        return finite_loss(finite) if known and len(finite) == len(known) else None
+        if not known or len(finite) < len(known):
+            return None
+        return _not_above_amplified(finite_loss(finite), mechanism.loss(), rate)
     except OutOfReach:
         return None
+
+
+def _not_above_amplified(loss: Cgf, base: Cgf, rate: float) -> Cgf:
+    """Return the smaller of two bounds with one failure probability, order by order.
+
+    When a record joins, what the mechanism reveals is a loss of -log(1-γ) of the pair, which rules its high orders; as
+    an (ε, δ)-DP mechanism on a sample it is a failure.
+    """
+    if base.failure == 0 or math.isinf(base.pure):
+        return loss
+    amplified = amplified_failure(base, rate)
+    return at_most(loss, amplified) if amplified.failure == loss.failure else loss
 
 
 def sampled_loss(
