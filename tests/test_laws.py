@@ -126,7 +126,7 @@ def test_delta_is_a_probability(mechanism: AbstractMechanism, epsilon: float, me
     )
     assert 0 <= delta <= 1
     assert log_delta <= 0
-    assert delta >= math.exp(log_delta) * (1 - 1e-15)
+    assert delta >= math.exp(log_delta) * (1 - 1e-14)  # log δ is rounded up by some units, and δ may be exact
 
 
 @given(mechanisms(), st.floats(1, 100), deltas())
