@@ -120,13 +120,15 @@ def test_epsilon_is_a_number(mechanism: AbstractMechanism, delta: float, method:
 @given(mechanisms(), st.floats(0, 1e3), st.sampled_from(["best", "rdp"]))
 @ASKING
 def test_delta_is_a_probability(mechanism: AbstractMechanism, epsilon: float, method: Method) -> None:
-    delta, log_delta = (
-        mechanism.delta(epsilon=epsilon, method=method),
-        mechanism.log_delta(epsilon=epsilon, method=method),
-    )
+    guarantee = mechanism.guarantee(epsilon=epsilon, method=method)
+    delta, log_delta = guarantee.delta, guarantee.log_delta
     assert 0 <= delta <= 1
     assert log_delta <= 0
-    assert delta >= math.exp(log_delta) * (1 - 1e-14)  # log δ is rounded up by some units, and δ may be exact
+    if guarantee.stated_delta is None:
+        assert delta >= math.exp(log_delta) * (1 - 1e-15)
+    else:  # a failure probability as it was stated, whose logarithm is rounded up
+        assert delta == guarantee.stated_delta
+        assert math.log(delta) <= log_delta <= math.log(delta) + 4e-15 * (1 + abs(log_delta))
 
 
 @given(mechanisms(), st.floats(1, 100), deltas())

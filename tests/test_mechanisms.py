@@ -210,13 +210,26 @@ def test_approximate_dp(epsilon: float, delta: float) -> None:
         assert mechanism.rdp(order=[1, 1.5, 2, math.inf]).tolist() == [math.inf] * 4
     assert mechanism.epsilon(delta=delta) == epsilon
     for at in (0.0, 0.1, epsilon / 2, epsilon, epsilon + 1):
-        assert mechanism.delta(epsilon=at) >= profile_of_approximate_dp(epsilon, delta, at) * (1 - mpf(10) ** -15)
+        assert mechanism.delta(epsilon=at) >= profile_of_approximate_dp(epsilon, delta, at)
     assert mechanism.delta(epsilon=epsilon + 1) == pytest.approx(delta, rel=1e-14)
 
 
 def test_approximate_dp_below_its_failure_has_no_epsilon() -> None:
     assert cm.ApproximateDP(epsilon=1.0, delta=1e-6).epsilon(delta=0.999e-6) == math.inf
     assert cm.ApproximateDP(epsilon=1.0, delta=1.0).epsilon(delta=0.999) == math.inf
+
+
+def test_just_below_its_loss_approximate_dp_has_more_than_its_failure() -> None:
+    random = np.random.default_rng(7)
+    for _ in range(200):
+        epsilon, delta = float(10 ** random.uniform(-6, 1.5)), float(10 ** random.uniform(-300, -0.3))
+        mechanism = cm.ApproximateDP(epsilon=epsilon, delta=delta)
+        for method in ("best", "exact", "rdp"):
+            assert mechanism.delta(epsilon=epsilon, method=method) == delta
+            for at in (math.nextafter(epsilon, 0.0), epsilon * (1 - 2.0 ** -random.integers(1, 50))):
+                with mp.workdps(340):
+                    truth = profile_of_approximate_dp(epsilon, delta, at)
+                assert mechanism.delta(epsilon=at, method=method) >= truth
 
 
 def test_failures_compose() -> None:

@@ -17,7 +17,7 @@ from cumulant.conversion.failure import log_delta_left, log_delta_with
 from cumulant.conversion.tradeoff import false_negative_rate
 from cumulant.numerics import scalar_logspace as scalar
 from cumulant.numerics.binomial import Binomial
-from cumulant.numerics.logspace import exp_excess, log1p_deficit, log_binomial, log_expm1, log_sum, reciprocal_up
+from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_binomial, log_expm1, log_sum, reciprocal_up
 from cumulant.numerics.quadrature import legendre, nodes_on
 from cumulant.numerics.rounding import exp_above, float_above, log_above
 from cumulant.numerics.search import largest_true, minimise_positive, root, smallest_true
@@ -57,6 +57,20 @@ def test_the_minimum_of_a_valley_is_found(octave: float) -> None:
     x, value = minimise_positive(lambda lam: np.log(lam) + place / lam)
     assert value == pytest.approx(math.log(place) + 1, abs=1e-9)
     assert x == pytest.approx(place, rel=1e-4)
+
+
+@given(st.floats(-3, 3), st.floats(0, 9))
+def test_minimise_next_to_a_wall(log_edge: float, log_slope: float) -> None:
+    """-cx - log(e - x)/2 has its minimum 1/(2c) below e, where it is infinite: a valley of a billionth."""
+    edge = 10.0**log_edge
+    slope = 10.0**log_slope / edge
+
+    def function(x: Array) -> Array:
+        inside = np.where(x < edge, edge - x, np.nan)
+        return np.where(x < edge, -slope * x - 0.5 * np.log(inside), np.inf)
+
+    least = -slope * edge + 0.5 + 0.5 * math.log(2 * slope)
+    assert minimise_positive(function)[1] <= least + 2e-12 * (1 + abs(least) + slope * edge)
 
 
 # Logarithms -----------------------------------------------------------------------------------------------------------

@@ -176,16 +176,13 @@ def _log(x: arb) -> arb:
 def failure_of(losses: LossSum) -> arb:
     """Return P(L = ∞) = 1 - Π (1-p_i)^{n_i}; a single failure stays as it is."""
     failing = [(p, n) for pair, n in losses.parts if (p := failure_ball(pair)) > 0]
-    if losses.failure == 1 and all(p < 1 for p, _ in failing):  # doubles have no law of the rest
-        kept = sum((n * (-p).log1p() for p, n in failing), as_ball(0.0))
-        return as_ball(1.0).union(-kept.expm1())
-    if len(failing) == 1 and failing[0][1] == 1:
-        return failing[0][0]
     if any(not p < 1 for p, _ in failing):
         return as_ball(1.0)
-    if not failing:
-        return as_ball(0.0)
-    return -sum((n * (-p).log1p() for p, n in failing), as_ball(0.0)).expm1()
+    if len(failing) == 1 and failing[0][1] == 1:
+        failure = failing[0][0]
+    else:
+        failure = -sum((n * (-p).log1p() for p, n in failing), as_ball(0.0)).expm1()
+    return failure.union(as_ball(1.0)) if losses.failure == 1 else failure  # doubles have no law of the rest
 
 
 def log_left(p: arb, delta: arb) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from cumulant.errors import OutOfReach
 from cumulant.loss.ball_moment import ball_nodes, moment_of, proven_cells
 from cumulant.loss.pair import MEAN_ROUNDED_UP
 from cumulant.loss.pair_sum import SCALES, LossSum, chunk_frequencies, k_at, tilt
-from cumulant.numerics.balls import as_ball, ball_below, lower_float, upper_float
+from cumulant.numerics.balls import as_ball, ball_below, lower_float, pi_ball, upper_float
 from cumulant.numerics.decay import escapes
 from cumulant.numerics.logspace import Array
 
@@ -37,7 +37,7 @@ def line_end(losses: LossSum, plan: Plan, bits: int, eta: float) -> tuple[int, a
     places, bounds, last = _proven_decay(losses, plan, bits, lambda end: end > MOST_POINTS * eta)
     low, ends = places[:-1], places[1:]
     pieces = [
-        (-bound).exp() * (1 / as_ball(a) - 1 / as_ball(b) + step / as_ball(a) ** 2) / _pi()
+        (-bound).exp() * (1 / as_ball(a) - 1 / as_ball(b) + step / as_ball(a) ** 2) / pi_ball()
         for bound, a, b in zip(bounds, low, ends, strict=True)
     ]
     tail = beyond(last, as_ball(ends[-1]), step)
@@ -52,7 +52,7 @@ def line_end(losses: LossSum, plan: Plan, bits: int, eta: float) -> tuple[int, a
 
 def beyond(bound: arb, end: arb, eta: arb) -> arb:
     """Return a bound of the tail from `end` on, where -log|φ| is at least `bound`."""
-    return (-bound).exp() * (1 / end + eta / end**2) / _pi()
+    return (-bound).exp() * (1 / end + eta / end**2) / pi_ball()
 
 
 def _proven_decay(
@@ -104,7 +104,7 @@ def lattice_end(losses: LossSum, plan: Plan, lattice: BallLattice, step: arb, bi
 
     |kernel| is largest at ω = 0.
     """
-    theta, eta, period = as_ball(tilt(plan.index)), upper_float(step), upper_float(_pi() / lattice.span)
+    theta, eta, period = as_ball(tilt(plan.index)), upper_float(step), upper_float(pi_ball() / lattice.span)
     largest = lattice.span * sum((1 / -(-x * lattice.span).expm1() for x in (theta, theta + 1)), as_ball(0.0))
     places, bounds, _ = _proven_decay(losses, plan, bits, lambda end: end >= period)
     low, ends = places[:-1], places[1:]
@@ -113,16 +113,10 @@ def lattice_end(losses: LossSum, plan: Plan, lattice: BallLattice, step: arb, bi
     need, tail, best = math.exp(-plan.height - plan.accuracy), as_ball(0.0), None
     for a, b, bound in zip(reversed(low), reversed(ends), reversed(bounds), strict=True):
         if a < period:
-            tail += (-bound).exp() * (as_ball(b) - as_ball(a) + step) * largest / _pi()
+            tail += (-bound).exp() * (as_ball(b) - as_ball(a) + step) * largest / pi_ball()
             if upper_float(tail) > need or a < eta:
                 break
             best = math.ceil(a / lower_float(step)) + 1, tail
     if best is None or best[0] > MOST_POINTS:
         raise OutOfReach("one period of the lattice of losses takes too many points")
     return best
-
-
-def _pi() -> arb:
-    from flint import arb
-
-    return arb.pi()

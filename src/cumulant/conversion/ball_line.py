@@ -23,7 +23,7 @@ from cumulant.loss.ball_moment import (
 from cumulant.loss.cache import CACHE
 from cumulant.loss.pair import DominatingPair
 from cumulant.loss.pair_sum import LossSum, k_at, length, tilt
-from cumulant.numerics.balls import as_ball, lower_float, precision, turned_sum, upper_float
+from cumulant.numerics.balls import as_ball, lower_float, pi_ball, precision, turned_sum, upper_float
 from cumulant.numerics.contour import Lattice
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSELY = 25.0  # nats below δ to which a tail may be left out where a line would be long: 1e-11
 MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
-PLENTY = 10.0  # nats more than needed, at which a bound of decay is good enough
 SMOOTHED_POINTS, FEW_POINTS = 4000, 64  # of a smoothed line: the most, and as few as are tried
 
 
@@ -71,9 +70,9 @@ class BallLine:
     def _sum(self, epsilon: arb) -> arb:
         """Return (η/π) Σ' Re e^{K(z) - K(θ) - iωε}·kernel."""
         if self.lattice is None:
-            return turned_sum(self.values[0], self.step * epsilon) * self.step / _pi()
+            return turned_sum(self.values[0], self.step * epsilon) * self.step / pi_ball()
         first, *rest = [self._beyond_gap(epsilon, gap) for gap in self.lattice.gaps(epsilon)]
-        return (first.union(rest[0]) if rest else first) * self.step / _pi()
+        return (first.union(rest[0]) if rest else first) * self.step / pi_ball()
 
     def _beyond_gap(self, epsilon: arb, gap: arb) -> arb:
         """Return the sum for a lattice whose first point beyond ε is so far away.
@@ -123,7 +122,7 @@ class BallLine:
         """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^{K(θ)-θε}."""
         from flint import arb
 
-        window, theta, scale = 2 * _pi() / self.step, as_ball(self.theta), self._scale(epsilon)
+        window, theta, scale = 2 * pi_ball() / self.step, as_ball(self.theta), self._scale(epsilon)
         bounds: dict[bool, arb] = {}
         for tau, k_tau in self.chernoff:
             t = as_ball(tau)
@@ -307,13 +306,7 @@ def _lattice_line(losses: LossSum, plan: Plan, bits: int) -> BallLine:
     """Return the sum over one period, whose points are 2πj/(N·span), N odd; it is the whole line."""
     lattice = ball_lattice(losses, bits)
     points = 2 * math.ceil(math.pi / (length(plan.step) * lower_float(lattice.span))) + 1
-    step, count, tail = 2 * _pi() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
+    step, count, tail = 2 * pi_ball() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
     if count > MANY_POINTS:
         count, tail = lattice_end(losses, plan, lattice, step, bits)
     return _line(losses, plan, _Points(step, count, tail, as_ball(0.0), lattice), bits)
-
-
-def _pi() -> arb:
-    from flint import arb
-
-    return arb.pi()

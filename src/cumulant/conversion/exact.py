@@ -82,8 +82,8 @@ def log_delta_of_pairs(scenarios: Scenarios, epsilon: float) -> Inverted:
     answers = []
     for losses, lattice in map(prepared, scenarios):
         inverted = _log_delta(losses, lattice, epsilon) if losses.failure < 1 else Inverted(0.0, 0.0, "largest loss")
-        if losses.failure == 0 and losses.parts and (cap := _log_pinsker(losses)) < inverted.value:  # δ(ε) <= δ(0)
-            inverted = Inverted(cap, max(inverted.slack - (inverted.value - cap), 0.0), "total variation", 1.0)
+        if not inverted.slack <= AGREED and losses.failure == 0 and losses.parts:
+            inverted = _not_above_pinsker(losses, inverted)
         answers.append(replace(inverted, value=log_delta_with(losses.failure, inverted.value)))
     return max(answers, key=lambda inverted: inverted.value)
 
@@ -193,6 +193,14 @@ class _Question:
                 break
             epsilon += 1.1 * excess / -inversion.log_upper(epsilon)[1]
         return epsilon
+
+
+def _not_above_pinsker(losses: LossSum, inverted: Inverted) -> Inverted:
+    """Return log δ(ε), or the bound of the total variation where that is smaller: δ(ε) <= δ(0)."""
+    cap = _log_pinsker(losses)
+    if cap >= inverted.value:
+        return inverted
+    return Inverted(cap, max(inverted.slack - (inverted.value - cap), 0.0), "total variation", 1.0)
 
 
 def _log_pinsker(losses: LossSum) -> float:

@@ -38,21 +38,23 @@ def epsilon_from_cgf(cgf: Cgf, log_delta: float, rule: Rule = optimal_epsilon) -
         return math.inf, None
     if log_delta >= 0 or cgf.pure == 0:
         return 0.0, None
-    pure = cgf.pure * (1 + K_ERROR)
     log_delta = less_rounding(log_delta)
     if log_delta == -math.inf:
         return cgf.pure, math.inf
-    # Asoodeh et al. (2020), (19) at α = ∞; δ is subtracted rounded down
-    at_infinity = pure + math.log1p(-math.exp(log_delta) * (1 - 1e-15))
-    if (
-        0 < at_infinity < cgf.pure < math.inf and log_delta_below_pure(at_infinity, cgf.pure) > log_delta
-    ):  # rounding: ε(δ) must not undercut δ(ε)
-        at_infinity = min(at_infinity + 4 * ROUNDING * (1 + pure), cgf.pure)
+    at_infinity = _epsilon_below_pure(cgf.pure, log_delta)
     lam, epsilon = minimise_positive(_at_every_order(cgf, rule, log_delta))
     if at_infinity <= epsilon:
         return max(0.0, at_infinity), math.inf
     # Safe side: log δ came from a rounded δ, and ε(δ) must not undercut δ(ε) by a rounding error.
     return max(0.0, epsilon + 4e-14 * (1 + abs(log_delta)) / max(lam, 1.0) + 1e-13 * epsilon), 1 + lam
+
+
+def _epsilon_below_pure(pure: float, log_delta: float) -> float:
+    """Return ε + log(1-δ), rounded up: Asoodeh et al. (2020), (19) at α = ∞."""
+    raised = pure * (1 + K_ERROR)
+    epsilon = raised + math.log1p(-math.exp(log_delta) * (1 - 1e-15))  # safe side: less of δ is subtracted
+    undercuts = 0 < epsilon < pure < math.inf and log_delta_below_pure(epsilon, pure) > log_delta
+    return min(epsilon + 4 * ROUNDING * (1 + raised), pure) if undercuts else epsilon  # so that δ(ε(δ)) <= δ
 
 
 def log_delta_from_cgf(cgf: Cgf, epsilon: float) -> tuple[float, float | None]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.loss.coordinate import Branch, Line
-from cumulant.numerics.balls import as_ball, legendre_balls, log_sum_ball, upper_float
+from cumulant.numerics.balls import as_ball, legendre_balls, log_sum_ball, pi_ball, upper_float
 
 if TYPE_CHECKING:
     from flint import arb
@@ -88,7 +88,7 @@ def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
         raise OutOfReach(f"a certificate would take {(high - low) / h:.0f} nodes")
     first, last = math.floor(low / h), math.ceil(high / h)
     step = as_ball(h)
-    aliased = as_ball(2.0).log() + log_b - _log_expm1(2 * _pi() * as_ball(d) / step)
+    aliased = as_ball(2.0).log() + log_b - _log_expm1(2 * pi_ball() * as_ball(d) / step)
     still = _Moment(branch, moment.theta, nothing, moment.k_theta)
     cut = _outer(still, nothing, (first * h, last * h), whole, h)
     # a sum beyond b is at most its first term and the integral: 1 + h(b-g) times the bound of the integral
@@ -189,9 +189,3 @@ def _width(branch: Branch, theta: float, omega: float) -> float:
     """Return a width at which the ellipse costs about e^20 against the e^-66 of the rule."""
     turn = 20.0 / (abs(theta + 1 + 1j * omega) * branch.steepest_on(theta))
     return min(0.9, turn, 0.7 / branch.steepest)
-
-
-def _pi() -> arb:
-    from flint import arb
-
-    return arb.pi()

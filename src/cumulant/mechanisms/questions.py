@@ -241,24 +241,25 @@ class Questions(ABC):
         if profile is not None:
             log_delta = profile.log_delta(epsilon)
             by_profile = Guarantee.by_profile(epsilon, log_delta, exact=self._attained)
-            return replace(by_profile, stated_delta=self._stated_failure(log_delta))
+            return replace(by_profile, stated_delta=self._stated_failure(epsilon))
         inverted = self._by_pairs(lambda scenarios: log_delta_of_pairs(scenarios, epsilon), method)
         if inverted is not None and (method == "exact" or not self._doubtful(inverted)):
             by_pairs = Guarantee.by_pairs(epsilon, inverted.value, inverted.route, excess=self._excess(inverted))
-            return replace(by_pairs, stated_delta=self._stated_failure(inverted.value))
+            return replace(by_pairs, stated_delta=self._stated_failure(epsilon))
         loss = self.loss()
         log_delta, order = log_delta_from_cgf(loss, epsilon)
         if inverted is not None and inverted.value <= log_delta:
             return Guarantee.by_pairs(epsilon, inverted.value, inverted.route, excess=self._excess(inverted))
-        return replace(Guarantee.by_rdp(epsilon, log_delta, order), stated_delta=self._stated_failure(log_delta))
+        return replace(Guarantee.by_rdp(epsilon, log_delta, order), stated_delta=self._stated_failure(epsilon))
 
-    def _stated_failure(self, log_delta: float) -> float | None:
-        """Return the failure probability as it was stated, if that is all of δ: its logarithm rounds."""
+    def _stated_failure(self, epsilon: float) -> float | None:
+        """Return the failure probability as it was stated where it is all of δ, from the largest finite loss on.
+
+        The logarithm of it rounds.
+        """
         releases = self.releases()
         failure = releases[0][0].failure_probability if len(releases) == 1 and releases[0][1] == 1 else 0.0
-        if failure == 0 or not abs(log_delta - math.log(failure)) <= 1e-15 * (1 + abs(log_delta)):
-            return None
-        return failure
+        return failure if failure > 0 and epsilon >= self.loss().pure else None
 
     def _profile_for(self, method: Method) -> PrivacyProfile | None:
         """Return the profile of a single release, which needs no inversion."""

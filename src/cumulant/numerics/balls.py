@@ -47,6 +47,13 @@ def as_ball(value: float, radius: float = 0.0) -> arb:
     return arb(value, radius) if radius else arb(value)
 
 
+def pi_ball() -> arb:
+    """Return π."""
+    from flint import arb
+
+    return arb.pi()
+
+
 def ball_below(value: float, error: float) -> arb:
     """Return the ball of all numbers between value·(1 - error) and value > 0: a parameter that was rounded up."""
     return as_ball(value) * (1 - as_ball(error / 2, error / 2))

@@ -102,12 +102,11 @@ def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0)
     octaves, values = _walk(function, math.log2(start))
     best, value = _lowest(octaves, values)
     width = 1.0
-    for _ in range(12):  # width 1 -> 2e-12 octaves
+    for _ in range(12):  # width 1 -> 7e-11 octaves
         grid = best + width * SECTION
         values = function(2.0**grid)
         better, lower = _lowest(grid, values)
-        gain = value - lower
-        if gain > 0:
+        if lower < value:
             best, value = better, lower
         width *= SECTION_WIDTH
         if width < SMOOTH:  # a smooth function is a parabola by now; where it is not, go on cutting
@@ -117,9 +116,16 @@ def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0)
                 best, value = vertex, at_vertex
             if abs(at_vertex - predicted) <= 1e-12 * abs(value):
                 break
-        if width < 2e-5 and not gain > 1e-13 * abs(value):
+        if width < 2e-5 and _rise_around_lowest(values) <= 1e-13 * abs(value):
             break
     return 2.0**best, value
+
+
+def _rise_around_lowest(values: Array) -> float:
+    """Return how far the neighbours of the lowest point are above it: a convex function falls no further in between."""
+    i = min(max(_index_of_lowest(values), 1), len(values) - 2)
+    around: list[float] = values[i - 1 : i + 2].tolist()
+    return max(around) - min(around)
 
 
 def _vertex(x: Array, values: Array) -> tuple[float, float]:

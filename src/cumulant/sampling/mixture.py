@@ -57,7 +57,8 @@ def finite_sampled_loss(
         finite = [pair for pair in known or () if isinstance(pair, FinitePair)]
         if not known or len(finite) < len(known):
             return None
-        return _not_above_amplified(finite_loss(finite), mechanism.loss(), rate)
+        loss = finite_loss(finite)
+        return _not_above_amplified(loss, mechanism.loss(), rate) if mechanism.failure_probability > 0 else loss
     except OutOfReach:
         return None
 
@@ -68,7 +69,7 @@ def _not_above_amplified(loss: Cgf, base: Cgf, rate: float) -> Cgf:
     When a record joins, what the mechanism reveals is a loss of -log(1-γ) of the pair, which rules its high orders; as
     an (ε, δ)-DP mechanism on a sample it is a failure.
     """
-    if base.failure == 0 or math.isinf(base.pure):
+    if math.isinf(base.pure):
         return loss
     amplified = amplified_failure(base, rate)
     return at_most(loss, amplified) if amplified.failure == loss.failure else loss

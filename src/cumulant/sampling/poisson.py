@@ -15,6 +15,7 @@ from cumulant.loss.profile import PrivacyProfile
 from cumulant.loss.sampled_pair import added_gaussian, removed_gaussian, replaced_gaussian
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.names import by_name
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import reciprocal_up
 from cumulant.numerics.rounding import float_above
@@ -50,9 +51,7 @@ class PoissonSampled(AbstractMechanism):
     mechanism: AbstractMechanism
     rate: float
     relation: Neighbors = ADD_REMOVE
-    rounded_up_by: float = field(
-        default=0.0, repr=False
-    )  # at most so much is the rate above a product that it stands for
+    rounded_up_by: float = field(default=0.0, repr=False)  # how far the rate may be above the product it stands for
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", probability("rate", self.rate))
@@ -168,6 +167,7 @@ class PoissonSampled(AbstractMechanism):
         content = AbstractMechanism._plain(self)
         return {name: value for name, value in content.items() if name != "rounded_up_by" or value > 0}
 
+    @by_name
     def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
         """Thinning twice is thinning once, at the product of the rates, whichever relation is asked about."""
         if self.relation is ADD_REMOVE and neighbors in (None, ADD_REMOVE, REPLACE_ONE):
