@@ -1,6 +1,6 @@
 """The truth in many digits: δ(ε) of products of known pairs, from plain parameters and by ways of its own.
 
-Nothing here comes from the library. A *scenario* is a list of (law, count); a law is one ordered pair (P, Q).
+Nothing here comes from the library. A *direction* is a list of (law, count); a law is one ordered pair (P, Q).
 Parameters are fractions, so that doubles are what they are. δ is a ball (Arb, by python-flint): a proven enclosure for
 finitely many outputs, for Gaussians and for one release; else an integral whose radius is the change when its step is
 halved, at most 1e-20 of δ (1e-16 for two or three releases) and usually far less.
@@ -332,7 +332,7 @@ def gauss(ends: Sequence[Ball], count: int) -> Iterator[tuple[Ball, Ball]]:
 
 
 Law = Table | Normal | Sampled
-Scenario = Sequence[tuple[Law, int]]
+Direction = Sequence[tuple[Law, int]]
 
 
 # Tables of probabilities ----------------------------------------------------------------------------------------------
@@ -451,17 +451,17 @@ def _lattice_sums(table: Table, count: int) -> list[tuple[Ball, Ball]]:
 # Answers --------------------------------------------------------------------------------------------------------------
 
 
-def delta(scenario: Scenario, epsilon: float | Fraction) -> Ball:
-    """Return δ(ε) of a scenario, as a ball; raise `OutOfReach` where that would take long."""
+def delta(direction: Direction, epsilon: float | Fraction) -> Ball:
+    """Return δ(ε) of a direction, as a ball; raise `OutOfReach` where that would take long."""
     with precision():
-        return _Question(scenario).delta(ball(epsilon))
+        return _Question(direction).delta(ball(epsilon))
 
 
-def within_reach(scenario: Scenario) -> None:
+def within_reach(direction: Direction) -> None:
     """Raise `OutOfReach` where the sums of tables are too many, without adding them up."""
-    lines = sum(n for law, n in scenario if isinstance(law, Sampled))
+    lines = sum(n for law, n in direction if isinstance(law, Sampled))
     sums = 1.0
-    for law, n in scenario:
+    for law, n in direction:
         if isinstance(law, Table):
             rows = sum(not _zero(p) and not _zero(q) for p, q in law.rows)
             wide = min(n + 1, 40 * math.sqrt(n) + 10)
@@ -480,10 +480,10 @@ def normal_delta(square: Ball, epsilon: Ball) -> Ball:
 
 
 class _Question:
-    """One scenario: what belongs together, and which way to go."""
+    """One direction: what belongs together, and which way to go."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        parts = [(law, count) for law, count in scenario if count]
+    def __init__(self, direction: Direction) -> None:
+        parts = [(law, count) for law, count in direction if count]
         self.square = sum((n * ball(law.square) for law, n in parts if isinstance(law, Normal)), arb(0))
         self.tables = [(law, n) for law, n in parts if isinstance(law, Table)]
         self.lines = [(law, n) for law, n in parts if isinstance(law, Sampled)]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cumulant as cm
-from cumulant.loss.cgf import Cgf
+from cumulant.curves.curve import Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.questions import Questions
 from cumulant.neighbors import Neighbors
@@ -129,7 +129,7 @@ class _Related(AbstractMechanism):
     __slots__ = ()
     theorem: ClassVar[str] = "for tests"
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         return cm.Gaussian(noise_multiplier=1.0).loss()
 
 
@@ -261,7 +261,7 @@ def test_a_budget_is_two_numbers(budget: dict[str, float]) -> None:
 def test_it_answers_every_question_of_a_mechanism() -> None:
     """A question added to mechanisms is a question to the accountant as well; a profile is of one release only."""
     asked = {name for name in vars(Questions) if not name.startswith("_")}
-    known = {"loss", "known_profile", "scenarios", "attained_scenarios", "releases", "neighbors"}
+    known = {"loss", "known_profile", "directions", "attained_directions", "releases", "neighbors"}
     known |= {"tight_and_self_consistent", "pairs_attained", "sharper_by_rdp", "theorem", "profile"}
     accountant = cm.Accountant()
     accountant.compose(cm.Gaussian(noise_multiplier=2.0), count=10)

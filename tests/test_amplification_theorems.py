@@ -15,10 +15,10 @@ from flint import arb, ctx
 from mpmath import mp, mpf
 
 from cumulant import Gaussian, Laplace, RandomizedResponse
-from cumulant.conversion.moments_accountant import epsilon_from_cgf
+from cumulant.curves import divergences as dv
+from cumulant.curves.best_order import epsilon_from_cgf
+from cumulant.curves.curve import Array, Curve, interpolated, total
 from cumulant.errors import InvalidParameter, UnprovenCombination
-from cumulant.loss import divergences as dv
-from cumulant.loss.cgf import Array, Cgf, interpolated, total
 from cumulant.papers.wang_2019 import asymptotics as asym
 from cumulant.sampling import poisson_theorems as poisson
 from cumulant.sampling import without_replacement_theorems as wor
@@ -283,10 +283,10 @@ def test_theorem_9_at_large_orders(alpha: int, gamma: float) -> None:
     assert above(bound, min(mp.log(1 + second + trailing), convexity), relative=1e-10)
 
 
-def compositions() -> list[tuple[float, int, Cgf, Callable[[Array], Array], float]]:
+def compositions() -> list[tuple[float, int, Curve, Callable[[Array], Array], float]]:
     """Return rows of (rate, steps, curve, moments, the ε at δ = 1e-5 that Theorem 19 must not exceed)."""
 
-    def gaussian(sigma: float) -> tuple[Cgf, Callable[[Array], Array]]:
+    def gaussian(sigma: float) -> tuple[Curve, Callable[[Array], Array]]:
         return Gaussian(noise_multiplier=sigma).loss(), partial(dv.gaussian_log_abs_moment, noise_multiplier=sigma)
 
     laplace = Laplace(scale=1.0).loss(), partial(dv.laplace_log_abs_moment, scale=1.0)
@@ -299,7 +299,9 @@ def compositions() -> list[tuple[float, int, Cgf, Callable[[Array], Array], floa
 
 
 @pytest.mark.parametrize(("gamma", "steps", "cgf", "moments", "figure"), compositions())
-def test_composed_epsilon(gamma: float, steps: int, cgf: Cgf, moments: Callable[[Array], Array], figure: float) -> None:
+def test_composed_epsilon(
+    gamma: float, steps: int, cgf: Curve, moments: Callable[[Array], Array], figure: float
+) -> None:
     def upper(lam: int) -> float:
         return wor.theorem19(lam + 1, rate=gamma, cgf=cgf, log_abs_moment=moments)
 
@@ -344,7 +346,7 @@ def random_mechanism(generator: np.random.Generator, sizes: list[int], symbols: 
     return {batch: mass / mass.sum() for batch, mass in raw.items()}
 
 
-def exact_curve(pairs: list[tuple[Array, Array]]) -> Cgf:
+def exact_curve(pairs: list[tuple[Array, Array]]) -> Curve:
     """Return the CGF of the worst of the pairs."""
     log_p = np.log(np.array([p for p, _ in pairs]))
     log_q = np.log(np.array([q for _, q in pairs]))
@@ -353,7 +355,7 @@ def exact_curve(pairs: list[tuple[Array, Array]]) -> Cgf:
         exponents = log_p + lam[:, None, None] * (log_p - log_q)
         return np.asarray(np.logaddexp.reduce(exponents, axis=2).max(axis=1))
 
-    return Cgf(log_moment=log_moment, kl=math.inf, pure=float((log_p - log_q).max()))
+    return Curve(log_moment=log_moment, kl=math.inf, pure=float((log_p - log_q).max()))
 
 
 def true_moment(p: Array, q: Array, order: int) -> float:
@@ -580,14 +582,14 @@ def test_arguments_are_checked() -> None:
     with pytest.raises(UnprovenCombination):
         wor.pure_dp(3, rate=0.1, cgf=cgf)
     with pytest.raises(UnprovenCombination):
-        wor.theorem9(3, rate=0.1, cgf=Cgf(log_moment=cgf.log_moment, kl=cgf.kl, failure=1e-6))
+        wor.theorem9(3, rate=0.1, cgf=Curve(log_moment=cgf.log_moment, kl=cgf.kl, failure=1e-6))
     with pytest.raises(InvalidParameter):
         dv.gaussian_log_abs_moment(2.5, noise_multiplier=1.0)
 
 
 def test_unknown_orders_give_infinity_and_no_loss_gives_zero() -> None:
-    unknown = Cgf(log_moment=lambda lam: np.where(lam > 4, math.inf, lam), kl=1.0)
-    nothing = Cgf(log_moment=np.zeros_like, kl=0.0, pure=0.0)
+    unknown = Curve(log_moment=lambda lam: np.where(lam > 4, math.inf, lam), kl=1.0)
+    nothing = Curve(log_moment=np.zeros_like, kl=0.0, pure=0.0)
     bounds = [poisson.poisson_tight, poisson.poisson_general, poisson.poisson_fast, poisson.poisson_general_fast]
     bounds += [wor.theorem9, wor.black_box, wor.joint_convexity]
     for bound in bounds:

@@ -11,13 +11,14 @@ import pytest
 from mpmath import mp, mpf
 
 import cumulant as cm
-from cumulant.conversion.ball_bounds import GaussianClosedForm
-from cumulant.conversion.ball_line import ball_line
-from cumulant.conversion.exact import prepared
-from cumulant.conversion.inversion import plan_for, tilts_for_epsilon
-from cumulant.loss.ball_moment import ball_nodes, tilted_moments
-from cumulant.loss.coordinate import CoordinatePair
-from cumulant.loss.sampled_pair import (
+from cumulant.inversion.ball_bounds import GaussianClosedForm
+from cumulant.inversion.ball_line import ball_line
+from cumulant.inversion.plan import plan_for, tilts_for_epsilon
+from cumulant.inversion.solve import prepared
+from cumulant.numerics.balls import as_ball, precision, upper_float
+from cumulant.pairs.certified import ball_nodes, tilted_moments
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.sampled_pair import (
     added_gaussian,
     added_laplace,
     envelope_gaussian,
@@ -26,7 +27,6 @@ from cumulant.loss.sampled_pair import (
     removed_laplace,
     replaced_gaussian,
 )
-from cumulant.numerics.balls import as_ball, precision, upper_float
 
 BITS = 160
 Integrand = Callable[[Any, Any], Any]  # (t, z) -> density of P times e^{zL}
@@ -309,9 +309,9 @@ def test_balls_without_a_value_prove_nothing() -> None:
     from flint import acb
 
     run = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.1) * 50
-    scenarios = run.scenarios()
-    assert scenarios is not None
-    losses, lattice = prepared(scenarios[0])
+    directions = run.directions()
+    assert directions is not None
+    losses, lattice = prepared(directions[0])
     tilts = tilts_for_epsilon(losses, 1.0)
     assert tilts is not None
     bounds = ball_line(losses, plan_for(tilts), lattice)

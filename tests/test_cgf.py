@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cumulant as cm
-from cumulant.loss.cgf import interpolated, projected, total
+from cumulant.curves.curve import interpolated, projected, total
 from references import least_chord
 from strategies import log_uniform
 

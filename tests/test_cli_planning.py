@@ -17,7 +17,7 @@ import cumulant as cm
 from cli_runner import answered, call
 from cumulant.answer import Interval, rounded_down
 from cumulant.comparison import Parts, Row, converted, naive, optimal, strong, table
-from cumulant.conversion.rdp_to_dp import mironov_epsilon, optimal_epsilon
+from cumulant.curves.conversion import mironov_epsilon, optimal_epsilon
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.training import Sampling
 

@@ -12,19 +12,19 @@ import pytest
 from mpmath import binomial, exp, expm1, log, log1p, mp, mpf, sqrt
 
 from cumulant import InvalidParameter
-from cumulant.conversion.calibrated_composition import calibrated_composition
-from cumulant.conversion.composition_theorems import naive_composition, strong_composition, subsampling_lemma
-from cumulant.conversion.heterogeneous_composition import (
-    optimal_composition_delta_interval,
-    optimal_composition_epsilon_interval,
-    optimal_composition_log_delta_interval,
-)
-from cumulant.conversion.optimal_composition import (
+from cumulant.composition_theorems.calibrated import calibrated_composition
+from cumulant.composition_theorems.naive_and_strong import naive_composition, strong_composition, subsampling_lemma
+from cumulant.composition_theorems.optimal import (
     optimal_composition_delta,
     optimal_composition_epsilon,
     optimal_composition_log_delta,
 )
-from cumulant.conversion.rounds import Rounds
+from cumulant.composition_theorems.rounds import Rounds
+from cumulant.composition_theorems.unequal import (
+    optimal_composition_delta_interval,
+    optimal_composition_epsilon_interval,
+    optimal_composition_log_delta_interval,
+)
 
 
 @pytest.fixture(autouse=True)

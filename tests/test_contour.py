@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from cumulant.conversion.exact import prepared
-from cumulant.conversion.inversion import inversions_at, plan_for, tilts_for_epsilon
-from cumulant.loss.atoms import LossTable, Table
-from cumulant.loss.finite_pair import FinitePair
-from cumulant.loss.loss_nodes import LossNodes
-from cumulant.numerics.complex_plane import turns_of_multiples
-from cumulant.numerics.contour import Contour, Lattice, log_chernoff
+from cumulant.inversion.contour import Contour, Lattice, log_chernoff
+from cumulant.inversion.enclosure import enclosures_at
+from cumulant.inversion.plan import plan_for, tilts_for_epsilon
+from cumulant.inversion.solve import prepared
+from cumulant.numerics.complex_plane import sine_versine_of_multiples
 from cumulant.numerics.nonuniform import characteristic_function
+from cumulant.pairs.atoms import LossTable, Table
+from cumulant.pairs.discrete import DiscreteLosses
+from cumulant.pairs.finite_pair import FinitePair
 
 Masses = Sequence[tuple[Any, Any]]  # (P, Q) of each output
 
@@ -94,7 +95,7 @@ def test_smoothed_inversions_enclose_a_sum_over_all_outcomes(count: int, epsilon
         law = convolved(values, [a / share for a, _ in finite], count)
         sums = [(mp.fsum(n * x for n, x in zip(times, values, strict=True)), mass) for times, mass in law.items()]
         exact = mp.log(mp.fsum(mass * max(1 - mp.exp(epsilon - x), mpf(0)) for x, mass in sums))
-        for inversion in inversions_at(losses, plan_for(tilts), None):
+        for inversion in enclosures_at(losses, plan_for(tilts), None):
             low, high = inversion.log_bounds(epsilon)
             assert low <= exact <= high
 
@@ -179,7 +180,7 @@ def test_rounding_of_the_log_moment_is_within_its_bound(size: float, theta: floa
         losses, p = [mpf(x) for x in raw.tolist()], [mpf(x) for x in weights.tolist()]
         p[-1] = 1 - mp.fsum(p[:-1])
         lost = float(1 - mp.fsum(a * mp.exp(-x) for a, x in zip(p, losses, strict=True)))
-        nodes = LossNodes.of(raw, np.array([float(mp.log(a)) for a in p]), lost)
+        nodes = DiscreteLosses.of(raw, np.array([float(mp.log(a)) for a in p]), lost)
         k_theta = float(mp.log(mp.fsum(a * mp.exp(theta * x) for a, x in zip(p, losses, strict=True))))
         step = 0.1 / size
         (values,), (errors,) = nodes.log_moment(theta, step, 31, np.array([k_theta]))
@@ -192,8 +193,9 @@ def test_rounding_of_the_log_moment_is_within_its_bound(size: float, theta: floa
 
 def test_k_of_a_sampled_gaussian_keeps_its_digits() -> None:
     """With γ = 1e-6 a release costs 1e-11; K(z) on the line has to be known to a part in 1e12 of that."""
-    from cumulant.loss.pair_sum import k_at, tilt
-    from cumulant.loss.sampled_pair import removed_gaussian
+    from cumulant.pairs.curve import k_at
+    from cumulant.pairs.grid import tilt
+    from cumulant.pairs.sampled_pair import removed_gaussian
 
     mean, rate, index = 1.0, 1e-6, 17
     theta = tilt(index)
@@ -218,7 +220,7 @@ def test_k_of_a_sampled_gaussian_keeps_its_digits() -> None:
 @pytest.mark.parametrize("x", [1e-12, 3e-4, 0.07, 0.11, 2.5, -40.0])
 def test_sines_of_multiples_keep_their_digits(x: float) -> None:
     """sin, 1 - cos and sin y - y at y = 0, x, 2x, …, each to a part in 1e13 of its own order."""
-    sine, versine, excess = (column[:, 0] for column in turns_of_multiples(np.array([x]), 21))
+    sine, versine, excess = (column[:, 0] for column in sine_versine_of_multiples(np.array([x]), 21))
     with mp.workdps(40):
         for k in range(21):
             y = k * mpf(x)

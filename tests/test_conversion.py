@@ -14,7 +14,7 @@ from mpmath import mp, mpf
 
 import cumulant as cm
 import references
-from cumulant.conversion.rdp_to_dp import (
+from cumulant.curves.conversion import (
     asoodeh_closed_form_epsilon,
     asoodeh_rdp_lower_bound,
     canonne_kamath_steinke_epsilon,

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cumulant.loss.atoms import LossTable
-from cumulant.loss.ball_moment import proven_cells
-from cumulant.loss.coordinate import CoordinatePair
-from cumulant.loss.finite_pair import FinitePair
-from cumulant.loss.pair import DominatingPair
-from cumulant.loss.pair_sum import tilt
-from cumulant.loss.sampled_pair import (
+from cumulant.numerics.decay import Cells, escape, escapes
+from cumulant.pairs.atoms import LossTable
+from cumulant.pairs.certified import proven_cells
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.finite_pair import FinitePair
+from cumulant.pairs.grid import tilt
+from cumulant.pairs.pair import DominatingPair
+from cumulant.pairs.sampled_pair import (
     added_gaussian,
     added_laplace,
     envelope_gaussian,
@@ -25,7 +26,6 @@ from cumulant.loss.sampled_pair import (
     removed_laplace,
     replaced_gaussian,
 )
-from cumulant.numerics.decay import Cells, escape, escapes
 
 Array = NDArray[np.float64]
 Law = tuple[Array, Array]  # losses with the logarithms of their masses under P
@@ -239,9 +239,9 @@ def test_what_a_family_says_holds_for_every_member(
     pair: Callable[[float, float], CoordinatePair], law: Callable[[float, float], Law], theta: float
 ) -> None:
     members = [pair(mean, rate) for mean, rate in FAMILY]
-    assert len({member.kind(1 / 32) for member in members}) == 1
+    assert len({member.batch_key(1 / 32) for member in members}) == 1
     laws = [tilted(law(mean, rate), theta) for mean, rate in FAMILY]
-    cells = members[0].together(members).cells(theta, np.array([[k] for _, _, k in laws]))
+    cells = members[0].stack(members).cells(theta, np.array([[k] for _, _, k in laws]))
     spread = math.sqrt(float(laws[0][1] @ (laws[0][0] - laws[0][1] @ laws[0][0]) ** 2))
     marks = np.asarray(2.0 ** (np.arange(-3.0, 9.0) / 2) / spread)
     bounds = escape(cells, marks)

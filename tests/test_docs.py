@@ -60,13 +60,13 @@ def test_every_name_exists(page: str, name: str) -> None:
 
 
 def test_the_check_of_names_sees_names() -> None:
-    assert DOTTED.findall("`cumulant.Gaussian`, `loss.cgf.total`, `Gaussian`, `cumulant.loss.cgf.Cgf`") == [
+    assert DOTTED.findall("`cumulant.Gaussian`, `curves.curve.total`, `Gaussian`, `cumulant.curves.curve.Curve`") == [
         "Gaussian",
-        "loss.cgf.total",
-        "loss.cgf.Cgf",
+        "curves.curve.total",
+        "curves.curve.Curve",
     ]
     with pytest.raises(ModuleNotFoundError):
-        resolved("loss.cgf.no_such_name")
+        resolved("curves.curve.no_such_name")
 
 
 def names_of_tests(module: str) -> set[str]:

@@ -67,7 +67,7 @@ def test_small_laplace_noise_has_ends_that_are_numbers(scale: float, delta: floa
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_small_release_beside_a_large_one_is_not_lost(seed: int) -> None:
     """The squares of means add, in exact fractions; the mean of the product is not below their root."""
-    from cumulant.loss.pair import GaussianPair
+    from cumulant.pairs.pair import GaussianPair
 
     generator = np.random.default_rng(seed)
     parts = [

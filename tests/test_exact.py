@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import cumulant as cm
-from cumulant.conversion.certified import certified_epsilon, delta_ball
-from cumulant.conversion.exact import epsilon_of_pairs, log_delta_of_pairs
-from cumulant.loss.pair import DominatingPair
-from cumulant.loss.sampled_pair import (
+from cumulant.inversion.certified import certified_epsilon, delta_ball
+from cumulant.inversion.solve import epsilon_of_pairs, log_delta_of_pairs
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.pairs.pair import DominatingPair
+from cumulant.pairs.sampled_pair import (
     added_gaussian,
     added_laplace,
     envelope_gaussian,
     removed_gaussian,
     removed_laplace,
 )
-from cumulant.loss.sampled_pair import (
+from cumulant.pairs.sampled_pair import (
     replaced_gaussian as replaced_pair,
 )
-from cumulant.mechanisms.base import AbstractMechanism
 from exact_references import (
     Bracket,
     Loss,

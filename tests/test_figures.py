@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from cumulant import Gaussian, Laplace, RandomizedResponse, plot
 from cumulant.cli.main import main
-from cumulant.conversion.calibrated_composition import calibrated_composition
+from cumulant.composition_theorems.calibrated import calibrated_composition
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.papers import CATALOGUE
 from cumulant.papers.asoodeh_2020 import figures as asoodeh_et_al

@@ -13,7 +13,7 @@ import pytest
 from mpmath import mp, mpf
 
 import cumulant as cm
-from cumulant.loss.likelihood_ratio import (
+from cumulant.pairs.likelihood_ratio import (
     LikelihoodRatio,
     binary_ratio,
     gaussian_ratio,

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from cumulant.conversion.failure import log_delta_left, log_delta_with
-from cumulant.conversion.tradeoff import false_negative_rate
+from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.numerics import scalar_logspace as scalar
 from cumulant.numerics.binomial import Binomial
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_binomial, log_expm1, log_sum, reciprocal_up
 from cumulant.numerics.quadrature import legendre, nodes_on
 from cumulant.numerics.rounding import exp_above, float_above, log_above
 from cumulant.numerics.search import largest_true, minimise_positive, root, smallest_true
+from cumulant.profiles.tradeoff import false_negative_rate
 
 SIZES = st.floats(-12, 2.5).map(lambda x: 10.0**x)
 

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import brute_force as bf
-from cumulant.loss.atoms import Table as TableOfOutputs
-from cumulant.loss.coordinate import CoordinatePair
-from cumulant.loss.finite_pair import FinitePair, binary_pair
-from cumulant.loss.mixture_ratio import GaussianMixture, GroupedGaussianMixture, log_mixture
-from cumulant.loss.pair import GaussianPair
-from cumulant.loss.pair_sum import k_at, tilt
-from cumulant.loss.real_orders import log_moments
-from cumulant.loss.sampled_atoms import Envelope, Join, Leave
-from cumulant.loss.sampled_pair import added_gaussian, removed_gaussian
+from cumulant.pairs.atoms import Table as TableOfOutputs
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.curve import k_at, log_moments
+from cumulant.pairs.finite_pair import FinitePair, binary_pair
+from cumulant.pairs.grid import tilt
+from cumulant.pairs.mixture_ratio import GaussianMixture, GroupedGaussianMixture, log_mixture
+from cumulant.pairs.pair import GaussianPair
+from cumulant.pairs.sampled_atoms import Envelope, Join, Leave
+from cumulant.pairs.sampled_pair import added_gaussian, removed_gaussian
 
 RATIOS = (0.0, 1.0, *(float(t) for t in np.exp(np.linspace(-3.0, 3.0, 41))))
 RATES = (0.01, 0.3, 0.85)
@@ -294,8 +294,8 @@ def test_pairs_of_one_kind_are_evaluated_together(pair: Callable[[float, float],
     """Each row is the law of one pair: K on the real line and off it, in many digits."""
     laws, theta, step = [(0.55, 0.013), (0.8, 0.02), (0.99, 0.0157)], 4.0, 0.5
     pairs = [pair(mean, rate) for mean, rate in laws]
-    assert len({one.kind(1.0) for one in pairs}) == 1
-    nodes = pairs[0].together(pairs).nodes(theta, 3.0)
+    assert len({one.batch_key(1.0) for one in pairs}) == 1
+    nodes = pairs[0].stack(pairs).nodes(theta, 3.0)
     k, means, _ = nodes.cumulants(np.array([1.0, theta / 2]), octaves=2)
     assert k.shape == means.shape == (3, 4)
     values, _ = nodes.log_moment(theta, step, 7, k[:, 3])

@@ -13,9 +13,9 @@ import pytest
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
+from cumulant.curves.curve import Curve
 from cumulant.errors import InvalidParameter, UnprovenCombination
-from cumulant.loss.cgf import Cgf
-from cumulant.loss.profile import (
+from cumulant.profiles.profile import (
     GroupProfiles,
     PrivacyProfile,
     approximate_profile,
@@ -32,9 +32,7 @@ from cumulant.loss.profile import (
     profile_from_cgf,
     profile_from_loss_tails,
 )
-from cumulant.loss.profile_moments import cgf_from_profile
-from cumulant.sampling.membership import RandomizedMembership
-from cumulant.sampling.profile_theorems import (
+from cumulant.profiles.sampling import (
     Multiplicity,
     advanced_joint_convexity,
     amplified_epsilon,
@@ -46,6 +44,8 @@ from cumulant.sampling.profile_theorems import (
     with_replacement_profile,
     without_replacement_profile,
 )
+from cumulant.profiles.to_curve import cgf_from_profile
+from cumulant.sampling.membership import RandomizedMembership
 
 Array = NDArray[np.float64]
 Dataset = tuple[int, ...]
@@ -71,8 +71,8 @@ def divergence(p: Array, q: Array, epsilon: float) -> float:
     return float(np.sum(np.maximum(p - math.exp(epsilon) * q, 0.0)))
 
 
-def gaussian_cgf(mean: float) -> Cgf:
-    return Cgf(log_moment=lambda lam: 0.5 * lam * (lam + 1) * mean**2, kl=0.5 * mean**2)
+def gaussian_cgf(mean: float) -> Curve:
+    return Curve(log_moment=lambda lam: 0.5 * lam * (lam + 1) * mean**2, kl=0.5 * mean**2)
 
 
 def mp_laplace_cgf(theta: float, lam: float) -> Any:
@@ -214,7 +214,7 @@ def test_white_box_groups_are_the_mechanism_at_k_times_the_sensitivity() -> None
 # Theorem 6 ---------------------------------------------------------------------------------------
 
 
-def check_cgf(cgf: Cgf, exact: Callable[[float], Any], orders: Array, excess: float) -> None:
+def check_cgf(cgf: Curve, exact: Callable[[float], Any], orders: Array, excess: float) -> None:
     values = cgf(orders - 1)
     for order, value in zip(orders.tolist(), values.tolist(), strict=True):
         assert 0 <= mpf(value) / exact(order - 1) - 1 <= excess
@@ -275,7 +275,7 @@ def test_moments_need_an_end() -> None:
         cgf_from_profile(gaussian_profile(1.0))
     with pytest.raises(UnprovenCombination, match="ceiling"):
         cgf_from_profile(
-            approximate_profile(1.0, 0.1), ceiling=Cgf(log_moment=lambda lam: lam, kl=1.0, pure=1.0, failure=0.1)
+            approximate_profile(1.0, 0.1), ceiling=Curve(log_moment=lambda lam: lam, kl=1.0, pure=1.0, failure=0.1)
         )
     nothing = cgf_from_profile(binary_profile(0.0))
     assert nothing.at(3.0) == nothing.kl == 0.0
@@ -286,7 +286,7 @@ def test_the_way_back_goes_through_a_conversion() -> None:
     profile = profile_from_cgf(gaussian_cgf(0.5), lambda cgf, epsilon: min(0.0, cgf.at(1.0) - epsilon))
     assert profile.log_delta(2.0) == 0.25 - 2.0
     assert profile.pure == math.inf
-    pure = Cgf(log_moment=lambda lam: lam, kl=1.0, pure=1.0)
+    pure = Curve(log_moment=lambda lam: lam, kl=1.0, pure=1.0)
     assert profile_from_cgf(pure, lambda cgf, epsilon: 0.0).delta(1.0) == 0.0
 
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cumulant as cm
-from cumulant.loss.cgf import Cgf
+from cumulant.curves.curve import Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import DEEPEST, REGISTRY, register, unique_keys
 from cumulant.mechanisms.group import group_loss
@@ -328,7 +328,7 @@ def test_what_underflows_is_not_free(mechanism: AbstractMechanism) -> None:
 
 
 def test_what_is_not_a_number_is_no_bound() -> None:
-    unknown = Cgf(log_moment=lambda lam: np.full(lam.shape, math.nan), kl=math.nan, pure=math.nan)
+    unknown = Curve(log_moment=lambda lam: np.full(lam.shape, math.nan), kl=math.nan, pure=math.nan)
     assert (unknown.kl, unknown.pure, unknown.at(1.0)) == (math.inf, math.inf, math.inf)
 
 

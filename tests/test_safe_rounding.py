@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from mpmath import exp, expm1, harmonic, log, mp, mpf, sqrt
 
 import cumulant as cm
-from cumulant.loss.cgf import combined_failure, total
-from cumulant.loss.profile import gaussian_groups, laplace_groups
+from cumulant.curves.curve import combined_failure, total
 from cumulant.parameters import product_above, ratio_above, share_below
+from cumulant.profiles.profile import gaussian_groups, laplace_groups
+from cumulant.profiles.sampling import Multiplicity
 from cumulant.sampling.gaussian_triples import Triples
 from cumulant.sampling.mixture import amplified_failure, amplified_pure
-from cumulant.sampling.profile_theorems import Multiplicity
 from cumulant.sampling.with_replacement import SampledWithReplacement, mixed_moments
 
 DIGITS = 60

@@ -18,12 +18,12 @@ from flint import arb
 from mpmath import mp, mpf
 
 import cumulant as cm
-from cumulant.loss.atoms import Atoms, Binary
-from cumulant.loss.atoms import Table as TableAtoms
-from cumulant.loss.sampled_atoms import Join, Leave, Reversed
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
-from high_precision import Row, Scenario, Table, ball, binary, delta, hockey, joining, leaving, precision, symmetrised
+from cumulant.pairs.atoms import Atoms, Binary
+from cumulant.pairs.atoms import Table as TableAtoms
+from cumulant.pairs.sampled_atoms import Join, Leave, Reversed
+from high_precision import Direction, Row, Table, ball, binary, delta, hockey, joining, leaving, precision, symmetrised
 
 ON_GRID = round(0.3 * 2**53) / 2**53  # 1 - c and c + 2^-k are doubles, too
 MANY = 5 if os.environ.get("CUMULANT_SLOW") else 1
@@ -106,14 +106,14 @@ def test_nearby_probabilities_at_a_small_epsilon(c: float, k: int) -> None:
     table = nearby(c, k)
     epsilon = 2.0**-k / c / 2
     for count in (1, 4):
-        orders: list[Scenario] = [[(table, count)], [(table.reverse, count)]]
+        orders: list[Direction] = [[(table, count)], [(table.reverse, count)]]
         check(stated(table, cm.ADD_REMOVE) * count, orders, [epsilon])
 
 
 # Any table ------------------------------------------------------------------------------------------------------------
 
 
-def check(run: AbstractMechanism, orders: list[Scenario], epsilons: list[float], *, certified: bool = False) -> None:
+def check(run: AbstractMechanism, orders: list[Direction], epsilons: list[float], *, certified: bool = False) -> None:
     """Both questions at every ε, against the larger δ of the two orders."""
     for epsilon in epsilons:
         truth = max((delta(order, epsilon) for order in orders), key=float)
@@ -124,7 +124,7 @@ def check(run: AbstractMechanism, orders: list[Scenario], epsilons: list[float],
         assert not (interval.certified and truth < interval.lower), f"{interval} is above {truth} at {epsilon} of {run}"
 
 
-def check_epsilon(run: AbstractMechanism, orders: list[Scenario], target: float) -> None:
+def check_epsilon(run: AbstractMechanism, orders: list[Direction], target: float) -> None:
     answer, interval = run.epsilon(delta=target), run.epsilon_interval(delta=target)
     for upper in {answer, interval.upper}:
         if upper < math.inf:
@@ -197,16 +197,16 @@ def test_random_tables(seed: int) -> None:
         cuts = sorted(int(x) for x in generator.integers(0, 2**30, outputs - 1))
         columns.append([Fraction(b - a, 2**30) for a, b in zip([0, *cuts], [*cuts, 2**30], strict=True)])
     table, count = Table(tuple(zip(*columns, strict=True))), int(generator.integers(1, 5))
-    fixed: list[Scenario] = [[(table, count)], [(table.reverse, count)]]
+    fixed: list[Direction] = [[(table, count)], [(table.reverse, count)]]
     run = stated(table, cm.ADD_REMOVE) * count
     check(run, fixed, [0.0, 0.3, 2.0])
     check_epsilon(run, fixed, 1e-6)
     rate = float(generator.uniform(0.01, 0.99))
-    sampled: list[Scenario] = [[(order(table, Fraction(rate)), count)] for order in (leaving, joining)]
+    sampled: list[Direction] = [[(order(table, Fraction(rate)), count)] for order in (leaving, joining)]
     run = stated(table).poisson(rate=rate) * count
     check(run, sampled, [0.0, 0.3, 2.0])
     check_epsilon(run, sampled, 1e-6)
-    mixed: Scenario = [(symmetrised(table), count)]
+    mixed: Direction = [(symmetrised(table), count)]
     run = stated(table) * count
     for epsilon in (0.0, 0.3, 2.0):
         truth = delta(mixed, epsilon)
@@ -229,7 +229,7 @@ def test_sampled_guarantees_with_a_large_epsilon(bound: float, failure: float) -
     mechanism = cm.ApproximateDP(epsilon=bound, delta=failure) if failure else cm.PureDP(epsilon=bound)
     for count in (1, 5):
         run = mechanism.poisson(rate=rate) * count
-        orders: list[Scenario] = [[(law, count)] for law in both]
+        orders: list[Direction] = [[(law, count)] for law in both]
         check(run, orders, [0.0, 0.5, 10.0])
         check_epsilon(run, orders, 0.1)
 

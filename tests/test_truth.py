@@ -22,12 +22,12 @@ import exact_references as other
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
 from high_precision import (
+    Direction,
     Law,
     Line,
     Normal,
     OutOfReach,
     Sampled,
-    Scenario,
     Table,
     View,
     ball,
@@ -314,8 +314,8 @@ SCHEMES = (unsampled, poisson, poisson, replaced, without_replacement, without_r
 @dataclass(frozen=True)
 class Question:
     run: AbstractMechanism
-    dominating: list[Scenario]
-    attained: list[Scenario]
+    dominating: list[Direction]
+    attained: list[Direction]
     log_delta: float
 
     @property
@@ -323,9 +323,9 @@ class Question:
         return float(10.0**self.log_delta)
 
 
-def scenarios(choices: Sequence[tuple[tuple[Laws, ...], int]]) -> list[Scenario]:
+def directions(choices: Sequence[tuple[tuple[Laws, ...], int]]) -> list[Direction]:
     """Return what may happen: each part in each of its readings, both orders of the neighbours."""
-    found: list[Scenario] = []
+    found: list[Direction] = []
     for reading in range(max(len(readings) for readings, _ in choices)):
         parts = [(readings[reading % len(readings)], n) for readings, n in choices]
         for order in range(max(len(laws) for laws, _ in parts)):
@@ -348,14 +348,14 @@ def draw(generator: Generator) -> Question:
     in_order = run.neighbors is cm.ADD_REMOVE
     return Question(
         run,
-        scenarios([((in_order and release.in_order) or release.dominating, n) for release, n in releases]),
-        scenarios([(release.attained, n) for release, n in releases]),
+        directions([((in_order and release.in_order) or release.dominating, n) for release, n in releases]),
+        directions([(release.attained, n) for release, n in releases]),
         float(generator.uniform(-20, -2)),
     )
 
 
-def largest(choices: Sequence[Scenario], epsilon: float) -> Any:
-    values = [delta(scenario, epsilon) for scenario in choices]
+def largest(choices: Sequence[Direction], epsilon: float) -> Any:
+    values = [delta(direction, epsilon) for direction in choices]
     return max(values, key=float)
 
 
@@ -391,8 +391,8 @@ def test_random_questions(seed: int) -> None:
         with precision():
             question = draw(generator)
         try:
-            for scenario in question.dominating + question.attained:
-                within_reach(scenario)
+            for direction in question.dominating + question.attained:
+                within_reach(direction)
             if seed % 2:
                 check_epsilon(question)
             else:

@@ -23,12 +23,12 @@ from typing import Any, final
 
 from cumulant import parameters
 from cumulant.answer import Interval, delta_rounded_up, rounded_down, rounded_up, table_html
-from cumulant.conversion.calibrated_composition import calibrated_composition
-from cumulant.conversion.composition_theorems import naive_composition, strong_composition
-from cumulant.conversion.heterogeneous_composition import optimal_composition_epsilon_interval
-from cumulant.conversion.moments_accountant import Rule, epsilon_from_cgf
-from cumulant.conversion.rdp_to_dp import canonne_kamath_steinke_epsilon, mironov_epsilon, optimal_epsilon
-from cumulant.conversion.rounds import Rounds
+from cumulant.composition_theorems.calibrated import calibrated_composition
+from cumulant.composition_theorems.naive_and_strong import naive_composition, strong_composition
+from cumulant.composition_theorems.rounds import Rounds
+from cumulant.composition_theorems.unequal import optimal_composition_epsilon_interval
+from cumulant.curves.best_order import Rule, epsilon_from_cgf
+from cumulant.curves.conversion import canonne_kamath_steinke_epsilon, mironov_epsilon, optimal_epsilon
 from cumulant.errors import CumulantError, UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.rounding import ROUNDING

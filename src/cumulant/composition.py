@@ -9,17 +9,17 @@ from typing import Any, ClassVar, final
 
 from cumulant import parameters
 from cumulant.answer import Interval
-from cumulant.conversion.exact import Scenarios
+from cumulant.curves.curve import Curve, combined_failure, total
 from cumulant.errors import InvalidParameter
-from cumulant.loss.cgf import Cgf, combined_failure, total
-from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
-from cumulant.loss.pair import MEAN_ROUNDED_UP, GaussianPair
-from cumulant.loss.pair_family import GaussianFamily, NothingFamily, PairFamily, Pairs
-from cumulant.loss.profile import GroupProfiles, PrivacyProfile, gaussian_groups
+from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism, Releases
 from cumulant.mechanisms.data import from_plain
 from cumulant.names import by_name
 from cumulant.neighbors import Neighbors, common_relation
+from cumulant.pairs.likelihood_ratio import LikelihoodRatio, gaussian_ratio
+from cumulant.pairs.noise import GaussianNoise, Noise, NoRelease, Pairs
+from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
+from cumulant.profiles.profile import GroupProfiles, PrivacyProfile, gaussian_groups
 
 
 @final
@@ -53,25 +53,25 @@ class Composed(AbstractMechanism):
         """Return the composition of mechanisms with counts; compositions among them are opened up."""
         return cls(tuple(parts))
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         return total([(release.loss(), count) for release, count in self.parts])
 
-    def family(self) -> PairFamily | None:
+    def noise(self) -> Noise | None:
         """Composed Gaussians are one Gaussian; nothing is nothing, however it is sampled."""
         mean = self._gaussian_mean()
-        return mean if mean is None else GaussianFamily(mean) if mean > 0 else NothingFamily()
+        return mean if mean is None else GaussianNoise(mean) if mean > 0 else NoRelease()
 
-    def attained_family(self) -> PairFamily | None:
+    def attained_noise(self) -> Noise | None:
         """The mean of several Gaussians was rounded up; what is attained has a mean a little smaller."""
         mean = self._gaussian_mean()
         if mean is None or mean == 0 or [count for _, count in self.parts] == [1]:
-            return self.family()
-        return GaussianFamily(mean * (1 - MEAN_ROUNDED_UP))
+            return self.noise()
+        return GaussianNoise(mean * (1 - MEAN_ROUNDED_UP))
 
     def _gaussian_mean(self) -> float | None:
         """Return μ of N(μ, 1) against N(0, 1) if that is what all parts together are."""
-        families = [(release.family(), count) for release, count in self.parts]
-        means = [(GaussianPair(f.mean), count) for f, count in families if isinstance(f, GaussianFamily)]
+        families = [(release.noise(), count) for release, count in self.parts]
+        means = [(GaussianPair(f.mean), count) for f, count in families if isinstance(f, GaussianNoise)]
         return GaussianPair.product(means).mean if len(means) == len(families) else None
 
     def likelihood_ratio(self) -> LikelihoodRatio | None:
@@ -82,11 +82,11 @@ class Composed(AbstractMechanism):
         mean = self._gaussian_mean()
         return None if mean is None else gaussian_groups(mean)
 
-    def scenarios(self) -> Scenarios | None:
+    def directions(self) -> Directions | None:
         relation = self.neighbors
         return _in_each_order([(release.pairs(relation), count) for release, count in self.parts])
 
-    def attained_scenarios(self) -> Scenarios | None:
+    def attained_directions(self) -> Directions | None:
         relation = self.neighbors
         return _in_each_order([(release.attained_pairs(relation), count) for release, count in self.parts])
 
@@ -157,7 +157,7 @@ def _checked_parts(parts: Any) -> Releases:
     return tuple((mechanism, parameters.count(count)) for mechanism, count in rows)
 
 
-def _in_each_order(parts: list[tuple[Pairs | None, int]]) -> Scenarios | None:
+def _in_each_order(parts: list[tuple[Pairs | None, int]]) -> Directions | None:
     """Return the pairs of all parts for each order of the neighbours; a single pair serves in every order."""
     known = [(pairs, count) for pairs, count in parts if pairs is not None]
     if len(known) < len(parts):

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from cumulant.report.chart import (
     Chart,
-    Curve,
     Mechanisms,
     Methods,
+    Series,
     delta_against_epsilon_chart,
     epsilon_against_count_chart,
     rdp_chart,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Chart",
-    "Curve",
+    "Series",
     "delta_against_epsilon",
     "delta_against_epsilon_chart",
     "draw",

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, final
 
-from cumulant.loss.atoms import Binary
-from cumulant.loss.cgf import Cgf
-from cumulant.loss.pair_family import FiniteFamily
-from cumulant.loss.profile import PrivacyProfile, approximate_profile
+from cumulant.curves.curve import Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.names import by_name
 from cumulant.numerics.rounding import ULP, exp_above
 from cumulant.numerics.scalar_logspace import log_expm1
+from cumulant.pairs.atoms import Binary
+from cumulant.pairs.noise import FiniteNoise
 from cumulant.parameters import nonnegative, probability, product_above, whole_number
+from cumulant.profiles.profile import PrivacyProfile, approximate_profile
 
 LARGE = 700.0  # e^700 is still a float
 
@@ -42,11 +42,11 @@ class ApproximateDP(AbstractMechanism):
         object.__setattr__(self, "bound", nonnegative("epsilon", epsilon))
         object.__setattr__(self, "failure", probability("delta", delta))
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         return replace(binary_loss(self.bound), failure=self.failure, exact=False)
 
-    def family(self) -> FiniteFamily:
-        return FiniteFamily(Binary(self.bound, self.failure))
+    def noise(self) -> FiniteNoise:
+        return FiniteNoise(Binary(self.bound, self.failure))
 
     def known_profile(self) -> PrivacyProfile:
         return approximate_profile(self.bound, self.failure)

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from cumulant import parameters
 from cumulant.answer import relation_text, table_html
-from cumulant.conversion.exact import Scenarios
+from cumulant.curves.curve import Curve
 from cumulant.errors import UnprovenCombination
-from cumulant.loss.cgf import Cgf
-from cumulant.loss.likelihood_ratio import LikelihoodRatio
-from cumulant.loss.pair_family import PairFamily, Pairs
-from cumulant.loss.profile import GroupProfiles, PrivacyProfile
+from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.data import arguments_from, plain_fields, write
 from cumulant.mechanisms.questions import Questions
 from cumulant.names import by_name, check_names
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.pairs.likelihood_ratio import LikelihoodRatio
+from cumulant.pairs.noise import Noise, Pairs
+from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
 
 if TYPE_CHECKING:
     from cumulant.composition import Composed
@@ -47,10 +47,10 @@ class AbstractMechanism(Questions):
     # What a mechanism says of itself -------------------------------------------------------------
 
     @abstractmethod
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         """Return what is known of the CGF of the privacy loss."""
 
-    def family(self) -> PairFamily | None:
+    def noise(self) -> Noise | None:
         """Return a dominating pair, and what sampling makes of it, if one is known."""
         return None
 
@@ -59,16 +59,16 @@ class AbstractMechanism(Questions):
 
         `relation` is that of the whole run, for mechanisms that have none of their own.
         """
-        family = self.family()
+        family = self.noise()
         return None if family is None else family.unsampled(self.neighbors or relation)
 
-    def attained_family(self) -> PairFamily | None:
+    def attained_noise(self) -> Noise | None:
         """Return the pairs that some neighbours attain, by which answers can be bounded from below."""
-        return self.family()
+        return self.noise()
 
     def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
         """Return pairs that some neighbours attain."""
-        family = self.attained_family()
+        family = self.attained_noise()
         return self.pairs(relation) if family is None else family.both_orders()
 
     def pairs_attained(self, relation: Neighbors | None) -> bool:
@@ -84,11 +84,11 @@ class AbstractMechanism(Questions):
         """Return dominating pairs for `size` records that join or leave together, if they are known."""
         return None
 
-    def scenarios(self) -> Scenarios | None:
+    def directions(self) -> Directions | None:
         """Return the pairs of all releases with counts, for each order of the neighbours."""
         return _one_release(self.pairs(self.neighbors))
 
-    def attained_scenarios(self) -> Scenarios | None:
+    def attained_directions(self) -> Directions | None:
         return _one_release(self.attained_pairs(self.neighbors))
 
     def likelihood_ratio(self) -> LikelihoodRatio | None:
@@ -231,5 +231,5 @@ class AbstractMechanism(Questions):
         return cls(**arguments_from(content))
 
 
-def _one_release(pairs: Pairs | None) -> Scenarios | None:
+def _one_release(pairs: Pairs | None) -> Directions | None:
     return None if pairs is None else tuple(((pair, 1),) for pair in pairs)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from cumulant.curves.curve import Array, Curve, curve_loss
 from cumulant.errors import InvalidParameter
-from cumulant.loss.cgf import Array, Cgf, curve_loss
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.rounding import LEAST
 from cumulant.parameters import positive, real, require
@@ -60,7 +60,7 @@ class ExponentialFamily(AbstractMechanism):
         if self.smoothness == math.inf and self.lipschitz == math.inf:
             raise InvalidParameter("give smoothness, lipschitz or both, got neither")
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         furthest = self.radius / self.distance
         if not callable(self.smoothness) and not callable(self.lipschitz):
             d = self.distance
@@ -79,7 +79,7 @@ class ExponentialFamily(AbstractMechanism):
         return {name: value for name, value in plain.items() if value != math.inf}
 
 
-def _constant_loss(c: float, slope: float, furthest: float) -> Cgf:
+def _constant_loss(c: float, slope: float, furthest: float) -> Curve:
     """Return the projection (Proposition 24) of K(λ) = min{cλ(λ+1), slope·λ} for λ <= furthest.
 
     The hull follows the parabola to the point μ from which the chord to the end of the line is tangent to it:
@@ -100,7 +100,7 @@ def _constant_loss(c: float, slope: float, furthest: float) -> Cgf:
         return np.where(lam <= furthest, parabola + chord * (lam - bent), math.inf)
 
     pure = slope if math.isinf(furthest) else math.inf
-    return Cgf(log_moment=log_moment, kl=min(c, slope), pure=pure, exact=False)
+    return Curve(log_moment=log_moment, kl=min(c, slope), pure=pure, exact=False)
 
 
 def _checked_modulus(name: str, value: Any) -> Modulus:

@@ -7,14 +7,14 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from cumulant.loss.cgf import Array, Cgf
-from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio
-from cumulant.loss.pair_family import GaussianFamily
-from cumulant.loss.profile import GroupProfiles, gaussian_groups
+from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.names import by_name
 from cumulant.numerics.logspace import reciprocal_up
+from cumulant.pairs.likelihood_ratio import LikelihoodRatio, gaussian_ratio
+from cumulant.pairs.noise import GaussianNoise
 from cumulant.parameters import noise_for_group, positive
+from cumulant.profiles.profile import GroupProfiles, gaussian_groups
 
 
 @final
@@ -38,17 +38,17 @@ class Gaussian(AbstractMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         sigma = self.noise_multiplier
 
         def log_moment(lam: Array) -> Array:
             with np.errstate(over="ignore", under="ignore"):  # up where it underflows: no noise is infinite
                 return np.maximum(0.5 * (lam / sigma) * ((lam + 1.0) / sigma), 5e-324)
 
-        return Cgf(log_moment=log_moment, kl=max(0.5 / sigma / sigma, 5e-324))
+        return Curve(log_moment=log_moment, kl=max(0.5 / sigma / sigma, 5e-324))
 
-    def family(self) -> GaussianFamily:
-        return GaussianFamily(reciprocal_up(self.noise_multiplier), self.noise_multiplier)
+    def noise(self) -> GaussianNoise:
+        return GaussianNoise(reciprocal_up(self.noise_multiplier), self.noise_multiplier)
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return gaussian_ratio(reciprocal_up(self.noise_multiplier))

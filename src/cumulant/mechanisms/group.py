@@ -8,12 +8,12 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from cumulant.curves.curve import Curve, projected
 from cumulant.errors import UnprovenCombination
-from cumulant.loss.cgf import Cgf, projected
-from cumulant.loss.pair_family import Pairs
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.logspace import Array
+from cumulant.pairs.noise import Pairs
 from cumulant.parameters import product_above, require, whole_number
 
 KNOTS: Array = 2.0 ** (np.arange(-16, 61) / 4)  # λ at which the bound is computed; chords between (Corollary 10)
@@ -66,14 +66,14 @@ class Group(AbstractMechanism):
     def neighbors(self) -> Neighbors | None:
         return self.mechanism.neighbors
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         return group_loss(self.mechanism.loss(), self.size)
 
     def pairs(self, relation: Neighbors | None) -> Pairs | None:
         return self.mechanism.group_pairs(self.size)
 
 
-def group_loss(cgf: Cgf, size: int) -> Cgf:
+def group_loss(cgf: Curve, size: int) -> Curve:
     """Return the CGF towards groups: split the chain of neighbours in halves and join them by Hölder's inequality.
 
     For P, R at distance a, R, Q at distance b and conjugate exponents p, q (Mironov 2017, Proposition 11):
@@ -86,7 +86,7 @@ def group_loss(cgf: Cgf, size: int) -> Cgf:
     if size == 1:
         return cgf
 
-    def joined(a: Cgf, b: Cgf, together: int) -> Cgf:
+    def joined(a: Curve, b: Curve, together: int) -> Curve:
         return projected(_joined(a, b), pure=product_above(together, cgf.pure))
 
     here, next_one = cgf, joined(cgf, cgf, 2)  # of groups of n and n + 1, from n = 1 up by the binary digits of `size`
@@ -97,14 +97,14 @@ def group_loss(cgf: Cgf, size: int) -> Cgf:
     return here
 
 
-def _joined(first: Cgf, second: Cgf) -> list[tuple[float, float]]:
+def _joined(first: Curve, second: Curve) -> list[tuple[float, float]]:
     """Return the best bound K_{a+b} <= k at the knots, where it is finite."""
     low, high = KNOTS[KNOTS <= LARGE], KNOTS[KNOTS > LARGE]
     best = np.concatenate([_best(first, second, low, EXPONENTS), _best(first, second, high, FEW_EXPONENTS)])
     return [(lam, k) for lam, k in zip(KNOTS.tolist(), best.tolist(), strict=True) if math.isfinite(k)]
 
 
-def _best(first: Cgf, second: Cgf, knots: Array, exponents: Array) -> Array:
+def _best(first: Curve, second: Curve, knots: Array, exponents: Array) -> Array:
     p = exponents[:, None]
     q = p / (p - 1)
     bounds = first(p * (knots + 1) - 1) / p + second(q * knots) / q

@@ -7,15 +7,15 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from cumulant.loss.cgf import Array, Cgf
-from cumulant.loss.likelihood_ratio import LikelihoodRatio, laplace_ratio
-from cumulant.loss.pair_family import LaplaceFamily
-from cumulant.loss.profile import GroupProfiles, laplace_groups
+from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.names import by_name
 from cumulant.numerics.logspace import exp_excess, reciprocal_up
 from cumulant.numerics.rounding import LEAST
+from cumulant.pairs.likelihood_ratio import LikelihoodRatio, laplace_ratio
+from cumulant.pairs.noise import LaplaceNoise
 from cumulant.parameters import noise_for_group, positive
+from cumulant.profiles.profile import GroupProfiles, laplace_groups
 
 
 @final
@@ -42,7 +42,7 @@ class Laplace(AbstractMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive("scale", self.scale))
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         theta = reciprocal_up(self.scale)
 
         def log_moment(lam: Array) -> Array:
@@ -53,10 +53,10 @@ class Laplace(AbstractMechanism):
             far = x + np.log1p(lam * np.expm1(-2 * x - theta) / (2 * lam + 1))
             return np.maximum(np.where(x < 1.0, np.log1p(excess / (2 * lam + 1)), far), LEAST)  # also if it underflows
 
-        return Cgf(log_moment=log_moment, kl=max(float(exp_excess(-theta)), LEAST), pure=theta)
+        return Curve(log_moment=log_moment, kl=max(float(exp_excess(-theta)), LEAST), pure=theta)
 
-    def family(self) -> LaplaceFamily:
-        return LaplaceFamily(reciprocal_up(self.scale), self.scale)
+    def noise(self) -> LaplaceNoise:
+        return LaplaceNoise(reciprocal_up(self.scale), self.scale)
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return laplace_ratio(reciprocal_up(self.scale))

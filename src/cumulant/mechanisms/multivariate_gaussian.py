@@ -8,8 +8,8 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from cumulant.curves.curve import Array, Curve
 from cumulant.errors import InvalidParameter
-from cumulant.loss.cgf import Array, Cgf
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.logspace import log1p_deficit
 from cumulant.parameters import require
@@ -49,7 +49,7 @@ class MultivariateGaussian(AbstractMechanism):
             matrix = _checked_covariance(name, getattr(self, name), len(shift))
             object.__setattr__(self, name, tuple(map(tuple, matrix.tolist())))
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         shift, one, other = (np.array(x) for x in (self.shift, self.covariance, self.neighbor_covariance))
         there, back = _directions(one, other, shift), _directions(other, one, shift)
 
@@ -59,7 +59,7 @@ class MultivariateGaussian(AbstractMechanism):
         with np.errstate(over="ignore", invalid="ignore"):
             kl = float(np.max([np.sum(m * m + log1p_deficit(eta)) / 2 for m, eta in (there, back)]))
         same = self.covariance == self.neighbor_covariance and not any(self.shift)
-        return Cgf(log_moment=log_moment, kl=kl, pure=0.0 if same else math.inf)
+        return Curve(log_moment=log_moment, kl=kl, pure=0.0 if same else math.inf)
 
 
 def _directions(first: Array, second: Array, shift: Array) -> tuple[Array, Array]:

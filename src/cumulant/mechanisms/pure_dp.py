@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
-from cumulant.loss.atoms import Binary
-from cumulant.loss.cgf import Cgf
-from cumulant.loss.likelihood_ratio import LikelihoodRatio, binary_ratio
-from cumulant.loss.pair_family import FiniteFamily
-from cumulant.loss.profile import GroupProfiles, binary_groups
+from cumulant.curves.curve import Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.names import by_name
+from cumulant.pairs.atoms import Binary
+from cumulant.pairs.likelihood_ratio import LikelihoodRatio, binary_ratio
+from cumulant.pairs.noise import FiniteNoise
 from cumulant.parameters import nonnegative, product_above, whole_number
+from cumulant.profiles.profile import GroupProfiles, binary_groups
 
 
 @final
@@ -34,11 +34,11 @@ class PureDP(AbstractMechanism):
     def __init__(self, *, epsilon: float) -> None:
         object.__setattr__(self, "bound", nonnegative("epsilon", epsilon))
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         return replace(binary_loss(self.bound), exact=False)
 
-    def family(self) -> FiniteFamily:
-        return FiniteFamily(Binary(self.bound))
+    def noise(self) -> FiniteNoise:
+        return FiniteNoise(Binary(self.bound))
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return binary_ratio(self.bound)

@@ -17,15 +17,15 @@ from numpy.typing import ArrayLike
 
 from cumulant import parameters
 from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method, Part, above_of, relation_text
-from cumulant.conversion.exact import Inverted, Scenarios, epsilon_of_pairs, log_delta_of_pairs
-from cumulant.conversion.moments_accountant import epsilon_from_cgf, less_rounding, log_delta_from_cgf
-from cumulant.conversion.tradeoff import false_negative_rate
+from cumulant.curves.best_order import epsilon_from_cgf, less_rounding, log_delta_from_cgf
+from cumulant.curves.curve import Curve
 from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
-from cumulant.loss.cgf import Cgf
-from cumulant.loss.profile import PrivacyProfile
+from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, log_delta_of_pairs
 from cumulant.names import by_name
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.logspace import Array
+from cumulant.profiles.profile import PrivacyProfile
+from cumulant.profiles.tradeoff import false_negative_rate
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import Releases
@@ -42,16 +42,16 @@ class Questions(ABC):
     theorem: ClassVar[str]
 
     @abstractmethod
-    def loss(self) -> Cgf: ...
+    def loss(self) -> Curve: ...
 
     @abstractmethod
     def known_profile(self) -> PrivacyProfile | None: ...
 
     @abstractmethod
-    def scenarios(self) -> Scenarios | None: ...
+    def directions(self) -> Directions | None: ...
 
     @abstractmethod
-    def attained_scenarios(self) -> Scenarios | None: ...
+    def attained_directions(self) -> Directions | None: ...
 
     @abstractmethod
     def releases(self) -> Releases: ...
@@ -181,7 +181,7 @@ class Questions(ABC):
         The upper end holds for every pair of neighbours; the lower end is attained by some. `certified` says whether
         all of it was ball arithmetic, which some questions would take too long for.
         """
-        from cumulant.conversion.certified import certified_epsilon, delta_ball
+        from cumulant.inversion.certified import certified_epsilon, delta_ball
 
         parameters.log_of_delta(delta=delta, log_delta=log_delta)
         upper, lower = self._pairs_for_interval()
@@ -190,7 +190,7 @@ class Questions(ABC):
     @by_name
     def delta_interval(self, *, epsilon: float) -> Interval:
         """Return bounds of δ at ε from both sides; see `epsilon_interval`."""
-        from cumulant.conversion.certified import certified_delta
+        from cumulant.inversion.certified import certified_delta
 
         upper, lower = self._pairs_for_interval()
         return certified_delta(upper, lower, parameters.nonnegative("epsilon", epsilon))
@@ -215,8 +215,8 @@ class Questions(ABC):
         """Return the largest true positive rate less false positive rate of any attacker: δ at ε = 0, rounded up."""
         return self.delta(epsilon=0.0)
 
-    def _pairs_for_interval(self) -> tuple[Scenarios, Scenarios]:
-        upper, lower = self.scenarios(), self.attained_scenarios()
+    def _pairs_for_interval(self) -> tuple[Directions, Directions]:
+        upper, lower = self.directions(), self.attained_directions()
         if upper is None or lower is None:
             raise UnprovenCombination(
                 "certified intervals need the dominating pair of every release, and one of these has none; "
@@ -228,7 +228,7 @@ class Questions(ABC):
         profile = self._profile_for(method)
         if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < math.inf:
             return Guarantee.by_profile(by_profile, log_delta, exact=self._attained)
-        inverted = self._by_pairs(lambda scenarios: epsilon_of_pairs(scenarios, log_delta), method)
+        inverted = self._by_pairs(lambda directions: epsilon_of_pairs(directions, log_delta), method)
         if inverted is not None and (method == "exact" or not self._doubtful(inverted)):
             return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, excess=self._excess(inverted))
         epsilon, order = epsilon_from_cgf(self.loss(), log_delta)
@@ -242,7 +242,7 @@ class Questions(ABC):
             log_delta = profile.log_delta(epsilon)
             by_profile = Guarantee.by_profile(epsilon, log_delta, exact=self._attained)
             return replace(by_profile, stated_delta=self._stated_failure(epsilon))
-        inverted = self._by_pairs(lambda scenarios: log_delta_of_pairs(scenarios, epsilon), method)
+        inverted = self._by_pairs(lambda directions: log_delta_of_pairs(directions, epsilon), method)
         if inverted is not None and (method == "exact" or not self._doubtful(inverted)):
             by_pairs = Guarantee.by_pairs(epsilon, inverted.value, inverted.route, excess=self._excess(inverted))
             return replace(by_pairs, stated_delta=self._stated_failure(epsilon))
@@ -268,12 +268,12 @@ class Questions(ABC):
         releases = self.releases()
         if method == "rdp" or len(releases) != 1 or releases[0][1] != 1:
             return None
-        return self.known_profile() if method == "best" or self.scenarios() is not None else None
+        return self.known_profile() if method == "best" or self.directions() is not None else None
 
-    def _by_pairs(self, invert: Callable[[Scenarios], Inverted], method: Method) -> Inverted | None:
+    def _by_pairs(self, invert: Callable[[Directions], Inversion], method: Method) -> Inversion | None:
         """Return the answer of the dominating pairs; None if Rényi DP has to do."""
-        scenarios = None if method == "rdp" else self.scenarios()
-        if scenarios is None:
+        directions = None if method == "rdp" else self.directions()
+        if directions is None:
             if method == "exact":
                 raise UnprovenCombination(
                     "an exact answer needs the dominating pair of every release, and one of these has none; "
@@ -281,7 +281,7 @@ class Questions(ABC):
                 )
             return None
         try:
-            return invert(scenarios)
+            return invert(directions)
         except OutOfReach:
             if method == "exact":
                 raise
@@ -294,17 +294,17 @@ class Questions(ABC):
         single = len(releases) == 1 and releases[0][1] == 1
         return self.pairs_attained(self.neighbors or (ADD_REMOVE if single else None))
 
-    def _doubtful(self, inverted: Inverted) -> bool:
+    def _doubtful(self, inverted: Inversion) -> bool:
         """Whether Rényi DP could be the tighter one."""
         return not inverted.slack <= ROUGH or self.sharper_by_rdp  # slack may be nan
 
-    def _excess(self, inverted: Inverted) -> float | None:
+    def _excess(self, inverted: Inversion) -> float | None:
         """Return how far above the truth the answer can be, if some neighbours attain the pairs."""
         return inverted.excess if self._attained else None
 
     def _bounded_from_below(self, guarantee: Guarantee) -> Guarantee:
         """Return the guarantee with how far it can be above what attained pairs need, if such are known."""
-        lower = self.attained_scenarios()
+        lower = self.attained_directions()
         if guarantee.at_most_above is not None or lower is None or not 0 < guarantee.epsilon < math.inf:
             return guarantee
         try:

@@ -8,15 +8,15 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from cumulant.loss.atoms import TruthfulAnswer
-from cumulant.loss.cgf import Array, Cgf
-from cumulant.loss.likelihood_ratio import LikelihoodRatio, binary_ratio
-from cumulant.loss.pair_family import FiniteFamily
-from cumulant.loss.profile import GroupProfiles, binary_profile
+from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.names import by_name
 from cumulant.numerics.rounding import LEAST
+from cumulant.pairs.atoms import TruthfulAnswer
+from cumulant.pairs.likelihood_ratio import LikelihoodRatio, binary_ratio
+from cumulant.pairs.noise import FiniteNoise
 from cumulant.parameters import real, require, whole_number
+from cumulant.profiles.profile import GroupProfiles, binary_profile
 
 
 @final
@@ -45,11 +45,11 @@ class RandomizedResponse(AbstractMechanism):
         require(0 < p < 1, f"p {rule}", self.p)
         object.__setattr__(self, "p", p)
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         return binary_loss(self.log_odds)
 
-    def family(self) -> FiniteFamily:
-        return FiniteFamily(TruthfulAnswer(self.p, self.log_odds))
+    def noise(self) -> FiniteNoise:
+        return FiniteNoise(TruthfulAnswer(self.p, self.log_odds))
 
     def likelihood_ratio(self) -> LikelihoodRatio:
         return binary_ratio(self.log_odds)
@@ -76,7 +76,7 @@ class RandomizedResponse(AbstractMechanism):
         return True
 
 
-def binary_loss(epsilon: float) -> Cgf:
+def binary_loss(epsilon: float) -> Curve:
     """Return the CGF of the two-point loss ±ε, the worst that pure ε-DP allows.
 
     e^{K(λ)} = cosh((λ+½)ε)/cosh(ε/2) = 1 + (e^{λε} - 1)(1 - e^{-(λ+1)ε})/(1 + e^{-ε}): no cancellation.
@@ -94,4 +94,4 @@ def binary_loss(epsilon: float) -> Cgf:
         return np.maximum(values, least)
 
     least = LEAST if epsilon > 0 else 0.0  # also if it underflows
-    return Cgf(log_moment=log_moment, kl=max(epsilon * math.tanh(epsilon / 2), least), pure=epsilon)
+    return Curve(log_moment=log_moment, kl=max(epsilon * math.tanh(epsilon / 2), least), pure=epsilon)

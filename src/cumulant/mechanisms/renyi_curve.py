@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
+from cumulant.curves.curve import Curve, curve_loss, projected
 from cumulant.errors import InvalidParameter
-from cumulant.loss.cgf import Cgf, curve_loss, projected
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.parameters import real, require
 
@@ -32,7 +32,7 @@ class RenyiCurve(AbstractMechanism):
     theorem: ClassVar[str] = "a given RDP curve, projected (Wang et al. 2019, Proposition 24, Corollary 10)"
 
     curve: Table | Callable[[float], float]
-    _loss: Cgf = field(init=False, repr=False, compare=False)
+    _loss: Curve = field(init=False, repr=False, compare=False)
 
     def __init__(self, curve: Iterable[tuple[float, float]] | Callable[[float], float]) -> None:
         if callable(curve):
@@ -47,7 +47,7 @@ class RenyiCurve(AbstractMechanism):
         """Pickle and copy the curve; what follows from it is computed again."""
         return RenyiCurve, (self.curve,)
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         return self._loss
 
     def _plain(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _checked_epsilon(order: Any, value: Any) -> float:
     return number
 
 
-def _table_loss(table: Table) -> Cgf:
+def _table_loss(table: Table) -> Curve:
     """Proposition 24 over the finite rows; an infinite ε claims nothing."""
     pure = min((value for order, value in table if math.isinf(order)), default=math.inf)
     points = [(order - 1, (order - 1) * value) for order, value in table if order < math.inf and value < math.inf]
@@ -98,7 +98,7 @@ def _table_loss(table: Table) -> Cgf:
     return projected(points, pure=pure)
 
 
-def _function_loss(function: Callable[[float], float]) -> Cgf:
+def _function_loss(function: Callable[[float], float]) -> Curve:
     """Check every value of a user's function."""
 
     def at(order: float) -> float:

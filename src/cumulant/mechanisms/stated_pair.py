@@ -9,15 +9,15 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from cumulant.curves.curve import Array, Curve
 from cumulant.errors import InvalidParameter
-from cumulant.loss.atoms import Atoms, LossTable, Table
-from cumulant.loss.cgf import Array, Cgf
-from cumulant.loss.finite_pair import finite_loss, finite_pair
-from cumulant.loss.pair_family import FiniteFamily
-from cumulant.loss.sampled_atoms import Reversed
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.quadrature import POINTS, nodes_on
+from cumulant.pairs.atoms import Atoms, LossTable, Table
+from cumulant.pairs.finite_pair import finite_loss, finite_pair
+from cumulant.pairs.noise import FiniteNoise
+from cumulant.pairs.sampled_atoms import Reversed
 from cumulant.parameters import probability, real, require
 
 CELLS = 2000  # of a density
@@ -143,7 +143,7 @@ class StatedPair(AbstractMechanism):
             relation=relation,
         )
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         return finite_loss([finite_pair(atoms) for atoms in self._both_orders()])
 
     def _both_orders(self) -> tuple[Atoms, ...]:
@@ -159,11 +159,11 @@ class StatedPair(AbstractMechanism):
         revealed = math.fsum(p for x, p in rows if x == math.inf)
         return LossTable(tuple(x for x, _ in finite), tuple(p for _, p in finite), revealed, missing)
 
-    def family(self) -> FiniteFamily:
-        return FiniteFamily(self._atoms())
+    def noise(self) -> FiniteNoise:
+        return FiniteNoise(self._atoms())
 
-    def attained_family(self) -> FiniteFamily:
-        return self.family() if self.inner_probabilities is None else FiniteFamily(Table(*self.inner_probabilities))
+    def attained_noise(self) -> FiniteNoise:
+        return self.noise() if self.inner_probabilities is None else FiniteNoise(Table(*self.inner_probabilities))
 
     def pairs_attained(self, relation: Neighbors | None) -> bool:
         """Some neighbours attain the pair in one order for all releases; what mixes orders dominates only."""

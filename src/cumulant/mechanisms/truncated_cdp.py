@@ -8,7 +8,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from cumulant.loss.cgf import Array, Cgf
+from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.parameters import nonnegative, real, require
 
@@ -35,10 +35,10 @@ class TruncatedCDP(AbstractMechanism):
         require(omega > 1, "omega must be a number > 1", self.omega)
         object.__setattr__(self, "omega", omega)
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         rho, omega = self.rho, self.omega
 
         def log_moment(lam: Array) -> Array:
             return np.where(lam + 1 <= omega, lam * (lam + 1) * rho, math.inf)
 
-        return Cgf(log_moment=log_moment, kl=rho, exact=False)
+        return Curve(log_moment=log_moment, kl=rho, exact=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, final
 
-from cumulant.loss.cgf import Array, Cgf
+from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.names import by_name
 from cumulant.numerics.rounding import ULP
@@ -43,14 +43,14 @@ class ZCDP(AbstractMechanism):
         k = whole_number("size", size, at_least=1)
         return ZCDP(rho=product_above(k * k, self.rho), xi=product_above(k * _harmonic(k), self.xi))
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         rho, xi = self.rho, self.xi
 
         def log_moment(lam: Array) -> Array:
             return lam * (xi + (lam + 1) * rho)
 
         pure = xi if rho == 0 else math.inf
-        return Cgf(log_moment=log_moment, kl=xi + rho, pure=pure, exact=False)
+        return Curve(log_moment=log_moment, kl=xi + rho, pure=pure, exact=False)
 
 
 def _harmonic(k: int) -> Fraction:

@@ -16,10 +16,10 @@ NEAR = 0.1  # |x| up to which the series is used: five terms leave 1e-15
 SERIES = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(1, 6))
 
 
-def turns(x: Array) -> tuple[Array, Array, Array]:
+def sine_versine(x: Array) -> tuple[Array, Array, Array]:
     """Return sin x, 1 - cos x and sin x - x, each with an error below 1e-14 of its own order: x, x² and x².
 
-    >>> [round(float(y) * scale, 9) for y, scale in zip(turns(np.array(1e-9)), (1e9, 1e18, 1e27), strict=True)]
+    >>> [round(float(y) * scale, 9) for y, scale in zip(sine_versine(np.array(1e-9)), (1e9, 1e18, 1e27), strict=True)]
     [1.0, 0.5, -0.166666667]
     """
     sine, half = np.sin(x), np.sin(0.5 * x)
@@ -31,20 +31,21 @@ def turns(x: Array) -> tuple[Array, Array, Array]:
     return sine, 2 * half * half, np.where(square < NEAR**2, total * square * x, sine - x)
 
 
-def turns_of_multiples(x: Array, count: int) -> tuple[Array, Array, Array]:
-    """Return `turns` of 0, x, 2x, …, (count-1)x along the axis before the last: few sines, and sums of angles.
+def sine_versine_of_multiples(x: Array, count: int) -> tuple[Array, Array, Array]:
+    """Return `sine_versine` of 0, x, 2x, …, (count-1)x along the axis before the last: few sines, and sums of angles.
 
     With V = 1 - cos and S = sin x - x, V(a+b) = V(a) + V(b) - V(a)V(b) + sin a sin b and
     S(a+b) = S(a) + S(b) - sin a V(b) - V(a) sin b: no term is larger than the order of the sum.
 
-    >>> bool(np.allclose(turns_of_multiples(np.array([0.3]), 7), turns(0.3 * np.arange(7.0)[:, None]), rtol=1e-14))
+    >>> one_by_one = sine_versine(0.3 * np.arange(7.0)[:, None])
+    >>> bool(np.allclose(sine_versine_of_multiples(np.array([0.3]), 7), one_by_one, rtol=1e-14))
     True
     """
     found = np.zeros((3, *x.shape[:-1], count, x.shape[-1]))
     size = 1
     while size < count:
         more = min(size, count - size)
-        found[..., size : size + more, :] = _summed(found[..., :more, :], turns(size * x[..., None, :]))
+        found[..., size : size + more, :] = _summed(found[..., :more, :], sine_versine(size * x[..., None, :]))
         size *= 2
     return found[0], found[1], found[2]
 

@@ -12,16 +12,17 @@ from typing import final
 
 import numpy as np
 
-from cumulant.conversion.exact import prepared
-from cumulant.conversion.inversion import inversions_at, plan_for, tilts_for_delta
-from cumulant.loss.loss_nodes import LossNodes
+from cumulant.inversion.contour import Contour, log_chernoff
+from cumulant.inversion.enclosure import enclosures_at
+from cumulant.inversion.plan import plan_for, tilts_for_delta
+from cumulant.inversion.solve import prepared
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.numerics.complex_plane import Complex
-from cumulant.numerics.contour import Contour, log_chernoff
 from cumulant.numerics.logspace import Array
+from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.papers.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, Sheet
-from cumulant.report.chart import Chart, Curve
+from cumulant.report.chart import Chart, Series
 
 STEP = Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
 DELTA = 1e-5
@@ -42,16 +43,16 @@ class Question:
     count: int
     epsilon: float
     contour: Contour
-    nodes: LossNodes
+    nodes: DiscreteLosses
 
     @staticmethod
     def of(step: AbstractMechanism, count: int, delta: float) -> Question:
-        scenarios = (step * count).scenarios()
-        assert scenarios is not None  # STEP has a pair
-        losses, _ = prepared(scenarios[0])
+        directions = (step * count).directions()
+        assert directions is not None  # STEP has a pair
+        losses, _ = prepared(directions[0])
         tilts = tilts_for_delta(losses, math.log(delta))
         assert tilts is not None  # its losses have no largest value
-        contour = next(inversions_at(losses, plan_for(tilts))).contour
+        contour = next(enclosures_at(losses, plan_for(tilts))).contour
         nodes = losses.parts[0][0].nodes(2.5 * contour.theta, 2 * contour.step * len(contour.k) + TOP)
         return Question(count, (step * count).epsilon(delta=delta), contour, nodes)
 
@@ -131,9 +132,9 @@ def _plane(question: Question, points: int) -> Chart:
     return Chart(
         curves=(
             *levels,
-            Curve(label=label, x=(theta, theta), y=(-TOP, TOP), color=color),
-            Curve(label="its nodes", x=(theta,) * len(marks), y=marks, color=color, line="."),
-            Curve(label="the pole at 0 and the saddle", x=(0.0, question.saddle), y=(0.0, 0.0), color=BLACK, line="."),
+            Series(label=label, x=(theta, theta), y=(-TOP, TOP), color=color),
+            Series(label="its nodes", x=(theta,) * len(marks), y=marks, color=color, line="."),
+            Series(label="the pole at 0 and the saddle", x=(0.0, question.saddle), y=(0.0, 0.0), color=BLACK, line="."),
         ),
         x_label="Re z",
         y_label="Im z",
@@ -141,7 +142,7 @@ def _plane(question: Question, points: int) -> Chart:
     )
 
 
-def _level(thetas: Array, omega: Array, heights: Array, power: int) -> Curve:
+def _level(thetas: Array, omega: Array, heights: Array, power: int) -> Series:
     """Return where |F| first falls below a power of ten, on both sides of the real axis."""
     over = heights - power * math.log(10)
     first = np.argmax(over < 0, axis=1)
@@ -155,7 +156,7 @@ def _level(thetas: Array, omega: Array, heights: Array, power: int) -> Curve:
     x, y = np.append(thetas, meets), np.append(place, np.zeros(len(turns)))
     order = np.argsort(x)
     shade = round(60 + 140 * (LEVELS[0] - power) / (LEVELS[0] - LEVELS[-1]))
-    return Curve(
+    return Series(
         label="levels of |F|, a factor of 10 apart",
         x=(*x[order].tolist(), RIGHT, *x[order].tolist()),
         y=(*y[order].tolist(), math.inf, *(-y[order]).tolist()),
@@ -172,16 +173,16 @@ def _along(question: Question, points: int) -> Chart:
     for theta, color, label in question.lines:
         half = np.exp(question.log_integrand(theta, TOP / (2 * points), 2 * points + 1) - log_delta).real
         values = np.append(half[:0:-1], half)  # the conjugate's is the same
-        curves.append(Curve(label=label, x=tuple(omega.tolist()), y=tuple(values.tolist()), color=color))
+        curves.append(Series(label=label, x=tuple(omega.tolist()), y=tuple(values.tolist()), color=color))
     return Chart(curves=tuple(curves), x_label="Im z", y_label="Re F/2πδ", title="F on three lines: every area is 1")
 
 
 def _on_three_lines(question: Question, counts: list[int]) -> Chart:
     truth = _certified(1000, question.epsilon)
     bounds = [question.log_alias(count) - truth for count in counts]
-    proven = Curve(label="proven bound, the plan", x=_floats(counts), y=_exponents(bounds), color=GREY, line="--")
+    proven = Series(label="proven bound, the plan", x=_floats(counts), y=_exponents(bounds), color=GREY, line="--")
     curves = [
-        Curve(label=label, x=_floats(counts), y=_errors(question, theta, counts, truth), color=color)
+        Series(label=label, x=_floats(counts), y=_errors(question, theta, counts, truth), color=color)
         for theta, color, label in question.lines
     ]
     return _error_chart([proven, *curves], "1000 steps, δ = $10^{-5}$")
@@ -194,7 +195,7 @@ def _questions(counts: list[int]) -> Chart:
         truth = _certified(count, question.epsilon)
         errors = _errors(question, question.contour.theta, counts, truth)
         label = f"{count:,} steps, δ = $10^{{{round(math.log10(delta))}}}$"
-        curves.append(Curve(label=label, x=_floats(counts), y=errors, color=color))
+        curves.append(Series(label=label, x=_floats(counts), y=errors, color=color))
     return _error_chart(curves, "each question on its own line", x_scale="log")
 
 
@@ -221,7 +222,7 @@ def _floats(counts: list[int]) -> tuple[float, ...]:
     return tuple(map(float, counts))
 
 
-def _error_chart(curves: list[Curve], title: str, x_scale: str = "linear") -> Chart:
+def _error_chart(curves: list[Series], title: str, x_scale: str = "linear") -> Chart:
     return Chart(
         curves=tuple(curves),
         x_label="nodes with Im z >= 0",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant.answer import Guarantee
-from cumulant.report.chart import Chart, Curve
+from cumulant.report.chart import Chart, Series
 from cumulant.report.draw import draw, new_grid
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Sheet:
     title: str
     rows: tuple[tuple[Chart, ...], ...]
 
-    def curve(self, row: int, column: int, label: str) -> Curve:
+    def curve(self, row: int, column: int, label: str) -> Series:
         """Return the one curve of a chart whose label starts so."""
         (found,) = (curve for curve in self.rows[row][column].curves if curve.label.startswith(label))
         return found
@@ -57,15 +57,15 @@ class Sheet:
         return figure
 
 
-def sampled(x: Iterable[float], function: Callable[[Any], float], label: str, color: str, line: str = "-") -> Curve:
+def sampled(x: Iterable[float], function: Callable[[Any], float], label: str, color: str, line: str = "-") -> Series:
     """Return the curve of a function at chosen x."""
     points = tuple(x)
     heights = tuple(float(function(point)) for point in points)
-    return Curve(label=label, x=tuple(map(float, points)), y=heights, color=color, line=line)
+    return Series(label=label, x=tuple(map(float, points)), y=heights, color=color, line=line)
 
 
-def proven(x: Sequence[float], guarantees: Sequence[Guarantee]) -> Curve:
+def proven(x: Sequence[float], guarantees: Sequence[Guarantee]) -> Series:
     """Return the ε of answers by method="best", labelled by what they are: exact, or the best bound known here."""
     label = "exact (cumulant)" if all(guarantee.exact for guarantee in guarantees) else "best proven (cumulant)"
     epsilons = tuple(guarantee.epsilon for guarantee in guarantees)
-    return Curve(label=label, x=tuple(map(float, x)), y=epsilons, color=BLACK, width=2.0)
+    return Series(label=label, x=tuple(map(float, x)), y=epsilons, color=BLACK, width=2.0)

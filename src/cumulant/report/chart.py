@@ -34,7 +34,7 @@ LONGEST_LABEL = 90
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Curve:
+class Series:
     """One line of a chart; a `line` of "." is drawn as points."""
 
     label: str
@@ -53,7 +53,7 @@ class Curve:
 class Chart:
     """The numbers of a chart; a scale of "exponent" means that values are logarithms to base 10."""
 
-    curves: tuple[Curve, ...]
+    curves: tuple[Series, ...]
     x_label: str
     y_label: str
     x_scale: str = "linear"
@@ -79,13 +79,13 @@ def rdp_chart(mechanisms: Mechanisms, *, orders: float | Sequence[float] = 512.0
     One number for `orders` is the last of a geometric choice. Lower bounds are known at whole orders.
     """
     chosen = _spread(orders, lambda last: np.geomspace(1.05, last, POINTS))
-    curves: list[Curve] = []
+    curves: list[Series] = []
     for (label, mechanism), color in _colored(labelled(mechanisms)):
         upper = tuple(float(value) for value in mechanism.rdp(order=np.array(chosen)))
-        curves.append(Curve(label=label, x=chosen, y=upper, color=color))
+        curves.append(Series(label=label, x=chosen, y=upper, color=color))
         if attained := _attained(mechanism, chosen):
             x, y = zip(*attained, strict=True)
-            curves.append(Curve(label=f"{label}: attained", x=x, y=y, color=color, line="."))
+            curves.append(Series(label=f"{label}: attained", x=x, y=y, color=color, line="."))
     return Chart(curves=tuple(curves), x_label="order α", y_label="Rényi DP ε(α), nats", x_scale="log", y_scale="log")
 
 
@@ -146,7 +146,7 @@ def tradeoff_chart(
     def misses(mechanism: AbstractMechanism, how: Method) -> list[float]:
         return [mechanism.tradeoff(false_positive_rate=rate, method=how) for rate in chosen]
 
-    guessing = Curve(label="guessing", x=(0.0, 1.0), y=(1.0, 0.0), color="#999999", line=":", width=1.0)
+    guessing = Series(label="guessing", x=(0.0, 1.0), y=(1.0, 0.0), color="#999999", line=":", width=1.0)
     return Chart(
         curves=(*_asked(mechanisms, method, chosen, misses), guessing),
         x_label="false positive rate",
@@ -224,11 +224,11 @@ def _asked(
     method: Methods,
     x: Sequence[float],
     answers: Callable[[AbstractMechanism, Method], list[float]],
-) -> tuple[Curve, ...]:
+) -> tuple[Series, ...]:
     """Return a curve for every mechanism, by color, and every method, by line."""
     methods: list[Method] = [method] if isinstance(method, str) else list(method)
     return tuple(
-        Curve(
+        Series(
             label=label if len(methods) == 1 else f"{label}: {how}",
             x=tuple(x),
             y=tuple(answers(mechanism, how)),

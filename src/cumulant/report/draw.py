@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cumulant.answer import rounded_up
 from cumulant.comparison import Row
 from cumulant.errors import CumulantError
-from cumulant.report.chart import Chart, Curve
+from cumulant.report.chart import Chart, Series
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +90,6 @@ def draw_comparison(rows: Sequence[Row], *, title: str) -> Figure:
     return figure
 
 
-def _finite(curve: Curve) -> tuple[list[float], list[float]]:
+def _finite(curve: Series) -> tuple[list[float], list[float]]:
     """Return x and y with gaps, which matplotlib draws as such, where the answer is infinite."""
     return list(curve.x), [value if math.isfinite(value) else math.nan for value in curve.y]

@@ -15,13 +15,13 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from cumulant.loss.cgf import Cgf, projected
-from cumulant.loss.likelihood_ratio import mixture_ratio
-from cumulant.loss.pair_family import Pairs
+from cumulant.curves.curve import Curve, projected
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, reciprocal_up
+from cumulant.pairs.likelihood_ratio import mixture_ratio
+from cumulant.pairs.noise import Pairs
 from cumulant.parameters import positive, probability, require
 from cumulant.sampling.mixture import at_most
 from cumulant.sampling.without_replacement import SampledWithoutReplacement, envelope_loss
@@ -88,14 +88,14 @@ class SharpenedGaussianBatch(AbstractMechanism):
     def failure_probability(self) -> float:
         return 0.0
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         envelope = envelope_loss(Gaussian(noise_multiplier=self.noise_multiplier), self.rate)
         mean = reciprocal_up(self.noise_multiplier)
         return at_most(envelope, gaussian_triples_loss(mean, max(self.rate, TINIEST_SEARCHED)))
 
 
 @lru_cache(maxsize=128)
-def gaussian_triples_loss(mean: float, rate: float) -> Cgf:
+def gaussian_triples_loss(mean: float, rate: float) -> Curve:
     """Return K(λ) under replace-one of Gaussian noise on a batch, μ = 1/σ in units of the replace-one sensitivity.
 
     Coupling the batches leaves p = (1-γ)N(a) + γN(b) against q = (1-γ)N(a) + γN(c) with a, b, c at distance <= μ. With

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
-from cumulant.loss.profile import PrivacyProfile
 from cumulant.numerics.rounding import ULP, log_above
 from cumulant.parameters import probability, product_above, ratio_above, require, whole_number
-from cumulant.sampling.profile_theorems import Multiplicity
+from cumulant.profiles.profile import PrivacyProfile
+from cumulant.profiles.sampling import Multiplicity
 
 
 @final

@@ -13,44 +13,44 @@ from fractions import Fraction
 
 import numpy as np
 
+from cumulant.curves.curve import Curve, interpolated
 from cumulant.errors import OutOfReach, UnprovenCombination
-from cumulant.loss.cgf import Cgf, interpolated
-from cumulant.loss.finite_pair import FinitePair, finite_loss
-from cumulant.loss.likelihood_ratio import LikelihoodRatio, gaussian_ratio, in_small_batches, moment_of_mixture
-from cumulant.loss.pair_family import FiniteFamily, GaussianFamily, Pairs
-from cumulant.loss.real_orders import divergence, log_moments
-from cumulant.loss.sampled_pair import removed_gaussian
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.neighbors import Neighbors
 from cumulant.numerics.logspace import Array
+from cumulant.pairs.curve import divergence, log_moments
+from cumulant.pairs.finite_pair import FinitePair, finite_loss
+from cumulant.pairs.likelihood_ratio import LikelihoodRatio, gaussian_ratio, in_small_batches, moment_of_mixture
+from cumulant.pairs.noise import FiniteNoise, GaussianNoise, Pairs
+from cumulant.pairs.sampled_pair import removed_gaussian
 from cumulant.parameters import product_above
+from cumulant.profiles.sampling import amplified_epsilon
 from cumulant.sampling.poisson_theorems import poisson_tight
-from cumulant.sampling.profile_theorems import amplified_epsilon
 
 QUADRATURE_ERROR = 2e-13  # relative, generous for rules that leave out e^-50 and sums of 1e4 terms
 FARTHEST_PEAK = 2000.0  # standard deviations up to which a Gaussian mixture is followed on its trapezoidal rule
 FARTHEST_ORDER = 1e8  # beyond it sums over integers are not attempted: they take as long as its square root
 TINIEST_RATE = 1e-140  # its square is still a double; the loss grows with the rate, so a larger rate is safe
-NO_LOSS = Cgf(log_moment=np.zeros_like, kl=0.0, pure=0.0)
+NO_LOSS = Curve(log_moment=np.zeros_like, kl=0.0, pure=0.0)
 
 
-def mixture_loss(mechanism: AbstractMechanism, rate: float) -> Cgf:
+def mixture_loss(mechanism: AbstractMechanism, rate: float) -> Curve:
     """Return the CGF of the mixture: exact where the mechanism's pair is known, else the tight black-box bound."""
-    family = mechanism.family()
-    if isinstance(family, GaussianFamily):
+    family = mechanism.noise()
+    if isinstance(family, GaussianNoise):
         return gaussian_mixture_loss(mechanism.loss(), family.mean, max(rate, TINIEST_RATE))
     return sampled_loss(mechanism, rate, known=known_mixture_loss, black_box=poisson_tight)
 
 
 def finite_sampled_loss(
     mechanism: AbstractMechanism, rate: float, pairs: Callable[[Neighbors | None], Pairs | None]
-) -> Cgf | None:
+) -> Curve | None:
     """Return the loss on a sample of a mechanism with finitely many outputs, from the pairs of the sample themselves.
 
     None where the mechanism has others, or a formula of its own.
     """
-    if not 0 < rate < 1 or not isinstance(mechanism.family(), FiniteFamily) or mechanism.likelihood_ratio() is not None:
+    if not 0 < rate < 1 or not isinstance(mechanism.noise(), FiniteNoise) or mechanism.likelihood_ratio() is not None:
         return None
     try:
         known = pairs(None)
@@ -63,7 +63,7 @@ def finite_sampled_loss(
         return None
 
 
-def _not_above_amplified(loss: Cgf, base: Cgf, rate: float) -> Cgf:
+def _not_above_amplified(loss: Curve, base: Curve, rate: float) -> Curve:
     """Return the smaller of two bounds with one failure probability, order by order.
 
     When a record joins, what the mechanism reveals is a loss of -log(1-γ) of the pair, which rules its high orders; as
@@ -79,9 +79,9 @@ def sampled_loss(
     mechanism: AbstractMechanism,
     rate: float,
     *,
-    known: Callable[[LikelihoodRatio, Cgf, float], Cgf],
+    known: Callable[[LikelihoodRatio, Curve, float], Curve],
     black_box: Callable[..., float],
-) -> Cgf:
+) -> Curve:
     """Return the loss on a sample: by the mechanism's pair if it is known, else by a theorem for RDP curves."""
     base, rate = mechanism.loss(), max(rate, TINIEST_RATE)
     if base.failure > 0:
@@ -92,10 +92,10 @@ def sampled_loss(
     return black_box_loss(black_box, base, rate) if ratio is None else known(ratio, base, rate)
 
 
-def gaussian_mixture_loss(base: Cgf, mean: float, rate: float) -> Cgf:
+def gaussian_mixture_loss(base: Curve, mean: float, rate: float) -> Curve:
     """Return `known_mixture_loss` of N(μ, 1) against N(0, 1), by a trapezoidal rule: its error is exponentially small.
 
-    The nodes are those of `loss.sampled_pair.removed_gaussian`; orders that would take too many go the other way.
+    The nodes are those of `pairs.sampled_pair.removed_gaussian`; orders that would take too many go the other way.
     """
     pair = removed_gaussian(mean, rate)
 
@@ -107,10 +107,10 @@ def gaussian_mixture_loss(base: Cgf, mean: float, rate: float) -> Cgf:
             values[~near] = known_mixture_loss(gaussian_ratio(mean), base, rate).log_moment(lam[~near])
         return values
 
-    return Cgf(log_moment=log_moment, kl=divergence(pair) * (1 + QUADRATURE_ERROR), pure=math.inf, exact=base.exact)
+    return Curve(log_moment=log_moment, kl=divergence(pair) * (1 + QUADRATURE_ERROR), pure=math.inf, exact=base.exact)
 
 
-def known_mixture_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
+def known_mixture_loss(ratio: LikelihoodRatio, base: Curve, rate: float) -> Curve:
     """Return K(λ) = log E_Q[(1-γ+γr)^{λ+1}] at any real order, by quadrature of a positive integrand.
 
     The other order, Q against the mixture, never has the larger Rényi divergence where an involution exchanges P
@@ -124,8 +124,8 @@ def known_mixture_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
 
 
 def loss_by_quadrature(
-    log_excess: Callable[..., Array], ratio: LikelihoodRatio, base: Cgf, rate: float, *, exact: bool
-) -> Cgf:
+    log_excess: Callable[..., Array], ratio: LikelihoodRatio, base: Curve, rate: float, *, exact: bool
+) -> Curve:
     """Return K(λ) = log(1 + e^{log_excess}) where doubles resolve the integral, the convex bound beyond."""
 
     def log_moment(lam: Array) -> Array:
@@ -136,7 +136,7 @@ def loss_by_quadrature(
         return np.where(near < lam, convex_bound(base, rate)(lam), values) if np.any(near < lam) else values
 
     pure = amplified_pure(base.pure, rate)
-    return Cgf(log_moment=log_moment, kl=slope_at_zero(log_moment), pure=pure, exact=exact, summed=True)
+    return Curve(log_moment=log_moment, kl=slope_at_zero(log_moment), pure=pure, exact=exact, summed=True)
 
 
 def orders_above(lam: Array) -> tuple[Array, Array]:
@@ -149,7 +149,7 @@ def orders_above(lam: Array) -> tuple[Array, Array]:
     return orders, lam / (orders - 1)
 
 
-def black_box_loss(theorem: Callable[..., float], base: Cgf, rate: float) -> Cgf:
+def black_box_loss(theorem: Callable[..., float], base: Curve, rate: float) -> Curve:
     """Return the bound for a mechanism known by its RDP curve: a theorem at integers, chords between.
 
     Of a curve that is such a bound itself, a sample of a sample, only the convex bound is taken: sums of sums over
@@ -165,7 +165,7 @@ def black_box_loss(theorem: Callable[..., float], base: Cgf, rate: float) -> Cgf
     return at_most(interpolated(at_integers, pure=anyway.pure), anyway)
 
 
-def convex_bound(base: Cgf, rate: float) -> Cgf:
+def convex_bound(base: Curve, rate: float) -> Curve:
     """Return K'(λ) = log(1 - γ + γe^{K(λ)}): x ↦ x^α is convex, so E(1-γ+γr)^α <= 1 - γ + γE r^α."""
 
     def log_moment(lam: Array) -> Array:
@@ -184,7 +184,7 @@ def moment_of_mixed(k: Array, rate: float) -> Array:
     return np.asarray(np.where(k < 1, np.log1p(rate * np.expm1(np.minimum(k, 1.0))), far) * (1 + QUADRATURE_ERROR))
 
 
-def at_most(cgf: Cgf, other: Cgf) -> Cgf:
+def at_most(cgf: Curve, other: Curve) -> Curve:
     """Return the smaller of two bounds at every order: chords between integers may be above what holds anyway.
 
     A loss of at most ε has K(λ) <= λε.
@@ -203,7 +203,7 @@ def amplified_pure(pure: float, rate: float) -> float:
     return amplified_epsilon(pure, rate)
 
 
-def amplified_failure(base: Cgf, rate: float) -> Cgf:
+def amplified_failure(base: Curve, rate: float) -> Curve:
     """Return the loss of an (ε, δ)-DP mechanism on a sample, which is (log(1 + γ(e^ε-1)), γδ)-DP.
 
     Balle, Barthe and Gaboardi (2018), Theorems 8 (Poisson, add-or-remove-one) and 9 (without replacement,

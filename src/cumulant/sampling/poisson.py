@@ -8,20 +8,20 @@ from fractions import Fraction
 from typing import Any, ClassVar, final
 
 from cumulant.answer import Interval
+from cumulant.curves.curve import Curve
 from cumulant.errors import UnprovenCombination
-from cumulant.loss.cgf import Cgf
-from cumulant.loss.pair_family import NO_PAIRS, Pairs
-from cumulant.loss.profile import PrivacyProfile
-from cumulant.loss.sampled_pair import added_gaussian, removed_gaussian, replaced_gaussian
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.names import by_name
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import reciprocal_up
 from cumulant.numerics.rounding import float_above
+from cumulant.pairs.noise import NO_PAIRS, Pairs
+from cumulant.pairs.sampled_pair import added_gaussian, removed_gaussian, replaced_gaussian
 from cumulant.parameters import probability
+from cumulant.profiles.profile import PrivacyProfile
+from cumulant.profiles.sampling import poisson_profile
 from cumulant.sampling.mixture import NO_LOSS, finite_sampled_loss, mixture_loss
-from cumulant.sampling.profile_theorems import poisson_profile
 from cumulant.sampling.relation import checked_relation, lower_moment
 from cumulant.sampling.replaced_pair import gaussian_replace_one_loss
 from cumulant.sampling.without_replacement import envelope_loss
@@ -67,7 +67,7 @@ class PoissonSampled(AbstractMechanism):
     def neighbors(self) -> Neighbors:
         return self.relation
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         if self.rate == 0:
             return NO_LOSS
         known = finite_sampled_loss(self.mechanism, self.rate, self.pairs)
@@ -77,7 +77,7 @@ class PoissonSampled(AbstractMechanism):
             return self._replace_one_loss()
         return self.mechanism.loss() if self.rate == 1 else mixture_loss(self.mechanism, self.rate)
 
-    def _replace_one_loss(self) -> Cgf:
+    def _replace_one_loss(self) -> Curve:
         if self.rate == 1:
             return self.mechanism.group(size=2).loss()
         if isinstance(self.mechanism, Gaussian):
@@ -95,7 +95,7 @@ class PoissonSampled(AbstractMechanism):
             return self._replaced_pairs()
         if self.rate == 1:
             return self.mechanism.pairs(ADD_REMOVE)
-        family = self.mechanism.family()
+        family = self.mechanism.noise()
         return None if family is None else family.poisson(self.rate)
 
     def _replaced_pairs(self) -> Pairs | None:
@@ -106,7 +106,7 @@ class PoissonSampled(AbstractMechanism):
         if isinstance(self.mechanism, Gaussian):
             sigma = self.mechanism.noise_multiplier
             return (replaced_gaussian(reciprocal_up(sigma), self.rate, noise=sigma),)
-        family = two.family()
+        family = two.noise()
         return None if family is None else family.envelope(self.rate)
 
     def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
@@ -118,7 +118,7 @@ class PoissonSampled(AbstractMechanism):
             return self.pairs(relation)
         if self.rate == 1:
             return self.mechanism.attained_pairs(ADD_REMOVE)
-        family = self.mechanism.attained_family()
+        family = self.mechanism.attained_noise()
         return self.pairs(relation) if family is None else family.poisson(self.rate)
 
     def pairs_attained(self, relation: Neighbors | None) -> bool:

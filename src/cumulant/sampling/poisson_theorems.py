@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from cumulant.curves.curve import Curve
 from cumulant.errors import UnprovenCombination
-from cumulant.loss.cgf import Cgf
 from cumulant.numerics.binomial import Binomial
 from cumulant.numerics.binomial_sum import Factor, binomial_log_sum
 from cumulant.numerics.logspace import Array, log_sum
@@ -24,10 +24,10 @@ from cumulant.numerics.rounding import LEAST, ROUNDING
 from cumulant.numerics.scalar_logspace import log1p_exp
 from cumulant.parameters import real, require, whole_number
 
-CURVE_ERROR = 1e-13  # the relative error a Cgf is allowed
+CURVE_ERROR = 1e-13  # the relative error a Curve is allowed
 
 
-def poisson_tight(order: int, *, rate: float, cgf: Cgf) -> float:
+def poisson_tight(order: int, *, rate: float, cgf: Curve) -> float:
     """Return log A, the tight bound: Zhu and Wang (2019), Theorems 6 and 8, here for every mechanism.
 
         A = (1-γ)^(α-1) (αγ - γ + 1) + Σ_{l=2..α} C(α,l) (1-γ)^(α-l) γ^l e^{K(l-1)}
@@ -60,7 +60,7 @@ def poisson_tight(order: int, *, rate: float, cgf: Cgf) -> float:
     return log_moment_above(tight_log_excess(alpha, gamma, cgf))
 
 
-def poisson_general(order: int, *, rate: float, cgf: Cgf) -> float:
+def poisson_general(order: int, *, rate: float, cgf: Curve) -> float:
     """Return the log of Zhu and Wang's (2019) general bound, Theorem 5.
 
         (1-γ)^(α-1)(αγ - γ + 1) + C(α,2)γ²(1-γ)^(α-2) e^{K(1)} + 3 Σ_{l=3..α} C(α,l)(1-γ)^(α-l) γ^l e^{K(l-1)}
@@ -72,7 +72,7 @@ def poisson_general(order: int, *, rate: float, cgf: Cgf) -> float:
     return log_moment_above(_with_factor_three(alpha, gamma, power_factor(cgf), tight_log_excess(alpha, gamma, cgf)))
 
 
-def poisson_fast(order: int, *, rate: float, cgf: Cgf, terms: int = 32) -> float:
+def poisson_fast(order: int, *, rate: float, cgf: Curve, terms: int = 32) -> float:
     """Return the log of Zhu and Wang's (2019) τ-term approximation of the tight bound, Theorem 11.
 
         (1-γ)^α (1 - e^{-ε}) + e^{-ε}(1-γ+γe^ε)^α - Σ_{l=2..τ} C(α,l)(1-γ)^(α-l) γ^l (e^{(l-1)ε} - e^{K(l-1)})
@@ -89,7 +89,7 @@ def poisson_fast(order: int, *, rate: float, cgf: Cgf, terms: int = 32) -> float
     return log_moment_above(_head_and_tail(alpha, gamma, factor, first=2, tau=tau))
 
 
-def poisson_general_fast(order: int, *, rate: float, cgf: Cgf, terms: int = 32) -> float:
+def poisson_general_fast(order: int, *, rate: float, cgf: Curve, terms: int = 32) -> float:
     """Return the log of Zhu and Wang's (2019) τ-term approximation of the general bound, Theorem 20.
 
         (1-γ)^α (1 - 3e^{-ε}) + 3e^{-ε}(1-γ+γe^ε)^α - 2αγ(1-γ)^(α-1)
@@ -111,7 +111,7 @@ def poisson_general_fast(order: int, *, rate: float, cgf: Cgf, terms: int = 32) 
 # What both kinds of sampling share ------------------------------------------------------------------------------------
 
 
-def checked(order: Any, rate: Any, cgf: Cgf) -> tuple[int, float]:
+def checked(order: Any, rate: Any, cgf: Curve) -> tuple[int, float]:
     """Return α and γ, or raise: α must be an integer >= 2, γ strictly between 0 and 1, the loss finite."""
     alpha = whole_number("order", order, at_least=2)
     rule = "rate must be a number strictly between 0 and 1"
@@ -125,7 +125,7 @@ def checked(order: Any, rate: Any, cgf: Cgf) -> tuple[int, float]:
     return alpha, gamma
 
 
-def tight_log_excess(alpha: int, gamma: float, cgf: Cgf) -> float:
+def tight_log_excess(alpha: int, gamma: float, cgf: Curve) -> float:
     """Return log(A - 1) of `poisson_tight`, rounded up."""
     if not math.isfinite(cgf.at(alpha - 1.0)):
         return math.inf
@@ -158,7 +158,7 @@ def less_one(factor: Factor) -> Factor:
 # Parts ----------------------------------------------------------------------------------------------------------------
 
 
-def power_factor(cgf: Cgf) -> Factor:
+def power_factor(cgf: Curve) -> Factor:
     """Return e^{K(l-1)}."""
 
     def at(ell: Array) -> tuple[Array, Array, Array]:
@@ -168,7 +168,7 @@ def power_factor(cgf: Cgf) -> Factor:
     return at
 
 
-def _relaxed_factor(cgf: Cgf, alpha: int, tau: int) -> Factor:
+def _relaxed_factor(cgf: Curve, alpha: int, tau: int) -> Factor:
     """Return e^{K(l-1)} up to τ and e^{(l-1)ε(α)} beyond."""
     epsilon = cgf.at(alpha - 1.0) / (alpha - 1.0)
 

@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 
-from cumulant.loss.cgf import Cgf
-from cumulant.loss.likelihood_ratio import gaussian_ratio, in_small_batches, log_bregman, log_mean, mixture_ratio
+from cumulant.curves.curve import Curve
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import Integrands, nodes_on, relevant_pieces
+from cumulant.pairs.likelihood_ratio import gaussian_ratio, in_small_batches, log_bregman, log_mean, mixture_ratio
 from cumulant.sampling.mixture import QUADRATURE_ERROR, TINIEST_RATE, moment_of_mixed, orders_above, slope_at_zero
 
 FARTHEST = 1000.0  # standard deviations up to which the peak of an order is followed
 
 
-def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Cgf:
+def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Curve:
     """Return K(λ) = log E_q[(p/q)^α], p = (1-γ)N(0) + γN(μ), q = (1-γ)N(0) + γN(-μ), μ = 1/σ, α = λ + 1.
 
     With w(t) = 1 - γ + γe^{μt-μ²/2} and R = w(t)/w(-t), folding t and -t together leaves positive terms:
@@ -39,7 +39,7 @@ def gaussian_replace_one_loss(noise_multiplier: float, rate: float) -> Cgf:
         anyway = moment_of_mixed(2 * mu * mu * lam * (lam + 1), rate)  # of N(+1) against N(-1)
         return np.where(lam > farthest, anyway, np.minimum(values, anyway))
 
-    return Cgf(log_moment=log_moment, kl=slope_at_zero(log_moment), summed=True)
+    return Curve(log_moment=log_moment, kl=slope_at_zero(log_moment), summed=True)
 
 
 def _log_excess(mu: float, rate: float, orders: Array) -> Array:

@@ -10,22 +10,22 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from cumulant.curves.curve import Array, Curve, projected
 from cumulant.errors import UnprovenCombination
-from cumulant.loss.cgf import Array, Cgf, projected
-from cumulant.loss.likelihood_ratio import log_mean
-from cumulant.loss.profile import GroupProfiles, PrivacyProfile
-from cumulant.loss.profile_moments import cgf_from_profile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import log_expm1
 from cumulant.numerics.rounding import LEAST
+from cumulant.pairs.likelihood_ratio import log_mean
 from cumulant.parameters import MOST, require, whole_number
-from cumulant.sampling.mixture import NO_LOSS
-from cumulant.sampling.profile_theorems import (
+from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
+from cumulant.profiles.sampling import (
     Multiplicity,
     hybrid_with_replacement_profile,
     with_replacement_profile,
 )
+from cumulant.profiles.to_curve import cgf_from_profile
+from cumulant.sampling.mixture import NO_LOSS
 from cumulant.sampling.relation import checked_relation
 
 KNOTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
@@ -88,12 +88,12 @@ class SampledWithReplacement(AbstractMechanism):
         amplify = with_replacement_profile if self.relation is REPLACE_ONE else hybrid_with_replacement_profile
         return amplify(self._groups(), draws=self.draws, population=self.population)
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         return NO_LOSS if self.draws == 0 else _moments(self)
 
 
 @lru_cache(maxsize=256)
-def _moments(sampled: SampledWithReplacement) -> Cgf:
+def _moments(sampled: SampledWithReplacement) -> Curve:
     """Return the CGF of a profile: Balle, Barthe and Gaboardi (2018), Theorem 6, at knots, with chords between.
 
     Integrating a profile takes a while, so it is done once; every knot is an upper bound, and the projection of

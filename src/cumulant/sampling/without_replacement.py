@@ -9,16 +9,17 @@ from typing import ClassVar, final
 import numpy as np
 
 from cumulant.answer import Interval
+from cumulant.curves.curve import Curve
 from cumulant.errors import UnprovenCombination
-from cumulant.loss.cgf import Cgf
-from cumulant.loss.likelihood_ratio import LikelihoodRatio, moment_of_distance, moment_of_envelope
-from cumulant.loss.pair_family import NO_PAIRS, Pairs
-from cumulant.loss.profile import PrivacyProfile
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array
+from cumulant.pairs.likelihood_ratio import LikelihoodRatio, moment_of_distance, moment_of_envelope
+from cumulant.pairs.noise import NO_PAIRS, Pairs
 from cumulant.parameters import probability, require
+from cumulant.profiles.profile import PrivacyProfile
+from cumulant.profiles.sampling import amplified_profile
 from cumulant.sampling.mixture import (
     NO_LOSS,
     QUADRATURE_ERROR,
@@ -27,7 +28,6 @@ from cumulant.sampling.mixture import (
     mixture_loss,
     sampled_loss,
 )
-from cumulant.sampling.profile_theorems import amplified_profile
 from cumulant.sampling.relation import checked_relation, lower_moment
 from cumulant.sampling.without_replacement_theorems import black_box, theorem9
 
@@ -68,7 +68,7 @@ class SampledWithoutReplacement(AbstractMechanism):
     def fixed_size(self) -> bool:
         return True
 
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         if self.rate == 0:
             return NO_LOSS
         if self.rate == 1:
@@ -85,7 +85,7 @@ class SampledWithoutReplacement(AbstractMechanism):
             return NO_PAIRS
         if self.rate == 1:
             return self.mechanism.pairs(REPLACE_ONE)
-        family = self.mechanism.family()
+        family = self.mechanism.noise()
         if family is None:
             return None
         return family.displaced(self.rate) if self.relation is ADD_REMOVE else family.envelope(self.rate)
@@ -94,7 +94,7 @@ class SampledWithoutReplacement(AbstractMechanism):
         """All other records equal to one of the two that are exchanged: the mixture, in both orders."""
         if self.rate == 1:
             return self.mechanism.attained_pairs(REPLACE_ONE)
-        family = self.mechanism.attained_family()
+        family = self.mechanism.attained_noise()
         if self.rate == 0 or family is None:
             return self.pairs(relation)
         return family.poisson(math.nextafter(self.rate, 0.0))  # m/n was rounded up
@@ -127,12 +127,12 @@ class SampledWithoutReplacement(AbstractMechanism):
         return Interval(lower_moment(self.mechanism, self.rate, order), self.rdp(order=order))
 
 
-def envelope_loss(mechanism: AbstractMechanism, rate: float) -> Cgf:
+def envelope_loss(mechanism: AbstractMechanism, rate: float) -> Curve:
     """Return the loss under replace-one: the envelope where the pair is known, else the best black-box bound."""
     return sampled_loss(mechanism, rate, known=known_envelope_loss, black_box=best_black_box)
 
 
-def known_envelope_loss(ratio: LikelihoodRatio, base: Cgf, rate: float) -> Cgf:
+def known_envelope_loss(ratio: LikelihoodRatio, base: Curve, rate: float) -> Curve:
     """Return K(λ) of the envelope pair, at any real order α = λ + 1 > 1.
 
     With r = dP/dQ of a symmetric pair that dominates the mechanism under replace-one, w = 1 - γ + γr and
@@ -166,6 +166,6 @@ def collapsed_moment(ratio: LikelihoodRatio, *, rate: float, orders: Array) -> A
     return np.logaddexp(0.0, log_factor + moment_of_distance(ratio, rate=rate, orders=orders))
 
 
-def best_black_box(order: int, *, rate: float, cgf: Cgf) -> float:
+def best_black_box(order: int, *, rate: float, cgf: Curve) -> float:
     """Return the smaller of `theorem9` and `black_box`: neither is always below the other."""
     return min(theorem9(order, rate=rate, cgf=cgf), black_box(order, rate=rate, cgf=cgf))

@@ -13,15 +13,15 @@ import math
 
 import numpy as np
 
-from cumulant.errors import UnprovenCombination
-from cumulant.loss.cgf import Cgf
-from cumulant.loss.divergences import (
+from cumulant.curves.curve import Curve
+from cumulant.curves.divergences import (
     LogMoment,
     difference_bound,
     moment_error,
     multiplicative_bound,
     ternary_from_binary,
 )
+from cumulant.errors import UnprovenCombination
 from cumulant.numerics.binomial import Binomial
 from cumulant.numerics.binomial_sum import Factor, binomial_log_sum
 from cumulant.numerics.logspace import Array, log_sum
@@ -40,7 +40,7 @@ from cumulant.sampling.poisson_theorems import (
 FEW_MOMENTS = 64  # a moment is an integral: above this order only the terms that matter are evaluated
 
 
-def joint_convexity(order: int, *, rate: float, cgf: Cgf) -> float:
+def joint_convexity(order: int, *, rate: float, cgf: Curve) -> float:
     """Return log(1 + γ(e^{K(α-1)} - 1)) <= K(α-1).
 
     The two sampled outputs are mixtures over the same batches, and in a fraction 1-γ of them, those without the
@@ -55,7 +55,7 @@ def joint_convexity(order: int, *, rate: float, cgf: Cgf) -> float:
     return min(k, log_moment_above(math.log(gamma) + log_expm1(k) + 4 * ROUNDING))
 
 
-def theorem9(order: int, *, rate: float, cgf: Cgf) -> float:
+def theorem9(order: int, *, rate: float, cgf: Curve) -> float:
     """Return log of the bound of Wang et al. (2019), Theorem 9.
 
         1 + γ² C(α,2) min{4(e^{K(1)} - 1), e^{K(1)} min{2, (e^{ε(∞)} - 1)²}}
@@ -77,7 +77,7 @@ def theorem9(order: int, *, rate: float, cgf: Cgf) -> float:
     return min(log_moment_above(log_excess), joint_convexity(alpha, rate=gamma, cgf=cgf))
 
 
-def theorem19(order: int, *, rate: float, cgf: Cgf, log_abs_moment: LogMoment) -> float:
+def theorem19(order: int, *, rate: float, cgf: Curve, log_abs_moment: LogMoment) -> float:
     """Return log of the bound of Wang et al. (2019), Theorem 19.
 
         1 + γ² C(α,2) min{4(e^{K(1)} - 1), e^{K(1)} min{2, (e^{ε(∞)} - 1)²}} + 4 Σ_{j=3..α} γ^j C(α,j) E_q|p/q-1|^j
@@ -107,7 +107,7 @@ def theorem19(order: int, *, rate: float, cgf: Cgf, log_abs_moment: LogMoment) -
     return min(log_moment_above(log_excess), joint_convexity(alpha, rate=gamma, cgf=cgf))
 
 
-def pure_dp(order: int, *, rate: float, cgf: Cgf) -> float:
+def pure_dp(order: int, *, rate: float, cgf: Curve) -> float:
     """Return α log(1 + γ e^{ε(α)} (e^{ε(∞)} - 1)): Wang et al. (2019), the remark "Pure DP" after Theorem 9.
 
     Theorem 9 with (e^{ε(∞)} - 1)^j everywhere, e^{(j-1)ε(j)} <= e^{jε(α)}, and the term j = 1 added.
@@ -124,7 +124,7 @@ def pure_dp(order: int, *, rate: float, cgf: Cgf) -> float:
     return min(alpha * log_moment_above(log_term), joint_convexity(alpha, rate=gamma, cgf=cgf))
 
 
-def black_box(order: int, *, rate: float, cgf: Cgf) -> float:
+def black_box(order: int, *, rate: float, cgf: Curve) -> float:
     """Return log(1 + 2(2-γ)(A-1)), where A is the moment of `poisson_tight` for the replace-one curve.
 
     The sampled pair is p = (1-γ)μ0 + γμ1, q = (1-γ)μ0 + γμ1', averaged over batches, with μ0, μ1, μ1' from mutually
@@ -142,7 +142,7 @@ def black_box(order: int, *, rate: float, cgf: Cgf) -> float:
     return min(log_moment_above(log_excess), joint_convexity(alpha, rate=gamma, cgf=cgf))
 
 
-def proposition20(order: int, *, rate: float, cgf: Cgf) -> float:
+def proposition20(order: int, *, rate: float, cgf: Curve) -> float:
     """Return the lower bound of Wang et al. (2019), Proposition 20, rounded down.
 
         α log(1-γ) + log(1 + α γ/(1-γ) + Σ_{j=2..α} C(α,j) (γ/(1-γ))^j e^{K(j-1)})
@@ -161,7 +161,7 @@ def proposition20(order: int, *, rate: float, cgf: Cgf) -> float:
     return log1p_exp(log_excess) * (1 - ROUNDING)
 
 
-def _second_term(alpha: int, gamma: float, cgf: Cgf) -> float:
+def _second_term(alpha: int, gamma: float, cgf: Curve) -> float:
     """Return log of γ² C(α,2) min{4(e^{K(1)} - 1), e^{K(1)} min{2, (e^{ε(∞)} - 1)²}}: Lemmas 15, 16 and 17."""
     k, pure = cgf.at(1.0) * (1 + CURVE_ERROR), cgf.pure * (1 + CURVE_ERROR)
     ternary = min(
@@ -173,7 +173,7 @@ def _second_term(alpha: int, gamma: float, cgf: Cgf) -> float:
     return 2 * math.log(gamma) + pairs + ternary + 8 * ROUNDING * (1 + abs(math.log(gamma)) + pairs + k)
 
 
-def _ternary_factor(cgf: Cgf) -> Factor:
+def _ternary_factor(cgf: Curve) -> Factor:
     """Return e^{K(j-1)} min{2, (e^{ε(∞)} - 1)^j}, which bounds ζ(j)^j: Lemmas 16 and 17.
 
     The minimum need not be log-convex, but ζ(j)^j is: a supremum of E|X|^j, each log-convex in j (Lyapunov). So a

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cumulant.conversion.rdp_to_dp import asoodeh_rdp_lower_bound, optimal_rdp
+from cumulant.curves.conversion import asoodeh_rdp_lower_bound, optimal_rdp
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.papers.asoodeh_2020.gaussian_composition import (
@@ -16,7 +16,7 @@ from cumulant.papers.asoodeh_2020.gaussian_composition import (
     lemma2_epsilon,
 )
 from cumulant.papers.sheet import BLUE, GREEN, ORANGE, RED, Sheet, proven, sampled
-from cumulant.report.chart import Chart, Curve
+from cumulant.report.chart import Chart, Series
 
 DELTA = 1e-5
 PAIRS = ((2.0, 0.5, BLUE), (4.0, 1.0, RED), (10.0, 2.0, GREEN))  # (α, ε): the paper's text does not name its own
@@ -26,7 +26,7 @@ SGD_RATE, SGD_SIGMA = 0.001, 4.0
 def figure1(*, points: int = 80) -> Sheet:
     """Return the largest RDP that implies (ε, δ)-DP, exactly (Theorem 3) and from below (Theorem 4)."""
     deltas = np.concatenate([np.geomspace(1e-4, 0.02, points // 4), np.linspace(0.025, 0.95, points)])
-    curves: list[Curve] = []
+    curves: list[Series] = []
     for alpha, epsilon, color in PAIRS:
         lam, name = alpha - 1, f"α = {alpha:g}, ε = {epsilon:g}"
 

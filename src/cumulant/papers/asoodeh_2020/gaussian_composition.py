@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from cumulant.conversion.moments_accountant import Rule, epsilon_from_cgf
-from cumulant.conversion.rdp_to_dp import asoodeh_closed_form_epsilon, optimal_epsilon
-from cumulant.loss.cgf import Cgf
+from cumulant.curves.best_order import Rule, epsilon_from_cgf
+from cumulant.curves.conversion import asoodeh_closed_form_epsilon, optimal_epsilon
+from cumulant.curves.curve import Curve
 from cumulant.numerics.rounding import ROUNDING
 from cumulant.numerics.search import largest_true
 from cumulant.parameters import positive, probability, require, whole_number
@@ -99,7 +99,7 @@ def theorem5_variance_expansion(*, count: int, epsilon: float, delta: float) -> 
 
 def _best_order(rule: Rule, rho_t: float, log_delta: float) -> float:
     """Return the least ε that a conversion gives over all real orders."""
-    cgf = Cgf(log_moment=lambda lam: rho_t * lam * (1 + lam), kl=rho_t, pure=math.inf if rho_t > 0 else 0.0)
+    cgf = Curve(log_moment=lambda lam: rho_t * lam * (1 + lam), kl=rho_t, pure=math.inf if rho_t > 0 else 0.0)
     return epsilon_from_cgf(cgf, log_delta, rule)[0]
 
 

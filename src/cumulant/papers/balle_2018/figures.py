@@ -14,13 +14,13 @@ from typing import final
 
 import numpy as np
 
-from cumulant.loss.profile import GroupProfiles, PrivacyProfile, black_box_groups
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.papers.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, Sheet, sampled
-from cumulant.report.chart import Chart, Curve
+from cumulant.profiles.profile import GroupProfiles, PrivacyProfile, black_box_groups
+from cumulant.profiles.sampling import poisson_profile, with_replacement_profile, without_replacement_profile
+from cumulant.report.chart import Chart, Series
 from cumulant.sampling.membership import RandomizedMembership
-from cumulant.sampling.profile_theorems import poisson_profile, with_replacement_profile, without_replacement_profile
 
 BATCH, POPULATION = 100, 1000
 RATE = BATCH / POPULATION
@@ -103,7 +103,7 @@ def _group_chart(case: Case, points: int) -> Chart:
     return _chart(f"{case.title}: groups", curves)
 
 
-def _profile_curve(epsilons: Iterable[float], profile: PrivacyProfile, label: str, color: str, line: str) -> Curve:
+def _profile_curve(epsilons: Iterable[float], profile: PrivacyProfile, label: str, color: str, line: str) -> Series:
     return sampled(epsilons, _exponent(profile.log_delta), label, color, line)
 
 
@@ -117,5 +117,5 @@ def _exponent(log_delta: LogDelta) -> Callable[[float], float]:
     return at
 
 
-def _chart(title: str, curves: list[Curve]) -> Chart:
+def _chart(title: str, curves: list[Series]) -> Chart:
     return Chart(curves=tuple(curves), x_label="ε, nats", y_label="δ", y_scale="exponent", title=title)

@@ -15,12 +15,12 @@ from typing import Any, final
 
 import numpy as np
 
-from cumulant.conversion.composition_theorems import subsampling_lemma
-from cumulant.conversion.moments_accountant import epsilon_from_cgf
-from cumulant.conversion.optimal_composition import optimal_epsilon_within
-from cumulant.conversion.rdp_to_dp import mironov_epsilon
-from cumulant.conversion.rounds import Rounds
-from cumulant.loss.cgf import Array, Cgf, projected
+from cumulant.composition_theorems.naive_and_strong import subsampling_lemma
+from cumulant.composition_theorems.optimal import optimal_epsilon_within
+from cumulant.composition_theorems.rounds import Rounds
+from cumulant.curves.best_order import epsilon_from_cgf
+from cumulant.curves.conversion import mironov_epsilon
+from cumulant.curves.curve import Array, Curve, projected
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
@@ -30,7 +30,7 @@ from cumulant.papers.wang_2019.asymptotics import (
     approximate_divergence_of_balanced_data,
     approximate_divergence_of_constant_data,
 )
-from cumulant.report.chart import Chart, Curve, geometric_counts
+from cumulant.report.chart import Chart, Series, geometric_counts
 from cumulant.sampling.mixture import amplified_pure
 from cumulant.sampling.without_replacement_theorems import proposition20, theorem9
 
@@ -83,7 +83,7 @@ def _rdp_chart(title: str, mechanism: AbstractMechanism, rate: float, orders: li
     curves = [
         sampled(orders, lambda order: mechanism.rdp(order=order), "not sampled", GREY, ":"),
         sampled(orders, upper, "upper bound, Theorem 9", BLUE),
-        Curve(label="upper bound of cumulant", x=tuple(map(float, orders)), y=tuple(ours), color=BLACK),
+        Series(label="upper bound of cumulant", x=tuple(map(float, orders)), y=tuple(ours), color=BLACK),
         sampled(orders, lower, "lower bound, Proposition 20", RED, "--"),
     ]
     curves += [sampled(orders, d, label, color, "-.") for d, label, color in _approximations(mechanism, rate)]
@@ -125,7 +125,7 @@ class Baseline:
     rate: float
 
     @cached_property
-    def loss(self) -> Cgf:
+    def loss(self) -> Curve:
         return self.mechanism.loss()
 
     def round_epsilon(self, round_delta: float) -> float:
@@ -151,13 +151,13 @@ class Baseline:
         return optimal_epsilon_within(rounds, delta=DELTA, log_delta=None, relative=1e-3)
 
 
-def theorem9_loss(loss: Cgf, rate: float) -> Cgf:
+def theorem9_loss(loss: Curve, rate: float) -> Curve:
     """Return Theorem 9 at chosen integer orders and, in between, the bound that follows by convexity."""
     points = [(order - 1.0, theorem9(order, rate=rate, cgf=loss)) for order in ORDERS]
     return projected(points, pure=amplified_pure(loss.pure, rate))
 
 
-def _moments_accountant(loss: Cgf) -> Callable[[int], float]:
+def _moments_accountant(loss: Curve) -> Callable[[int], float]:
     """Return k ↦ ε of k rounds by (2.2)."""
     return lambda count: epsilon_from_cgf(loss * count, math.log(DELTA), mironov_epsilon)[0]
 
@@ -177,8 +177,8 @@ def _approximations(mechanism: AbstractMechanism, rate: float) -> list[tuple[Div
     ]
 
 
-def _approximate_loss(divergence: Divergence) -> Cgf:
+def _approximate_loss(divergence: Divergence) -> Curve:
     def log_moment(lam: Array) -> Array:
         return np.array([x * divergence(1.0 + x) for x in lam.tolist()])
 
-    return Cgf(log_moment=log_moment, kl=divergence(1.0 + 1e-6), exact=False)
+    return Curve(log_moment=log_moment, kl=divergence(1.0 + 1e-6), exact=False)

@@ -9,7 +9,7 @@ import numpy as np
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.papers.sheet import BLACK, BLUE, GREEN, ORANGE, Sheet, sampled
 from cumulant.papers.wang_2019.figures import REGIMES
-from cumulant.report.chart import Chart, Curve, geometric_counts
+from cumulant.report.chart import Chart, Series, geometric_counts
 from cumulant.sampling.poisson_theorems import poisson_fast, poisson_tight
 
 RATE = 0.001
@@ -37,7 +37,7 @@ def _chart(title: str, mechanism: AbstractMechanism, orders: list[int]) -> Chart
     curves += [sampled(orders, fast(tau), f"Theorem 11, τ = {tau}", color, "--") for tau, color in TERMS.items()]
     real = np.geomspace(1.1, LAST_ORDER, 18)
     ours = mechanism.poisson(rate=RATE).rdp(order=real)
-    curves.append(Curve(label="cumulant, at real orders", x=tuple(real), y=tuple(ours), color=BLACK, line="."))
+    curves.append(Series(label="cumulant, at real orders", x=tuple(real), y=tuple(ours), color=BLACK, line="."))
     return Chart(
         curves=tuple(curves), x_label="order α", y_label="ε(α), nats", x_scale="log", y_scale="log", title=title
     )

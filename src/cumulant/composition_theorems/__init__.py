@@ -1,0 +1,1 @@
+"""Composition of (ε, δ)-DP rounds that nothing else is known of."""

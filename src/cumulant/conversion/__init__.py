@@ -1,1 +1,0 @@
-"""From a CGF to a promise: (ε, δ) read off K."""

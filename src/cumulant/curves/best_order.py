@@ -1,0 +1,86 @@
+"""The analytical moments accountant's queries: the best order for a δ or an ε.
+
+Wang, Balle and Kasiviswanathan (2019), Section 4, Algorithm 5 and Proposition 23: double λ until the minimum is
+enclosed, then shrink the bracket; O(log(λ*/τ)) evaluations of K, at any real order, with no list of orders.
+Corollary 32 makes the classical objectives unimodal; the walk is patient enough for the optimal conversion,
+which is not known to be. Every order gives a valid bound, so a missed optimum would cost tightness only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from cumulant.curves.conversion import (
+    canonne_kamath_steinke_log_delta,
+    log_delta_below_pure,
+    optimal_epsilon,
+    optimal_log_delta,
+)
+from cumulant.curves.curve import Array, Curve
+from cumulant.curves.failure import log_delta_left, log_delta_with
+from cumulant.numerics.rounding import ROUNDING
+from cumulant.numerics.search import best_octave, minimise_positive
+
+Rule = Callable[[float, float, float], float]
+K_ERROR = 1e-13  # the relative error a Curve is allowed; K is raised by it
+
+
+def epsilon_from_cgf(cgf: Curve, log_delta: float, rule: Rule = optimal_epsilon) -> tuple[float, float | None]:
+    """Return (ε, α): the smallest ε that a conversion proves at δ, and the order that proves it.
+
+    δ = 1 needs no order and gives (0, None); pure DP is order ∞.
+    """
+    log_delta = log_delta_left(cgf.failure, log_delta)
+    if math.isnan(log_delta):
+        return math.inf, None
+    if log_delta >= 0 or cgf.pure == 0:
+        return 0.0, None
+    log_delta = less_rounding(log_delta)
+    if log_delta == -math.inf:
+        return cgf.pure, math.inf
+    at_infinity = _epsilon_below_pure(cgf.pure, log_delta)
+    lam, epsilon = minimise_positive(_at_every_order(cgf, rule, log_delta))
+    if at_infinity <= epsilon:
+        return max(0.0, at_infinity), math.inf
+    # Safe side: log δ came from a rounded δ, and ε(δ) must not undercut δ(ε) by a rounding error.
+    return max(0.0, epsilon + 4e-14 * (1 + abs(log_delta)) / max(lam, 1.0) + 1e-13 * epsilon), 1 + lam
+
+
+def _epsilon_below_pure(pure: float, log_delta: float) -> float:
+    """Return ε + log(1-δ), rounded up: Asoodeh et al. (2020), (19) at α = ∞."""
+    raised = pure * (1 + K_ERROR)
+    epsilon = raised + math.log1p(-math.exp(log_delta) * (1 - 1e-15))  # safe side: less of δ is subtracted
+    undercuts = 0 < epsilon < pure < math.inf and log_delta_below_pure(epsilon, pure) > log_delta
+    return min(epsilon + 4 * ROUNDING * (1 + raised), pure) if undercuts else epsilon  # so that δ(ε(δ)) <= δ
+
+
+def log_delta_from_cgf(cgf: Curve, epsilon: float) -> tuple[float, float | None]:
+    """Return (log δ, α): the smallest δ that the optimal conversion proves at ε, and the order."""
+    if epsilon >= cgf.pure:
+        return log_delta_with(cgf.failure, -math.inf), math.inf
+    # The classical bound is convex in λ and never flat, so it finds the right octave.
+    start = best_octave(_at_every_order(cgf, canonne_kamath_steinke_log_delta, epsilon))
+    lam, log_delta = minimise_positive(_at_every_order(cgf, optimal_log_delta, epsilon), start=start)
+    if math.isfinite(cgf.pure):
+        at_infinity = log_delta_below_pure(epsilon, cgf.pure)
+        if at_infinity <= log_delta:
+            return log_delta_with(cgf.failure, at_infinity), math.inf
+    return log_delta_with(cgf.failure, min(0.0, log_delta)), 1 + lam
+
+
+def _at_every_order(cgf: Curve, rule: Rule, target: float) -> Callable[[Array], Array]:
+    """Return λ ↦ what a conversion proves at order λ + 1, with K raised by the error it is allowed."""
+
+    def proven(lam: Array) -> Array:
+        k = cgf.log_moment(lam) * (1 + K_ERROR)
+        return np.array([rule(x, y, target) for x, y in zip(lam.tolist(), k.tolist(), strict=True)])
+
+    return proven
+
+
+def less_rounding(log_delta: float) -> float:
+    """Return log δ less what is lost on the way from δ to log δ and back, so that δ(ε(δ)) <= δ."""
+    return log_delta - 2e-14 * (1 + abs(log_delta)) if -math.inf < log_delta < 0 else log_delta

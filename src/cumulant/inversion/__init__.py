@@ -1,0 +1,1 @@
+"""From dominating pairs to (ε, δ): plan a line, cut it, sum, bound, solve."""

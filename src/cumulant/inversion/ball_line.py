@@ -1,0 +1,315 @@
+"""The line of an inversion in balls: M at its nodes, its end by proven decay, its aliases by Chernoff's bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from cumulant.errors import OutOfReach
+from cumulant.inversion.ball_end import beyond, gaussian_variance, lattice_end, line_end
+from cumulant.inversion.ball_lattice import BallLattice, ball_lattice, snapped
+from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.contour import Lattice
+from cumulant.inversion.enclosure import ROUGH_TAIL_NATS
+from cumulant.inversion.plan import TAIL_NATS, Plan
+from cumulant.numerics.balls import as_ball, lower_float, pi_ball, precision, turned_sum, upper_float
+from cumulant.pairs.cache import CACHE
+from cumulant.pairs.certified import (
+    ball_nodes,
+    check_affordable,
+    moment_of,
+    tilted_moments,
+)
+from cumulant.pairs.curve import k_at
+from cumulant.pairs.grid import tilt
+from cumulant.pairs.pair import DominatingPair
+
+if TYPE_CHECKING:
+    from flint import arb
+
+MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
+MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
+CLOSELY = 25.0  # nats below δ to which a tail may be left out where a line would be long: 1e-11
+MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
+SMOOTHED_POINTS, FEW_POINTS = 4000, 64  # of a smoothed line: the most, and as few as are tried
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class BallLine:
+    """e^{K(z_j) - K(θ)} at z_j = θ + ijη, K(θ), what lies beyond the end, and K at the tilts of Chernoff's bound."""
+
+    theta: float
+    step: arb
+    moments: list[Any]
+    k_theta: arb
+    tail: arb
+    chernoff: tuple[tuple[float, arb], ...]  # (τ, K(τ)): one above θ, one below, as far as there are such
+    lattice: BallLattice | None
+    bits: int
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Return lower and upper bound of log δ(ε) given that the loss is finite."""
+        with precision(self.bits):
+            at = as_ball(epsilon)
+            off = as_ball(0.0) if self.lattice is None else self.lattice.error
+            below, above = (at - off).lower(), (at + off).upper()
+            upper = self._sum(below)
+            lower = upper if self.lattice is None else self._sum(above)
+            high, low = upper + self.tail, lower - self.tail - self.alias(above)
+            # what is not certainly positive says nothing: δ lies between 0 and 1
+            log_high = 0.0 if not high > 0 else min(upper_float(high.log() + self._scale(below)), 0.0)
+            return (lower_float(low.log() + self._scale(above)) if low > 0 else -math.inf), log_high
+
+    def _scale(self, epsilon: arb) -> arb:
+        """Return K(θ) - θε, the logarithm of what the terms were divided by."""
+        return self.k_theta - as_ball(self.theta) * epsilon
+
+    def _sum(self, epsilon: arb) -> arb:
+        """Return (η/π) Σ' Re e^{K(z) - K(θ) - iωε}·kernel."""
+        if self.lattice is None:
+            return turned_sum(self.values[0], self.step * epsilon) * self.step / pi_ball()
+        first, *rest = [self._beyond_gap(epsilon, gap) for gap in self.lattice.gaps(epsilon)]
+        return (first.union(rest[0]) if rest else first) * self.step / pi_ball()
+
+    def _beyond_gap(self, epsilon: arb, gap: arb) -> arb:
+        """Return the sum for a lattice whose first point beyond ε is so far away.
+
+        The transform of the payoff at its points x = gap, gap + span, … is a geometric series,
+
+            span·Σ (1 - e^{-x}) e^{-zx} = span·e^{-z·gap} (1 - e^{-gap} - e^{-z·span} e^{-gap} (e^{gap-span} - 1))/D(z),
+
+        D(z) = (1 - e^{-z·span})(1 - e^{-(z+1)·span}).
+        """
+        span = self.lattice.span  # type: ignore[union-attr]
+        near, far = (turned_sum(values, self.step * (epsilon + gap)) for values in self.values)
+        here, next_one = -(-gap).expm1(), (-gap).exp() * (gap - span).expm1()
+        return span * (-as_ball(self.theta) * gap).exp() * (here * near - next_one * far)
+
+    @cached_property
+    def values(self) -> tuple[list[Any], list[Any]]:
+        """e^{K(z) - K(θ)} times 1/(z(z+1)), the first halved; on a lattice times 1/D(z) and e^{-z·span}/D(z)."""
+        if self.lattice is None:
+            return self._times(lambda z: 1 / (z * (z + 1))), []
+        span = self.lattice.span
+
+        def share(z: Any) -> Any:
+            return 1 / ((1 - (-z * span).exp()) * (1 - (-(z + 1) * span).exp()))
+
+        return self._times(share), self._times(lambda z: (-z * span).exp() * share(z))
+
+    def _times(self, kernel: Callable[[Any], Any]) -> list[Any]:
+        from flint import acb, arb
+
+        theta = as_ball(self.theta)
+        first, *rest = [moment * kernel(acb(theta, self.step * j)) for j, moment in enumerate(self.moments)]
+        return [first * arb(0.5), *rest]
+
+    def slope(self, epsilon: float) -> float:
+        """Return about d log δ/dε."""
+        if self.lattice is not None:  # between two points, about that of the scale
+            return -self.theta
+        with precision(self.bits):
+            values = np.array([complex(value.mid()) for value in self.values[0]])
+        z = self.theta + 1j * float(self.step.mid()) * np.arange(len(values))
+        terms = values * np.exp(-1j * epsilon * z.imag)
+        total, moving = float(np.sum(terms.real)), float(np.sum((z * terms).real))
+        return -moving / total if total > 0 and moving > 0 else -self.theta
+
+    def alias(self, epsilon: arb) -> arb:
+        """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^{K(θ)-θε}."""
+        from flint import arb
+
+        window, theta, scale = 2 * pi_ball() / self.step, as_ball(self.theta), self._scale(epsilon)
+        bounds: dict[bool, arb] = {}
+        for tau, k_tau in self.chernoff:
+            t = as_ball(tau)
+            gap = abs(t - theta) * window
+            log = k_tau - t * epsilon - t * (1 + 1 / t).log() - (1 + t).log() - scale - gap
+            bounds[tau > self.theta] = log.exp() / -(-gap).expm1()
+        whole = (-scale - theta * window).exp() / -(-theta * window).expm1()  # δ <= 1
+        if False in bounds and bounds[False].upper() < whole.upper():
+            whole = bounds[False]
+        return bounds[True] + whole if True in bounds else arb(math.inf)
+
+
+def ball_line(losses: ComposedPairs, plan: Plan, lattice: Lattice | None) -> BallLine:
+    """Return the line of a plan, so long that what lies beyond is nothing beside the answer, or almost nothing."""
+    if len(losses.parts) > MOST_PARTS:
+        raise OutOfReach(f"a certificate of {len(losses.parts)} distinct releases takes too long")
+    bits = _bits(losses, plan)
+    with precision(bits):
+        if lattice is not None:
+            return _lattice_line(losses, plan, bits)
+        eta = plan.eta
+        for accuracy in (TAIL_NATS, CLOSELY, ROUGH_TAIL_NATS):
+            end = line_end(losses, replace(plan, accuracy=accuracy), bits, eta)
+            if end is not None and _affordable(losses, plan, end[0], bits):
+                return _line(losses, plan, _Points(as_ball(eta), *end, as_ball(0.0)), bits)
+    raise OutOfReach("the characteristic function does not fall within the points that balls afford")
+
+
+def smoothed_lines(losses: ComposedPairs, plan: Plan) -> tuple[BallLine, BallLine, float]:
+    """Return the lines of the loss with one more Gaussian release, and with one twice as large, and its variance."""
+    if len(losses.parts) > MOST_PARTS:
+        raise OutOfReach(f"a certificate of {len(losses.parts)} distinct releases takes too long")
+    bits, eta = _bits(losses, plan), plan.eta
+    with precision(bits):
+        count = _affordable_points(losses, plan, bits)
+        omega = count * eta
+        variance = 2 * (plan.height + TAIL_NATS) / omega**2
+        end = count * as_ball(eta)
+        tail = beyond(as_ball(variance) * end**2 / 2, end, as_ball(eta))
+        once, twice = (
+            _line(losses, plan, _Points(as_ball(eta), count, tail, as_ball(share * variance)), bits) for share in (1, 4)
+        )
+    return once, twice, variance
+
+
+def _affordable_points(losses: ComposedPairs, plan: Plan, bits: int) -> int:
+    """Return how many points a line may have: higher frequencies take more nodes."""
+    count = SMOOTHED_POINTS
+    while count > FEW_POINTS and not _affordable(losses, plan, count, bits, times=4):
+        count //= 2
+    return count
+
+
+def _affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, times: int = 1) -> bool:
+    """Return whether sums over the nodes of a line of so many points take no longer than they may."""
+    omega = count * plan.eta
+    try:
+        for pair, _ in losses.parts:
+            check_affordable(pair, tilt(plan.index), omega, k_at(pair, plan.index), bits=bits, points=times * count)
+    except OutOfReach:
+        return False
+    return True
+
+
+def _bits(losses: ComposedPairs, plan: Plan) -> int:
+    """Return how many bits: those of the answer, of the factor n, and of the height of the line above it."""
+    bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1) + 1.5 * math.ceil(plan.height))
+    if bits > MOST_BITS:
+        raise OutOfReach(f"a certificate would take {bits} bits")
+    return bits
+
+
+# The nodes ------------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Points:
+    """The points of a line, what lies beyond the last, and what is done to the loss: smoothed, or put on a lattice."""
+
+    step: arb
+    count: int
+    tail: arb
+    smoothing: arb
+    lattice: BallLattice | None = None
+
+
+def _line(losses: ComposedPairs, plan: Plan, points: _Points, bits: int) -> BallLine:
+    from flint import acb
+
+    step, count, lattice, smoothing = points.step, points.count, points.lattice, points.smoothing
+    theta = as_ball(tilt(plan.index))
+    variance = gaussian_variance(losses) + smoothing
+    line = [acb(theta, step * j) for j in range(count)]
+    values = [(variance * (z * (z + 1) - theta * (theta + 1)) / 2).exp() for z in line]
+    k_theta = variance * theta * (theta + 1) / 2
+    for pair, n in losses.parts:
+        k, moments = _moments(pair, plan.index, _Grid(step, count, lattice), bits)
+        k_theta += n * (as_ball(k) + moments[0].real.log())
+        # powers, not logarithms: those would have to stay on one branch
+        values = [value * (moment / moments[0].real) ** n for value, moment in zip(values, moments, strict=True)]
+    chernoff = tuple(
+        (tilt(index), _k_of(losses, index, lattice, smoothing, bits)) for index in _chernoff_tilts(plan, step)
+    )
+    return BallLine(tilt(plan.index), step, values, k_theta, points.tail, chernoff, lattice, bits)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Where moments are asked for; equal grids are the same numbers."""
+
+    step: arb
+    count: int
+    lattice: BallLattice | None
+
+    def __hash__(self) -> int:
+        return hash((str(self.step), self.count))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Grid) or (self.lattice is None) != (other.lattice is None):
+            return False
+        if self.lattice is not None and other.lattice is not None and not self.lattice.same_as(other.lattice):
+            return False
+        return self.count == other.count and self.step.mid() == other.step.mid() and self.step.rad() == other.step.rad()
+
+
+@CACHE.remember  # both ends of an interval, and smoothed lines, ask for the same moments
+def _moments(pair: DominatingPair, index: int, grid: _Grid, bits: int) -> tuple[float, list[Any]]:
+    """Return K(θ), about, and e^{-K} M at the nodes."""
+    theta, k = tilt(index), k_at(pair, index)
+    omega = upper_float(grid.step) * (grid.count - 1)
+    check_affordable(pair, theta, omega, k, bits=bits, points=grid.count)
+    nodes = ball_nodes(pair, theta, omega, k, bits=bits)
+    if grid.lattice is not None:
+        nodes = snapped(nodes, grid.lattice)
+    return k, tilted_moments(nodes, theta, k, step=grid.step, count=grid.count)
+
+
+def _k_of(losses: ComposedPairs, index: int, lattice: BallLattice | None, smoothing: arb, bits: int) -> arb:
+    """Return K at one tilt."""
+    theta = tilt(index)
+    t = as_ball(theta)
+    total = (gaussian_variance(losses) + smoothing) * t * (t + 1) / 2
+    for pair, n in losses.parts:
+        k = k_at(pair, index)
+        nodes = ball_nodes(pair, theta, 0.0, k, bits=bits)
+        if lattice is not None:
+            nodes = snapped(nodes, lattice)
+        total += n * (as_ball(k) + moment_of(nodes, theta, k).log())
+    return total
+
+
+def chernoff_above(losses: ComposedPairs, index: int, epsilon: float) -> float:
+    """Return an upper bound of log δ(ε) by Chernoff's inequality at one tilt: log c(τ) + K(τ) - τε."""
+    bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1))
+    with precision(bits):
+        t = as_ball(tilt(index))
+        log_c = -t * (1 + 1 / t).log() - (1 + t).log()
+        bound = log_c + _k_of(losses, index, None, as_ball(0.0), bits) - t * as_ball(epsilon)
+        return upper_float(bound) if bound.is_finite() else 0.0
+
+
+def _chernoff_tilts(plan: Plan, step: arb) -> list[int]:
+    """Return the tilts above and below the line whose bounds of aliases are the smallest: any choice is sound."""
+    t, theta, window = plan.tilts, tilt(plan.index), 2 * math.pi / float(step.mid())
+    logs = t.k - t.theta * t.epsilon - np.abs(t.theta - theta) * window
+    place = plan.index - t.index
+    found = []
+    if place + 1 < len(logs):
+        found.append(t.index + place + 1 + int(np.argmin(logs[place + 1 :])))
+    if place > 0:
+        found.append(t.index + int(np.argmin(logs[:place])))
+    return found
+
+
+# Lattices -------------------------------------------------------------------------------------------------------------
+
+
+def _lattice_line(losses: ComposedPairs, plan: Plan, bits: int) -> BallLine:
+    """Return the sum over one period, whose points are 2πj/(N·span), N odd; it is the whole line."""
+    lattice = ball_lattice(losses, bits)
+    points = 2 * math.ceil(math.pi / (plan.eta * lower_float(lattice.span))) + 1
+    step, count, tail = 2 * pi_ball() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
+    if count > MANY_POINTS:
+        count, tail = lattice_end(losses, plan, lattice, step, bits)
+    return _line(losses, plan, _Points(step, count, tail, as_ball(0.0), lattice), bits)

@@ -1,0 +1,207 @@
+"""Composed pairs: the sum of independent losses, on the grid that all questions share.
+
+A composition adds what its parts keep: two questions about one mechanism, with other counts, ε or δ, meet at the same
+points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from cumulant.curves.curve import combined_failure
+from cumulant.numerics.complex_plane import Complex
+from cumulant.numerics.decay import Cells, escape
+from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import float_above
+from cumulant.pairs.cache import CACHE, SIMILAR, BatchedTable, evaluate_by_batch_key
+from cumulant.pairs.curve import CUMULANTS, k_of_each, nodes_together
+from cumulant.pairs.grid import PER_OCTAVE, chunk_frequencies, shared_octaves, tilt, tilts
+from cumulant.pairs.pair import DominatingPair, GaussianPair
+
+ALIKE = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
+UNIT = 2.0**-53  # half a unit in the last place
+
+
+Cluster = tuple[tuple[DominatingPair, ...], int]
+"""Pairs that are much alike, and how many releases have one of them."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ComposedPairs:
+    """Pairs with counts; composed Gaussians are one more pair, N(μ, 1) against N(0, 1)."""
+
+    parts: tuple[tuple[DominatingPair, int], ...]
+    mean: float
+
+    @staticmethod
+    def of(releases: Sequence[tuple[DominatingPair | GaussianPair, int]]) -> ComposedPairs:
+        gaussians = [(pair, count) for pair, count in releases if isinstance(pair, GaussianPair)]
+        others = [(pair, count) for pair, count in releases if isinstance(pair, DominatingPair)]
+        told = tuple((pair, count) for pair, count in others if not pair.reveals_nothing)
+        return ComposedPairs(told, GaussianPair.product(gaussians).mean)
+
+    @property
+    def variance(self) -> float:
+        """μ², of the loss of the Gaussians; not rounded to 0."""
+        return max(self.mean * self.mean, 5e-324) if self.mean > 0 else 0.0
+
+    @property
+    def released_nothing(self) -> bool:
+        return not self.parts and self.mean == 0
+
+    @property
+    def failure(self) -> float:
+        """P(L = ∞) = 1 - Π (1-p_i)^{n_i}, rounded up."""
+        return combined_failure([(pair.failure, n) for pair, n in self.parts])
+
+    @property
+    def supremum(self) -> float:
+        """The largest finite loss of all, rounded up unless the product is a double."""
+        tops = [(pair.supremum, n) for pair, n in self.parts]
+        if self.variance > 0 or math.inf in [top for top, _ in tops]:
+            return math.inf
+        if -math.inf in [top for top, _ in tops]:
+            return -math.inf
+        return float_above(sum((n * Fraction(top) for top, n in tops), Fraction(0)))
+
+    @property
+    def divergence(self) -> float:
+        """The Kullback-Leibler divergence of P from Q where the loss is finite, E_P[L]."""
+        kept = CUMULANTS.of(*self._blocks(0))
+        return self.variance / 2 + math.fsum(
+            n * block.divergence for block, (_, n) in zip(kept, self.parts, strict=True)
+        )
+
+    @property
+    def log_top_mass(self) -> float:
+        """Log P(L = sup L); -inf where the largest loss is not attained."""
+        return math.fsum(n * pair.log_top_mass for pair, n in self.parts) if self.variance == 0 else -math.inf
+
+    def cumulants(self, octave: int) -> tuple[Array, Array, Array]:
+        """Return K, K' and K'' at the tilts of one octave, from 2^octave on."""
+        theta = tilts(octave)
+        gaussian = np.array([theta * (theta + 1) / 2, theta + 0.5, np.ones(PER_OCTAVE)])
+        parts = self._counts @ self._cumulants_of(octave).reshape(len(self.parts), -1)
+        k, mean, spread = self.variance * gaussian + parts.reshape(3, PER_OCTAVE)
+        return k, mean, spread
+
+    def _cumulants_of(self, octave: int) -> Array:
+        """Return K, K' and K'' of each part."""
+        kept = CUMULANTS.of(*self._blocks(octave))
+        return np.array([block.at(octave) for block in kept]).reshape(len(kept), 3, PER_OCTAVE)
+
+    def _blocks(self, octave: int) -> tuple[list[DominatingPair], list[tuple[int, int]]]:
+        """Return the pairs, and in which octaves they share their nodes with this one."""
+        return self._pairs, [shared_octaves(pair, octave) for pair in self._pairs]
+
+    @property
+    def _pairs(self) -> list[DominatingPair]:
+        return [pair for pair, _ in self.parts]
+
+    @property
+    def _counts(self) -> Array:
+        return np.array([float(n) for _, n in self.parts])
+
+    def clusters(self, index: int) -> list[Cluster]:
+        """Return parts that are much alike, together: first those that spread the tilted loss most."""
+        if len(self.parts) == 1:
+            return [((self.parts[0][0],), self.parts[0][1])]
+        octave, place = divmod(index, PER_OCTAVE)
+        spread = self._counts * self._cumulants_of(octave)[:, 2, place]
+        groups: dict[Hashable, list[int]] = {}
+        for i, pair in enumerate(self._pairs):
+            groups.setdefault(pair.batch_key(ALIKE), []).append(i)
+        order = sorted(groups.values(), key=lambda members: -float(np.sum(spread[members])))
+        return [(tuple(self.parts[i][0] for i in group), sum(self.parts[i][1] for i in group)) for group in order]
+
+    def escape(self, clusters: Sequence[Cluster], index: int, chunk: int, enough: float) -> tuple[Array, Array, float]:
+        """Return frequencies, bounds of -log|φ| from each to the next, and one for all beyond the last.
+
+        Clusters that come after `enough` nats are left out: what some have fallen by, all have.
+        """
+        frequencies = chunk_frequencies(chunk)
+        total = self.variance * frequencies**2 / 2
+        for cluster, count in clusters:
+            total = total + count * _escape(cluster, index, chunk)
+            if np.min(total) >= enough:
+                break
+        return frequencies, total[:-1], float(total[-1])
+
+    def line(self, index: int, eta: float, count: int) -> tuple[Complex, Array]:
+        """Return K(θ + ijη) for j < count, and a bound of its error."""
+        z = tilt(index) + 1j * eta * np.arange(count)
+        total = np.asarray(self.variance * (z * (z + 1) / 2), dtype=complex)
+        error: Array = np.zeros(count)
+        if not self.parts:
+            return total, error
+        asked = (self._pairs, [(index, eta, count)] * len(self.parts))
+        kept = _kept_lines.of(*asked)
+        values, errors = np.array([line[0] for line in kept]), np.array([line[1] for line in kept])
+        total += self._counts @ values
+        # a sum of many parts loses a unit of its terms for each of them, whichever way they are added
+        error = self._counts @ errors + UNIT * (len(kept) - 1) * (self._counts @ np.abs(values))
+        return total, error * (1 + 2 * UNIT * len(kept))
+
+    @property
+    def releases(self) -> int:
+        """How many there are beside the Gaussians."""
+        return sum(n for _, n in self.parts)
+
+    def dispersion(self, index: int, omega: Array, widths: Sequence[float], end: float) -> list[tuple[Array, Array]]:
+        """Return D and the bound of the slope of √D of `cut.cut_by_samples` at each ω, of all but the Gaussians.
+
+        The nodes are good for frequencies up to `end`.
+        """
+        question = (index, tuple(omega.tolist()), tuple(widths), end)
+        found = evaluate_by_batch_key([(pair, question) for pair in self._pairs], _dispersion)
+        totals = np.tensordot(self._counts, np.array([found[pair, question] for pair in self._pairs]), 1)
+        return [(turned, np.sqrt(square)) for turned, square in totals]
+
+    def effort(self, index: int) -> tuple[float, float]:
+        """Return (a, b): about a + bω nodes are needed up to frequency ω, over all parts."""
+        a, b = 1.0, 0.0
+        kinds = [pair.batch_key(SIMILAR) for pair in self._pairs]
+        sizes = Counter(kinds)
+        for kind, pair in dict(zip(kinds, self._pairs, strict=True)).items():
+            nodes, waves = _effort(pair, index)
+            a, b = a + sizes[kind] * nodes, b + sizes[kind] * waves
+        return a, b
+
+
+@CACHE.remember
+def _escape(cluster: tuple[DominatingPair, ...], index: int, chunk: int) -> Array:
+    return escape(_cells(cluster, index), chunk_frequencies(chunk))
+
+
+@CACHE.remember
+def _cells(cluster: tuple[DominatingPair, ...], index: int) -> Cells:
+    k = k_of_each(cluster, index)
+    return cluster[0].stack(cluster).cells(tilt(index), k[:, None] if len(cluster) > 1 else float(k[0]))
+
+
+def _lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) -> list[tuple[Complex, Array]]:
+    nodes = nodes_together(pairs, tilt(index), eta * (count - 1))
+    return list(zip(*nodes.log_moment(tilt(index), eta, count, k_of_each(pairs, index)), strict=True))
+
+
+_kept_lines = BatchedTable("lines", _lines)
+
+
+def _dispersion(
+    pairs: Sequence[DominatingPair], index: int, omega: tuple[float, ...], widths: tuple[float, ...], end: float
+) -> list[Array]:
+    nodes = nodes_together(pairs, tilt(index), end)
+    return list(nodes.dispersion(tilt(index), np.array(omega), widths, k_of_each(pairs, index)))
+
+
+@CACHE.remember
+def _effort(pair: DominatingPair, index: int) -> tuple[float, float]:
+    return float(pair.nodes(tilt(index), 0.0).losses.shape[1]), pair.waves(tilt(index))

@@ -1,0 +1,171 @@
+"""Where to put the line, and how fine: the plan of one inversion.
+
+The saddle point needs no search: K, K' and K'' are kept at tilts 2^{k/8}, and the tilt whose saddle-point approximation
+
+    log δ ≈ K(θ) - θε - log θ(1+θ) - ½ log 2πF'',   ε = K'(θ) - 1/θ - 1/(1+θ),   F'' = K'' + 1/θ² + 1/(1+θ)²
+
+is nearest to the question is good enough: the answer does not depend on it, only how many nodes it takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from cumulant.errors import OutOfReach
+from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.contour import log_chernoff
+from cumulant.numerics.logspace import Array
+from cumulant.pairs.grid import PER_OCTAVE, spacing, tilt, tilts
+
+TAIL_NATS = 30.0  # below δ, to which alias and tail are pushed: 1e-13
+FIRST_OCTAVE, LAST_OCTAVE = -70, 60  # in which tilts are looked for
+NODES_PER_NAT = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
+DROWNING_NATS = 10.0  # of height, from which rounding shows: e^10·1e-14
+NODES_PER_DROWNED_NAT = 1.0  # how much each of those counts more
+
+Excess = Callable[[Array, Array], Array]  # (log δ, ε) of the saddle-point approximation -> above the question or below
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Tilts:
+    """K and its derivatives at neighbouring tilts, and a question with its answer: ε and log δ, approximately."""
+
+    index: int  # of the first tilt
+    theta: Array
+    k: Array
+    curvature: Array
+    epsilon: float
+    log_delta: float
+
+    @property
+    def steepness(self) -> float:
+        """About how much log δ falls for a unit of ε: the middle tilt."""
+        return float(self.theta[len(self.theta) // 2])
+
+    def asking(self, epsilon: float, log_delta: float) -> Tilts:
+        return replace(self, epsilon=epsilon, log_delta=log_delta)
+
+
+def tilts_for_delta(losses: ComposedPairs, log_delta: float) -> Tilts | None:
+    """Return tilts around the saddle of a δ; None if none is large enough: then only the largest loss matters."""
+    return _tilts(losses, lambda log_d, _: log_d - log_delta, lambda front, theta: (front - log_delta) / theta)
+
+
+def tilts_for_epsilon(losses: ComposedPairs, epsilon: float) -> Tilts | None:
+    """Return tilts around the saddle of an ε; None if none is large enough."""
+    return _tilts(losses, lambda _, at: epsilon - at, lambda front, theta: epsilon)
+
+
+def _tilts(losses: ComposedPairs, excess: Excess, answer: Callable[[float, float], float]) -> Tilts | None:
+    """Return the tilts around where `excess`, which falls with the tilt, is 0."""
+    octaves = _walk(losses, excess)
+    if octaves is None:
+        return None
+    order = sorted(octaves)
+    theta = np.concatenate([tilts(octave) for octave in order])
+    k, mean, spread = (np.concatenate([octaves[octave][i] for octave in order]) for i in range(3))
+    log_delta, nearby = _approximation(theta, k, mean, spread)
+    place = int(np.argmin(np.abs(excess(log_delta, nearby))))
+    at = float(theta[place])
+    front = float(log_delta[place]) + at * float(nearby[place])  # log δ at ε = 0 on the line through that tilt
+    epsilon = answer(front, at)
+    curvature = _curvature(theta, spread)
+    return Tilts(order[0] * PER_OCTAVE, theta, k, curvature, epsilon, min(front - at * epsilon, -1e-9))
+
+
+def _walk(losses: ComposedPairs, excess: Excess) -> dict[int, tuple[Array, Array, Array]] | None:
+    """Return cumulants octave by octave, from where `excess` changes sign, with two octaves below and one above.
+
+    Where tilts are so large that their nodes are out of reach the walk ends before them: any tilt gives bounds.
+    """
+    octaves: dict[int, tuple[Array, Array, Array]] = {}
+    octave, direction = 0, 0
+    while True:
+        try:
+            octaves[octave] = losses.cumulants(octave)
+        except OutOfReach:
+            if not octaves:
+                raise
+            octave -= direction
+            break
+        values = excess(*_approximation(tilts(octave), *octaves[octave]))
+        here = 1 if values[-1] >= 0 else -1 if values[0] < 0 else 0
+        if here in (0, -direction):
+            break
+        direction = here
+        octave += direction
+        if not FIRST_OCTAVE < octave < LAST_OCTAVE:
+            return None
+    for near in (octave - 2, octave - 1, octave + 1):
+        if near not in octaves:
+            with contextlib.suppress(OutOfReach):
+                octaves[near] = losses.cumulants(near)
+    return octaves
+
+
+def _approximation(theta: Array, k: Array, mean: Array, spread: Array) -> tuple[Array, Array]:
+    """Return log δ and ε of the saddle-point approximation at each tilt."""
+    epsilon = mean - 1 / theta - 1 / (1 + theta)
+    width = 0.5 * np.log(2 * math.pi * _curvature(theta, spread))
+    return k - theta * epsilon - np.log(theta) - np.log1p(theta) - width, epsilon
+
+
+def _curvature(theta: Array, spread: Array) -> Array:
+    """Return F''(θ)."""
+    return np.asarray(spread + theta**-2 + (1 + theta) ** -2)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Which line, how fine, and how far Chernoff's bound is above the answer there: `height`, in nats."""
+
+    index: int
+    step: int
+    height: float
+    curvature: float
+    tilts: Tilts
+    accuracy: float = TAIL_NATS  # nats below δ to which the tail is pushed
+
+    @property
+    def theta(self) -> float:
+        return tilt(self.index)
+
+    @property
+    def eta(self) -> float:
+        """The spacing of nodes along the line."""
+        return spacing(self.step)
+
+    @property
+    def negligible(self) -> float:
+        """What may be left out, relative to e^{K(θ)-θε}."""
+        return math.exp(-self.height - self.accuracy)
+
+
+def plan_for(t: Tilts) -> Plan:
+    """Return the line that takes the fewest nodes: about W·√((height + TAIL_NATS)·2/F'')/π of them.
+
+    Where a rare loss makes F'' grow with the tilt, what it leaves of φ falls like at smaller tilts: their F'' counts.
+    """
+    excess = t.k - t.theta * t.epsilon - t.log_delta
+    chernoff = excess + log_chernoff(t.theta) + TAIL_NATS
+    gaps = t.theta - t.theta[:, None]  # row: the line, column: the tilt of the bound
+    with np.errstate(divide="ignore", invalid="ignore"):
+        windows = chernoff / np.abs(gaps)
+    above = np.min(np.where(gaps > 0, windows, np.inf), axis=1)
+    below = np.min(np.where(gaps < 0, windows, np.inf), axis=1)
+    window = np.maximum(np.maximum(above, np.minimum(below, (TAIL_NATS - t.log_delta) / t.theta)), 1 / t.theta)
+    with np.errstate(divide="ignore"):
+        slowest = np.minimum.accumulate(t.curvature)
+        effort = np.log(window) + 0.5 * np.log((np.maximum(excess, 0.0) + TAIL_NATS) / slowest) + NODES_PER_NAT * excess
+        effort += NODES_PER_DROWNED_NAT * np.maximum(excess - DROWNING_NATS, 0.0)
+    best = int(np.argmin(effort))
+    step = math.floor(4 * math.log2(2 * math.pi / max(float(window[best]), 1e-250)))
+    return Plan(t.index + best, step, max(float(excess[best]), 0.0), float(t.curvature[best]), t)

@@ -1,1 +1,0 @@
-"""The shapes a privacy loss takes; each knows how to add to its like."""

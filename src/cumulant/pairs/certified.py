@@ -1,0 +1,243 @@
+"""M(z) of a dominating pair as balls, on the nodes of a line, divided by e^{K(θ)}; and its law in cells, as balls.
+
+Everything is computed from the parameters of the pair, each of which stands for an interval: 1/σ was rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from cumulant.errors import OutOfReach
+from cumulant.numerics.balls import as_ball, lower_float, precision, transform_balls, upper_float
+from cumulant.numerics.decay import Cells
+from cumulant.pairs.cache import CACHE
+from cumulant.pairs.coordinate import Branch, CoordinatePair
+from cumulant.pairs.finite_pair import FinitePair
+from cumulant.pairs.grid import tilt
+from cumulant.pairs.pair import DominatingPair
+from cumulant.pairs.proven_rule import ProvenRule, proven_rule
+
+if TYPE_CHECKING:
+    from flint import arb
+
+MOST_TERMS = 400_000_000  # of sums over nodes and frequencies, about three seconds
+MOST_NODES = 50_000
+MOST_EXPONENTIALS = 400_000  # over all nodes: a group of k records takes k + 1 at each
+MOST_CELLS = 1000
+CELL_WIDTH = 0.15  # of the coordinate
+SLIVER = 1e-9  # left out at both ends of a stretch, whose ends are known to rounding only
+MARGIN = 1 + 1e-9  # on products of doubles that bound curvature
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BallNodes:
+    """Losses, their weights under P given that the loss is finite, and the quadrature's error relative to e^{K(θ)}."""
+
+    losses: list[arb]
+    weights: list[arb]
+    error: arb
+
+
+def tilted_moments(nodes: BallNodes, theta: float, k_theta: float, *, step: arb, count: int) -> list[Any]:
+    """Return e^{-K} M(θ + ijη) for j < count, K and θ taken as the doubles they are."""
+    radius = _radius(nodes)
+    values = transform_balls(nodes.losses, _tilted(nodes, theta, k_theta), step, count)
+    return [_widened(value, radius) for value in values]
+
+
+def moment_of(nodes: BallNodes, theta: float, k_theta: float) -> arb:
+    """Return e^{-K} M(θ)."""
+    return sum(_tilted(nodes, theta, k_theta), as_ball(0.0)) + _radius(nodes)
+
+
+def _radius(nodes: BallNodes) -> arb:
+    if not nodes.error.is_finite():
+        raise OutOfReach("the error of a quadrature is not known")
+    return as_ball(0.0, upper_float(nodes.error)) if nodes.error > 0 else as_ball(0.0)
+
+
+def _tilted(nodes: BallNodes, theta: float, k_theta: float) -> list[arb]:
+    scale, power = as_ball(k_theta), as_ball(theta)
+    return [weight * (power * x - scale).exp() for x, weight in zip(nodes.losses, nodes.weights, strict=True)]
+
+
+def ball_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int) -> BallNodes:
+    """Return nodes on which M(z) is right for Re z = θ and |Im z| <= ω."""
+    check_affordable(pair, theta, omega, k_theta, bits=bits)
+    return _evaluated_nodes(pair, theta, omega, k_theta, bits)
+
+
+def check_affordable(
+    pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int, points: int = 1
+) -> None:
+    """Raise `OutOfReach` if nodes are too many, or sums over them at so many frequencies take too long."""
+    if isinstance(pair, FinitePair):
+        nodes = work = len(pair.losses)
+    elif isinstance(pair, CoordinatePair):
+        sizes = [(len(rule.nodes), branch.terms) for branch, rule in _rules(pair, theta, omega, k_theta, bits)]
+        nodes, work = sum(size for size, _ in sizes), sum(size * terms for size, terms in sizes)
+    else:
+        raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
+    if nodes > MOST_NODES or work > MOST_EXPONENTIALS or nodes * points > MOST_TERMS:
+        raise OutOfReach(f"a certificate would take sums over {nodes} nodes at {points} points")
+
+
+@CACHE.remember
+def _rules(
+    pair: CoordinatePair, theta: float, omega: float, k_theta: float, bits: int
+) -> list[tuple[Branch, ProvenRule]]:
+    with precision(bits):
+        return [(branch, proven_rule(branch, theta, omega, k_theta, bits)) for branch in pair.branches]
+
+
+@CACHE.remember  # the decay, K and the first point of a line ask for the same
+def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
+    if isinstance(pair, FinitePair):
+        return BallNodes(*_finite_columns(pair, bits), as_ball(0.0))
+    assert isinstance(pair, CoordinatePair)  # checked
+    with precision(bits):
+        atoms = pair.ball_atoms()
+        losses, weights = [x for x, _ in atoms], [mass for _, mass in atoms]
+        error = as_ball(0.0)
+        for branch, rule in _rules(pair, theta, omega, k_theta, bits):
+            error += rule.log_error.exp()
+            for t, weight in rule.nodes:
+                loss, density = branch.ball(t)
+                losses.append(loss)
+                weights.append(density * weight)
+        return BallNodes(losses, weights, error)
+
+
+@CACHE.remember
+def _finite_columns(pair: FinitePair, bits: int) -> tuple[list[arb], list[arb]]:
+    """Return losses and their masses given that the loss is finite."""
+    with precision(bits):
+        columns = pair.atoms.balls()
+        finite = 1 - columns.failure
+        # what has no mass is no output: its loss must not count as the largest
+        there = [(x, mass) for x, mass in zip(columns.losses, columns.masses, strict=True) if not mass.is_zero()]
+        return [x for x, _ in there], [mass / finite for _, mass in there]
+
+
+def _widened(value: Any, radius: arb) -> Any:
+    from flint import acb
+
+    return value + acb(radius, radius)
+
+
+# The largest loss, and what is revealed -------------------------------------------------------------------------------
+
+
+def supremum_ball(pair: DominatingPair, bits: int) -> arb | None:
+    """Return the largest loss; None where there is none."""
+    if math.isinf(pair.supremum):
+        return None
+    if isinstance(pair, FinitePair):
+        return _largest(_finite_columns(pair, bits)[0])
+    if isinstance(pair, CoordinatePair) and pair.atoms:
+        return _largest([loss for loss, _ in pair.ball_atoms()])
+    return as_ball(pair.supremum) * (1 - as_ball(2.0**-49, 2.0**-49))  # rounded up from its formula
+
+
+def top_mass_ball(pair: DominatingPair, bits: int) -> arb:
+    """Return P(L = sup L) given that L is finite, from below."""
+    if isinstance(pair, FinitePair):
+        losses, masses = _finite_columns(pair, bits)
+        return max(zip(losses, masses, strict=True), key=lambda atom: float(atom[0].mid()))[1]
+    atoms = pair.ball_atoms() if isinstance(pair, CoordinatePair) else []
+    return max(atoms, key=lambda atom: float(atom[0].mid()))[1] if atoms else as_ball(0.0)
+
+
+def failure_ball(pair: DominatingPair) -> arb:
+    return pair.atoms.balls().failure if isinstance(pair, FinitePair) else as_ball(pair.failure)
+
+
+def _largest(losses: list[arb]) -> arb:
+    return max(losses, key=lambda loss: float(loss.mid()))
+
+
+# The law in cells -----------------------------------------------------------------------------------------------------
+
+
+@CACHE.remember
+def proven_cells(pair: DominatingPair, index: int, k_theta: float, bits: int) -> Cells:
+    """Return the law tilted by e^{θL} in cells, every number rounded to the side that claims less decay.
+
+    e^{k_theta} must be at least M(θ).
+    """
+    with precision(bits):
+        rows = _cells_of(pair, tilt(index), as_ball(k_theta), bits)
+    rows.sort(key=lambda row: row[0])
+    return Cells(*np.array(rows, dtype=float).reshape(-1, 6).T)  # none where every mass is too small for a double
+
+
+CellRow = tuple[float, float, float, float, float, float]
+
+
+def _cells_of(pair: DominatingPair, theta: float, k_theta: arb, bits: int) -> list[CellRow]:
+    if isinstance(pair, FinitePair):
+        atoms = list(zip(*_finite_columns(pair, bits), strict=True))
+        return [_atom_cell(loss, mass, theta, k_theta) for loss, mass in atoms]
+    if isinstance(pair, CoordinatePair):
+        rows = [_atom_cell(loss, mass, theta, k_theta) for loss, mass in pair.ball_atoms()]
+        for branch in pair.branches:
+            rows += _branch_cells(branch, theta, k_theta)
+        return rows
+    raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
+
+
+def _atom_cell(loss: arb, mass: arb, theta: float, k_theta: arb) -> CellRow:
+    tilted = mass * (as_ball(theta) * loss - k_theta).exp()
+    return lower_float(loss), upper_float(loss), max(lower_float(tilted), 0.0), 0.0, 0.0, math.inf
+
+
+def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
+    """Return cells of one branch; see `Branch.cells`, of which this is the proven form.
+
+    On a cell of width h the log-density is at least its chord less most·h²/8, and the mean of e^x along a chord is at
+    least the geometric mean of its ends.
+    """
+    low, high = branch.span(theta)
+    sliver = SLIVER * (high - low)
+    bends = branch.curvature_bounds(theta, low, high)
+    steepest = max(abs(bends.least), abs(bends.most), bends.quotient)
+    count = min(math.ceil((high - low) / min(CELL_WIDTH, 0.7 / math.sqrt(steepest))), MOST_CELLS)
+    t = np.linspace(low + sliver, high - sliver, count + 1).tolist()
+    width = as_ball(float(max(np.diff(t)))) * as_ball(MARGIN)
+    narrowest = as_ball(float(min(np.diff(t)))) / as_ball(MARGIN)
+    curve, most = as_ball(bends.quotient * MARGIN) * width**2, as_ball(max(bends.most, 0.0) * MARGIN)
+    shrunk, grown = narrowest * (-most * width**2 / 8).exp(), (curve / 8).exp()
+    points = [_point(branch, as_ball(x), theta, k_theta) for x in (t if branch.rises else reversed(t))]
+    rows = [_cell(a, b, shrunk, grown, curve) for a, b in pairwise(points)]
+    return [row for row in rows if row[2] > 0]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Point:
+    """The loss, the tilted density in the coordinate, and in the loss."""
+
+    loss: arb
+    density: arb
+    quotient: arb
+
+
+def _point(branch: Branch, t: arb, theta: float, k_theta: arb) -> _Point:
+    loss, density = branch.ball(t)
+    tilted = density * (as_ball(theta) * loss - k_theta).exp()
+    return _Point(loss, tilted, tilted / branch.slope_ball(t))
+
+
+def _cell(a: _Point, b: _Point, shrunk: arb, grown: arb, curve: arb) -> CellRow:
+    mass = shrunk * (a.density * b.density).sqrt()
+    ends = upper_float(a.quotient), upper_float(b.quotient)
+    turn = abs((b.quotient / a.quotient).log()) + curve
+    variation = upper_float(as_ball(max(ends)) * grown * turn)
+    lowest, highest = min(lower_float(a.loss), lower_float(b.loss)), max(upper_float(a.loss), upper_float(b.loss))
+    return lowest, highest, max(lower_float(mass), 0.0), *ends, variation

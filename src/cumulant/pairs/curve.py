@@ -1,0 +1,77 @@
+"""K of a dominating pair at real orders, on the nodes that its characteristic function is computed on.
+
+At the tilts of the grid K, K' and K'' are kept for every pair, and computed together for pairs with one batch key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from cumulant.numerics.logspace import Array
+from cumulant.pairs.cache import CACHE, BatchedTable
+from cumulant.pairs.discrete import DiscreteLosses
+from cumulant.pairs.grid import PER_OCTAVE, shared_octaves, tilts
+from cumulant.pairs.pair import DominatingPair
+
+
+def log_moments(pair: DominatingPair, lam: Array) -> Array:
+    """Return K(λ) = log E_P e^{λL} for λ > 0, to about 1e-14 relatively: orders share the nodes of their octaves."""
+    octaves = np.floor(np.log2(lam)).astype(int)
+    values = np.empty(lam.shape)
+    for first, size in {shared_octaves(pair, octave) for octave in set(octaves.tolist())}:
+        some = (first <= octaves) & (octaves < first + size)
+        values[some] = _nodes_of(pair, first + size).cumulants(lam[some])[0][0]
+    return values
+
+
+def divergence(pair: DominatingPair) -> float:
+    """Return K'(0) = E_P[L]."""
+    return float(_nodes_of(pair, 0).divergence[0])
+
+
+@CACHE.remember
+def _nodes_of(pair: DominatingPair, octave: int) -> DiscreteLosses:
+    return pair.nodes(2.0**octave, 0.0)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Cumulants:
+    """K, K' and K'' of one pair at the tilts of some octaves, and E_P[L]."""
+
+    first: int
+    values: Array
+    divergence: float
+
+    def at(self, octave: int) -> Array:
+        place = (octave - self.first) * PER_OCTAVE
+        return self.values[:, place : place + PER_OCTAVE]
+
+
+def nodes_together(pairs: Sequence[DominatingPair], theta: float, omega: float) -> DiscreteLosses:
+    """Return nodes that serve all pairs of one kind."""
+    return pairs[0].stack(pairs).nodes(theta, omega)
+
+
+def _cumulants(pairs: Sequence[DominatingPair], first: int, size: int) -> list[Cumulants]:
+    nodes = nodes_together(pairs, 2.0 ** (first + size), 0.0)
+    values = np.stack(nodes.cumulants(tilts(first), size), axis=1)
+    return [Cumulants(first, row, float(kappa)) for row, kappa in zip(values, nodes.divergence, strict=True)]
+
+
+CUMULANTS = BatchedTable("cumulants", _cumulants)
+
+
+def k_at(pair: DominatingPair, index: int) -> float:
+    """Return K at one tilt of the grid."""
+    return float(k_of_each([pair], index)[0])
+
+
+def k_of_each(pairs: Sequence[DominatingPair], index: int) -> Array:
+    octave, place = divmod(index, PER_OCTAVE)
+    blocks = CUMULANTS.of(pairs, [shared_octaves(pair, octave) for pair in pairs])
+    return np.array([block.at(octave)[0, place] for block in blocks])

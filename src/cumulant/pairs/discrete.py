@@ -1,0 +1,259 @@
+"""Privacy losses on finitely many nodes: cumulants on the real line, and K(z) on a line of the complex plane.
+
+With masses p_i of P and E(x) = e^x - 1 - x,
+
+    M(z) - 1 = Σ p_i E(zL_i) + z·κ,     κ = E_P[L] = Σ p_i E(-L_i) + 1 - Q(L > -∞),
+
+and along a line E(zL) is taken apart into terms of second order as well, so a small loss keeps its relative accuracy:
+n releases multiply K by n, and nothing of size 1 was subtracted. Several laws stand in rows and are evaluated together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from cumulant.numerics.complex_plane import Complex, log1p_complex, sine_versine, sine_versine_of_multiples
+from cumulant.numerics.logspace import Array
+from cumulant.numerics.logspace import exp_excess as real_exp_excess
+from cumulant.numerics.nonuniform import characteristic_function
+
+LARGE = 0.5  # K(θ) from which the sum is taken as it stands, tilted: 1 is no longer the larger part
+FAR = 600.0  # exponents, of e^x or of masses, whose exponential is left to logarithms
+ALL = 40.0  # x from where e^x - 1 - x is e^x to rounding
+CHUNK = 50_000  # numbers at a time: they stay in the cache
+MANY_NODES = 200_000  # from which eight tilts at once take hundreds of megabytes
+CHEAP = 400_000  # sines and cosines that are no trouble: the plain sum rounds less than the transform
+PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pairs of sine and cosine
+PER_ROW, PER_PRODUCT = 5.0, 0.05  # what a node costs at a frequency of either part, and at one of their sums
+PHASE = 2.0**-50  # relative error of a phase ωL, and of what is made of it
+DIFFERENCE = 1e-13  # relative to its first term, what rounding takes off a difference of sums of products
+ROUNDOFF = 8e-15  # relative error of a sum of up to 1e5 products of elementary functions, summed in blocks
+
+Cumulants = tuple[Array, Array, Array]  # K, K' and K''
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class DiscreteLosses:
+    """Losses L_i, the logarithms of their masses under P, and κ = E_P[L]: one law a row.
+
+    `slip` is how far the losses may be from where they should be, as the points of a lattice.
+    """
+
+    losses: Array
+    log_masses: Array
+    divergence: Array
+    slip: float = 0.0
+
+    @staticmethod
+    def of(losses: Array, log_masses: Array, lost: float | None = 0.0, slip: float = 0.0) -> DiscreteLosses:
+        """Return nodes with κ summed from positive terms; `lost` is the mass of Q that P lacks, None if not known."""
+        losses, log_masses = np.atleast_2d(losses), np.atleast_2d(log_masses)
+        if lost is None:
+            return DiscreteLosses(losses, log_masses, np.sum(np.exp(log_masses) * losses, axis=1), slip)
+        near = np.maximum(losses, -1.0)
+        terms = np.exp(log_masses) * real_exp_excess(-near)
+        if np.any(losses < -1.0):
+            far = np.exp(log_masses - losses) - np.exp(log_masses) * (1 - losses)
+            terms = np.where(losses > -1.0, terms, far)
+        return DiscreteLosses(losses, log_masses, np.sum(terms, axis=1) + lost, slip)
+
+    def cumulants(self, theta: Array, octaves: int = 1) -> Cumulants:
+        """Return K(θ) and the mean and variance of the loss tilted by e^{θL}, for real θ > 0: a row for each law.
+
+        Of several octaves θ, 2θ, 4θ, …, one after the other. Where nodes are many, one tilt at a time: memory is short.
+        """
+        if octaves == 1 and len(theta) > 1 and self.losses.shape[1] > MANY_NODES:
+            return _joined([self.cumulants(one) for one in np.split(theta, len(theta))], axis=1)
+        return _joined(self._by_rows(lambda laws: laws._cumulants(theta, octaves), len(theta)), axis=0)
+
+    def _cumulants(self, theta: Array, octaves: int) -> Cumulants:
+        x = theta[:, None] * self.losses[:, None, :]
+        masses = np.exp(self.log_masses)[:, None, :]
+        if np.max(x) * 2.0 ** (octaves - 1) > FAR or np.min(self.log_masses) < -FAR:
+            return self._all_far(theta, x, masses, octaves)
+        growth, excess = np.expm1(x), real_exp_excess(x)
+        found = []
+        for octave in range(octaves):
+            if octave:  # e^{2x} - 1 = a(a + 2) and e^{2x} - 1 - 2x = a² + 2(a - x), with a = e^x - 1
+                excess = growth * growth + 2 * excess
+                growth = growth * (growth + 2)
+            tilted = masses + masses * growth
+            if np.min(np.sum(tilted, axis=2)) < LARGE:  # of negative losses, mostly: e^x - 1 has lost what e^x is
+                return self._all_far(theta, x, masses, octaves)
+            found.append(self._moments(theta * 2.0**octave, tilted, np.zeros(1), np.sum(masses * excess, axis=2)))
+        return _joined(found, axis=1)
+
+    def _all_far(self, theta: Array, x: Array, masses: Array, octaves: int) -> Cumulants:
+        far = [self._far_cumulants(theta * 2.0**octave, x * 2.0**octave, masses) for octave in range(octaves)]
+        return _joined(far, axis=1)
+
+    def _far_cumulants(self, theta: Array, x: Array, masses: Array) -> Cumulants:
+        """Return the same where exponentials would overflow, or masses vanish."""
+        exponents = self.log_masses[:, None, :] + x
+        scale = np.max(exponents, axis=2)
+        tilted = np.exp(exponents - scale[:, :, None])
+        if np.all(np.log(np.sum(tilted, axis=2)) + scale >= LARGE):
+            return self._moments(theta, tilted, scale, np.ones(1))
+        near = masses * real_exp_excess(np.minimum(x, ALL))
+        excess = np.sum(np.where(x < ALL, near, np.exp(np.minimum(exponents, FAR))), axis=2)
+        return self._moments(theta, tilted, scale, excess)
+
+    def _moments(self, theta: Array, tilted: Array, scale: Array, excess: Array) -> Cumulants:
+        """Return K, mean and variance from tilted masses over e^scale; where K is small, K from Σ p(e^x - 1 - x)."""
+        total = np.sum(tilted, axis=2)
+        column = self.losses[:, :, None]
+        mean = (tilted @ column)[:, :, 0] / total
+        variance = (tilted @ column**2)[:, :, 0] / total - mean**2
+        k = np.log(total) + scale
+        near = np.log1p(np.clip(excess + theta * self.divergence[:, None], -0.9, 1.0))
+        return np.where(np.abs(k) < LARGE, near, k), mean, np.maximum(variance, 0.0)
+
+    def log_moment(self, theta: float, step: float, count: int, k_theta: Array) -> tuple[Complex, Array]:
+        """Return K(θ + iω) at ω = 0, η, 2η, …, and a bound of log(1 + |ΔM/M|), from K(θ): a row for each law.
+
+        By a fast Fourier transform where that is cheaper.
+        """
+        nodes = self.losses.shape[1]
+        if product_effort(nodes, count) < CHEAP + transform_effort(nodes, count):
+            return self._by_products(theta, step, count, k_theta)
+        tilted, rounding, first, _ = self._sizes(theta, k_theta)
+        pieces = [characteristic_function(*law, step, count) for law in zip(self.losses, tilted, strict=True)]
+        sums, error = np.array([values for values, _ in pieces]), np.array([bound for _, bound in pieces])
+        with np.errstate(divide="ignore"):
+            logs = np.asarray(np.log(sums), dtype=complex)
+        omega = step * np.arange(count, dtype=float)
+        return _with_error(error + rounding + PHASE * first * omega + self._slipped(theta, omega), logs, k_theta)
+
+    def _slipped(self, theta: float, omega: Array) -> Array:
+        """Return a bound of |e^{zx} - 1| for |x| <= slip."""
+        return np.expm1(np.minimum(self.slip * np.hypot(theta, omega), 1.0)) if self.slip else np.zeros(omega.shape)
+
+    def _by_products(self, theta: float, step: float, count: int, k_theta: Array) -> tuple[Complex, Array]:
+        omega = step * np.arange(count, dtype=float)
+        width = 2 * _shorter(count)
+        pieces = self._by_rows(lambda laws, k: laws._turned(theta, step, count, k), width, k_theta)
+        _, rounding, first, second = self._sizes(theta, k_theta)
+        # |E(zL)| <= |z/θ|² E(θL): the remainder of Taylor's formula as an integral
+        excess = np.maximum(np.expm1(np.minimum(k_theta, LARGE)), 0.0) + 2 * theta * np.abs(self.divergence)
+        share = np.where(np.abs(k_theta) < LARGE, excess, np.inf)[:, None] * (1 + (omega / theta) ** 2)
+        turned = np.minimum(omega * first, omega * omega * second)  # a phase counts by its square while it is small
+        error = rounding * np.minimum(share, 2.0) + PHASE * turned + self._slipped(theta, omega)
+        return _with_error(error, np.concatenate(pieces), k_theta)
+
+    def _turned(self, theta: float, step: float, count: int, k_theta: Array) -> Complex:
+        """Return log M(z)/M(θ) = log(1 + Σ P_i (e^{iωL_i} - 1)), P_i = p_i e^{θL_i}/M(θ).
+
+        Every ω is a sum a + b, b of the first few and a a multiple of their number: sums over nodes of products of
+        functions of a and of b are products of matrices. The functions are those of `sine_versine_of_multiples`.
+        """
+        short = _shorter(count)
+        tilted = self._tilted(theta, k_theta)
+        weights = tilted[:, :, None]
+        sine_a, versine_a, excess_a = sine_versine_of_multiples(step * short * self.losses, -(-count // short))
+        sine_b, versine_b, excess_b = sine_versine_of_multiples(step * self.losses, short)
+        across, up = sine_a * tilted[:, None, :], versine_a * tilted[:, None, :]
+        sines, versines = np.swapaxes(sine_b, 1, 2), np.swapaxes(versine_b, 1, 2)
+        even = _outer_sum(versine_a @ weights, versine_b @ weights) - up @ versines + across @ sines
+        odd = _outer_sum(excess_a @ weights, excess_b @ weights) - across @ versines - up @ sines
+        even, odd = (values.reshape(len(tilted), -1)[:, :count] for values in (even, odd))
+        drift = self._tilted_mean(theta, tilted, k_theta)[:, None] * (step * np.arange(count))
+        return log1p_complex(-even, drift + odd)
+
+    def _tilted(self, theta: float, k_theta: Array) -> Array:
+        """Return the masses P_i = p_i e^{θL_i}/M(θ)."""
+        return np.asarray(np.exp(self.log_masses + theta * self.losses - k_theta[:, None]))
+
+    def _tilted_mean(self, theta: float, tilted: Array, k_theta: Array) -> Array:
+        """Return E L under the tilted masses; where they are hardly tilted, κ and what tilting adds to it."""
+        x = theta * self.losses
+        masses = np.exp(self.log_masses)
+        scale = np.exp(np.clip(k_theta, -LARGE, LARGE))
+        added = np.where(x < ALL, masses * np.expm1(np.minimum(x, ALL)), tilted * scale[:, None])
+        near = (self.divergence + np.sum(added * self.losses, axis=1)) / scale
+        return np.asarray(np.where(np.abs(k_theta) < LARGE, near, np.sum(tilted * self.losses, axis=1)))
+
+    def dispersion(self, theta: float, omega: Array, widths: Sequence[float], k_theta: Array) -> Array:
+        """Return E[χχ'(1 - cos ωΔ)] and E[χχ'Δ²]/2 for χ = e^{-(ω(L-m)/width)²/2}, m the median: a row for each law."""
+        pieces = self._by_rows(lambda laws, k: laws._dispersion(theta, omega, widths, k), len(omega), k_theta)
+        turned: Array = np.concatenate(pieces)
+        return turned
+
+    def _sizes(self, theta: float, k_theta: Array) -> tuple[Array, Array, Array, Array]:
+        """Return tilted masses, their relative rounding, which grows with exponents, and E|L| and E L² under them."""
+        tilted = self._tilted(theta, k_theta)
+        exponents = np.abs(self.log_masses) + theta * np.abs(self.losses)
+        terms = (exponents, np.abs(self.losses), self.losses**2)
+        size, first, second = (np.sum(tilted * term, axis=1, keepdims=True) for term in terms)
+        return tilted, ROUNDOFF + 2.0**-52 * size, first, second
+
+    def _dispersion(self, theta: float, omega: Array, widths: Sequence[float], k_theta: Array) -> Array:
+        tilted = self._tilted(theta, k_theta)
+        order = np.argsort(self.losses, axis=1)
+        below = np.cumsum(np.take_along_axis(tilted, order, axis=1), axis=1)
+        place = np.argmax(below >= 0.5 * below[:, -1:], axis=1)[:, None]
+        apart = self.losses - np.take_along_axis(self.losses, np.take_along_axis(order, place, axis=1), axis=1)
+        sine, versine, _ = sine_versine(omega[:, None] * apart[:, None, :])
+        turned = (omega[:, None] * apart[:, None, :]) ** 2 / 2
+
+        def of(width: float) -> tuple[Array, Array]:
+            weight = tilted[:, None, :] * np.exp(-turned / width**2)
+            mass, up, across = (np.sum(weight * values, axis=2) for values in (1.0, versine, sine))
+            # P² - |φ|² by half angles, without a difference of two numbers near 1
+            first, second = ((weight @ power[:, :, None])[:, :, 0] for power in (apart, apart**2))
+            exactly = 2 * mass * up - up**2 - across**2
+            return np.maximum(exactly - DIFFERENCE * mass * up, 0.0), mass * second - first**2
+
+        return np.array([of(width) for width in widths]).transpose(2, 0, 1, 3)
+
+    def _by_rows(self, evaluate: Callable[..., Any], width: int, *columns: Array) -> list[Any]:
+        """Return what `evaluate` says of some rows at a time: `width` numbers for each node."""
+        rows = max(1, CHUNK // (width * self.losses.shape[1]))
+        return [
+            evaluate(
+                DiscreteLosses(self.losses[some], self.log_masses[some], self.divergence[some], self.slip),
+                *(c[some] for c in columns),
+            )
+            for some in (slice(first, first + rows) for first in range(0, len(self.losses), rows))
+        ]
+
+
+def line_effort(nodes: float, count: int) -> float:
+    """Return about what a line of so many frequencies costs, in pairs of sine and cosine."""
+    return min(product_effort(nodes, count), CHEAP + transform_effort(nodes, count))
+
+
+def product_effort(nodes: float, count: int) -> float:
+    return nodes * (2 * PER_ROW * _shorter(count) + PER_PRODUCT * count)
+
+
+def transform_effort(nodes: float, count: int) -> float:
+    return PER_NODE * nodes + PER_FREQUENCY * count
+
+
+def _shorter(count: int) -> int:
+    """Return how many frequencies the shorter part has: all others are sums."""
+    return math.isqrt(max(count - 1, 0)) + 1
+
+
+def _joined(pieces: list[Cumulants], *, axis: int) -> Cumulants:
+    k, mean, variance = (np.concatenate(column, axis=axis) for column in zip(*pieces, strict=True))
+    return k, mean, variance
+
+
+def _outer_sum(a: Array, b: Array) -> Array:
+    """Return a_i + b_j for columns (…, i, 1) and (…, j, 1)."""
+    return np.asarray(a + np.swapaxes(b, 1, 2))
+
+
+def _with_error(error: Array, values: Complex, k_theta: Array) -> tuple[Complex, Array]:
+    """Return K and log(1 + |ΔM/M|) from log M(z)/M(θ) and its error, which stands for |M| where M drowns in it."""
+    floor = np.log(np.maximum(error, 1e-300))
+    raised = np.maximum(values.real, floor) + 1j * np.where(np.isfinite(values.imag), values.imag, 0.0)
+    with np.errstate(over="ignore"):
+        return raised + k_theta[:, None], np.log1p(2 * error * np.exp(-raised.real))

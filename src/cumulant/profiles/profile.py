@@ -1,0 +1,251 @@
+"""Privacy profiles: ε ↦ δ(ε), every (ε, δ) that holds at once.
+
+Balle, Barthe and Gaboardi (2018), Section 2: δ(ε) = sup over neighbours of H_{e^ε}(M(X) || M(X')), where the
+hockey-stick divergence is H_t(P || Q) = ∫ (dP - t dQ)_+. The supremum is over both orders of each pair, as the
+relations are symmetric. H_t is convex and does not increase in t.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from cumulant.curves.curve import Curve
+from cumulant.numerics.quadrature import legendre
+from cumulant.numerics.rounding import ULP, exp_above, log_above
+from cumulant.numerics.scalar_logspace import log1m_exp, log_add, log_expm1
+from cumulant.numerics.search import smallest_true
+from cumulant.parameters import nonnegative, probability, product_above, real, require, whole_number
+
+ERFCX_ERROR = 4e-15  # relative, generous for two evaluations and the products around them
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PrivacyProfile:
+    """An upper bound of δ(ε) for one relation, both orders of the neighbours included.
+
+    `log_delta` maps any ε >= 0 to log δ, -inf where δ = 0, rounded up. `pure` is an ε from which on δ = 0, inf if
+    there is none.
+
+    >>> laplace_profile(1.0).epsilon(math.log(0.1))
+    0.78927896868...
+    """
+
+    log_delta: Callable[[float], float]
+    pure: float = math.inf
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up also where it underflows."""
+        return exp_above(self.log_delta(nonnegative("epsilon", epsilon)))
+
+    def epsilon(self, log_delta: float) -> float:
+        """Return the smallest ε with δ(ε) <= δ, rounded up: the value returned has been tested itself."""
+        log_delta = real("log_delta", log_delta, "must be a number <= 0")
+        require(log_delta <= 0, "log_delta must be a number <= 0", log_delta)
+        if self.log_delta(0.0) <= log_delta:
+            return 0.0
+        if log_delta == -math.inf:
+            return self.pure
+        high = self.pure if math.isfinite(self.pure) else 1.0
+        while not self._meets(high, log_delta):
+            high *= 2
+            if math.isinf(high):
+                return math.inf
+        return smallest_true(lambda epsilon: self._meets(epsilon, log_delta), 0.0, high, relative=2e-14)
+
+    def _meets(self, epsilon: float, log_delta: float) -> bool:
+        return epsilon >= self.pure or self.log_delta(epsilon) <= log_delta
+
+
+GroupProfiles = Callable[[int], PrivacyProfile]
+"""k ↦ the profile for datasets at distance at most k."""
+
+
+# Base profiles -----------------------------------------------------------------------------------
+
+
+def gaussian_profile(mean: float) -> PrivacyProfile:
+    """Return the profile of N(μ, 1) against N(0, 1); see `gaussian_log_delta`."""
+    mean = nonnegative("mean", mean)
+    return PrivacyProfile(lambda epsilon: gaussian_log_delta(mean, epsilon), 0.0 if mean == 0 else math.inf)
+
+
+def gaussian_log_delta(mean: float, epsilon: float) -> float:
+    """Return log δ(ε) of N(μ,1) against N(0,1), rounded up.
+
+    Balle, Barthe and Gaboardi (2018), Theorem 4 (Balle and Wang 2018):  δ = Φ(-a) - e^ε Φ(-a-μ),  a = ε/μ - μ/2,
+
+        δ = ½ e^{-a²/2} (erfcx(a/√2) - erfcx((a+μ)/√2)) = e^{-a²/2}/√(2π) ∫_0^∞ e^{-ax-x²/2} (1 - e^{-μx}) dx.
+
+    Holds for:  the Gaussian mechanism with μ = sensitivity/σ, either relation; any composition; ε >= 0.
+    Tightness:  exact.
+    """
+    from scipy.special import erfcx
+
+    mu = mean
+    if mu == 0:
+        return -math.inf
+    if math.isinf(mu):
+        return 0.0
+    a = epsilon / mu * (1 - 2 * ULP) - mu / 2 * (1 + 2 * ULP)  # rounded down: δ falls with a, and large terms cancel
+    if a > 1e100:  # log of the integral is lost against a²: δ <= e^{-a²/2}, and never 0
+        return max(-a * a / 2, -sys.float_info.max)
+    if a < -6:  # δ is close to 1: subtract what is missing, rounded down
+        missing = math.erfc(-a / math.sqrt(2)) / 2 + math.exp(-a * a / 2) * float(erfcx((a + mu) / math.sqrt(2))) / 2
+        return math.log1p(-missing * (1 - min(1.0, ERFCX_ERROR * (1 + a * a))))
+    if mu < 0.5:  # the two erfcx would cancel
+        return min(0.0, -a * a / 2 + _log_payoff_integral(a, mu) + 1e-14 * (1 + a * a))
+    near, far = float(erfcx(a / math.sqrt(2))), float(erfcx((a + mu) / math.sqrt(2)))
+    return min(0.0, -a * a / 2 + math.log((near - far) / 2 + ERFCX_ERROR * near) + 1e-15 * (1 + a * a))
+
+
+def _log_payoff_integral(a: float, mu: float) -> float:
+    """Return log of (2π)^{-1/2} ∫_0^∞ e^{-ax-x²/2} (1 - e^{-μx}) dx for a >= -6, by Gauss-Legendre.
+
+    All terms are positive, and divided by μ, so that they do not underflow.
+    """
+    nodes, weights = legendre(120)
+    cut = 2 * 40.0 / (a + math.sqrt(a * a + 80.0))  # there ax + x²/2 = 40
+    x = cut * nodes
+    payoff = -np.expm1(-mu * x) / mu if mu * cut > 1e-17 else x  # up: 1 - e^{-y} <= y
+    integral = cut * float(weights @ (np.exp(-a * x - x * x / 2) * payoff))
+    return math.log(mu) + math.log(integral / math.sqrt(2 * math.pi))
+
+
+def laplace_profile(theta: float) -> PrivacyProfile:
+    """Return δ(ε) = (1 - e^{(ε-θ)/2})_+.
+
+    Balle, Barthe and Gaboardi (2018), Theorem 3, θ = sensitivity/scale.
+
+    Holds for:  Laplace noise on a number; for vectors only the moments are known to be the worst at one coordinate.
+    Tightness:  exact.
+    """
+    theta = nonnegative("theta", theta)
+
+    def log_delta(epsilon: float) -> float:
+        return -math.inf if epsilon >= theta else log_above(log1m_exp((epsilon - theta) / 2))
+
+    return PrivacyProfile(log_delta, theta)
+
+
+def binary_profile(epsilon0: float) -> PrivacyProfile:
+    """Return δ(ε) = (e^{ε₀} - e^ε)_+ / (1 + e^{ε₀}).
+
+    Kairouz, Oh and Viswanath (2017): randomized response with a true answer of odds e^{ε₀}.
+
+    Holds for:  every ε₀-DP mechanism, either relation.
+    Tightness:  attained by randomized response.
+    """
+    epsilon0 = nonnegative("epsilon0", epsilon0)
+
+    def log_delta(epsilon: float) -> float:
+        if epsilon >= epsilon0:
+            return -math.inf
+        return log_above(log1m_exp(epsilon - epsilon0) - math.log1p(math.exp(-epsilon0)))
+
+    return PrivacyProfile(log_delta, epsilon0)
+
+
+def approximate_profile(epsilon0: float, delta0: float) -> PrivacyProfile:
+    """Return δ(ε) = δ₀ + (1-δ₀) (e^{ε₀} - e^ε)_+ / (1 + e^{ε₀}).
+
+    Kairouz, Oh and Viswanath (2017): with probability δ₀ all is revealed, else randomized response.
+
+    Holds for:  every (ε₀, δ₀)-DP mechanism, either relation.
+    Tightness:  attained.
+    """
+    rest, delta0 = binary_profile(epsilon0), probability("delta0", delta0)
+    if delta0 == 0:
+        return rest
+    log_failure = math.log(delta0)
+    log_survival = math.log1p(-delta0) if delta0 < 1 else -math.inf
+    return PrivacyProfile(lambda e: log_above(log_add(log_failure, log_survival + rest.log_delta(e))))
+
+
+def profile_from_loss_tails(
+    tail: Callable[[float], float], reverse_tail: Callable[[float], float], *, pure: float = math.inf
+) -> PrivacyProfile:
+    """Return δ(ε) = Pr[L > ε] - e^ε Pr[L' < -ε].
+
+    Balle, Barthe and Gaboardi (2018), Theorem 5. L = log dP/dQ is drawn under P, L' = log dQ/dP under Q;
+    `tail(ε)` = Pr[L > ε], not too small, and `reverse_tail(ε)` = Pr[L' < -ε], not too large.
+
+    Holds for:  a pair (P, Q) that is worst among the neighbours in both orders; else take the `larger_profile` of
+                the orders.
+    Tightness:  exact; the two terms cancel, so its relative accuracy is that of the tails over δ.
+    """
+
+    def log_delta(epsilon: float) -> float:
+        p, q = tail(epsilon), reverse_tail(epsilon)
+        paid = math.exp(min(epsilon + math.log(q), 0.0)) if q > 0 else 0.0  # e^ε Q(E) <= P(E) <= 1
+        delta = p - paid + 2 * ULP * (2 + epsilon) * paid  # up: the rounding of e^ε and of the difference
+        return -math.inf if epsilon >= pure or delta <= 0 else log_above(math.log(delta))
+
+    return PrivacyProfile(log_delta, pure)
+
+
+def larger_profile(one: PrivacyProfile, other: PrivacyProfile) -> PrivacyProfile:
+    """Return the pointwise maximum: a bound for both."""
+    return PrivacyProfile(lambda e: max(one.log_delta(e), other.log_delta(e)), max(one.pure, other.pure))
+
+
+def profile_from_cgf(cgf: Curve, conversion: Callable[[Curve, float], float]) -> PrivacyProfile:
+    """Return the profile that a conversion (K, ε) ↦ log δ proves: the way back from `cgf_from_profile`."""
+    pure = cgf.pure if cgf.failure == 0 else math.inf
+    return PrivacyProfile(lambda e: -math.inf if e >= pure else conversion(cgf, e), pure)
+
+
+"""The other way: Theorem 6."""
+
+
+# Groups ------------------------------------------------------------------------------------------
+
+
+def group_profile(profile: PrivacyProfile, size: int) -> PrivacyProfile:
+    """Return δ_k(ε) <= (e^ε - 1)/(e^{ε/k} - 1) · δ(ε/k).
+
+    Balle, Barthe and Gaboardi (2018), footnote 5. Along a path of k neighbours, P_0(E) <= e^{ε/k} P_1(E) + δ(ε/k)
+    <= ... <= e^ε P_k(E) + δ(ε/k) Σ_{i<k} e^{iε/k}. A shorter path may stand still, so it holds for distance <= k.
+
+    Holds for:  every mechanism, either relation.
+    Tightness:  for a black box; `gaussian_groups` and `laplace_groups` are better where they apply.
+    """
+    size = whole_number("size", size, at_least=1)
+    if size == 1:
+        return profile
+    pure = product_above(size, profile.pure)
+
+    def log_delta(epsilon: float) -> float:
+        if epsilon >= pure:
+            return -math.inf
+        share = epsilon / size * (1 - ULP)  # down: δ does not increase
+        log_steps = log_expm1(epsilon) - log_expm1(epsilon / size) if epsilon > 1e-290 else math.log(size)
+        return log_above(log_steps + 4 * ULP * (1 + epsilon) + profile.log_delta(share))
+
+    return PrivacyProfile(log_delta, pure)
+
+
+def black_box_groups(profile: PrivacyProfile) -> GroupProfiles:
+    """Return the groups of which only the profile of one is known."""
+    return lambda size: group_profile(profile, size)
+
+
+def gaussian_groups(mean: float) -> GroupProfiles:
+    """Return the Gaussian mechanism's groups: the sensitivity, and so μ, grows k-fold (triangle inequality)."""
+    return lambda size: gaussian_profile(product_above(size, mean))
+
+
+def laplace_groups(theta: float) -> GroupProfiles:
+    """Return the Laplace mechanism's groups: the sensitivity, and so θ, grows k-fold (triangle inequality)."""
+    return lambda size: laplace_profile(product_above(size, theta))
+
+
+def binary_groups(epsilon0: float) -> GroupProfiles:
+    """Return the groups of any ε₀-DP mechanism: kε₀-DP, for which randomized response is the worst."""
+    return lambda size: binary_profile(product_above(size, epsilon0))

@@ -1,0 +1,361 @@
+"""What sampling does to a privacy profile: Balle, Barthe and Gaboardi (2018), Sections 3 and 4.
+
+All rest on one identity: where two mixtures share a part of weight 1-η, the divergence at e^{ε'} = 1 + η(e^ε - 1)
+is η times one at e^ε. The bounds below are functions of ε', so they go from ε' back to ε.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import final
+
+import numpy as np
+
+from cumulant.curves.divergences import hockey_stick
+from cumulant.numerics.binomial import Binomial
+from cumulant.numerics.logspace import Array, log_expm1, log_sum
+from cumulant.numerics.rounding import ULP, log_above
+from cumulant.numerics.search import largest_true
+from cumulant.parameters import nonnegative, probability, ratio_above, require, whole_number
+from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
+
+BLOCK = 256  # multiplicities whose weights are computed at once
+NEGLIGIBLE = math.log(1e-9)  # multiplicities are summed until the rest can add this part at most
+MANY = 10**4  # a mean multiplicity from which on they are summed in blocks
+PIECES, TOGETHER = 4096, 32  # pieces of multiplicities, and how many of them make a block
+FAR = 30.0  # in units of √mean: how far from the mean they reach; e^-450 is left
+
+
+# Advanced joint convexity ------------------------------------------------------------------------
+
+
+def advanced_joint_convexity(
+    shared: Sequence[float], own: Sequence[float], other: Sequence[float], *, rate: float, epsilon: float
+) -> float:
+    """Return H_{e^{ε'}}(μ || μ') of two mixtures that share a part.
+
+    Balle, Barthe and Gaboardi (2018), Theorem 2: for μ = (1-η)μ₀ + ημ₁, μ' = (1-η)μ₀ + ημ₁', α' = 1 + η(α-1),
+
+        H_{α'}(μ || μ') = η H_α(μ₁ || (1-β)μ₀ + βμ₁'),   β = α'/α,
+
+    where μ₀, μ₁, μ₁' = shared, own, other; η = rate; α = e^ε.
+
+    Holds for:  any distributions; finite ones here.
+    Tightness:  an identity.
+    """
+    rate, beta = probability("rate", rate), _beta(rate, epsilon)
+    mixed = (1 - beta) * _distribution("shared", shared) + beta * _distribution("other", other)
+    return rate * hockey_stick(_distribution("own", own), mixed, epsilon=epsilon)
+
+
+def joint_convexity_bound(
+    shared: Sequence[float], own: Sequence[float], other: Sequence[float], *, rate: float, epsilon: float
+) -> float:
+    """Return η [(1-β) H_α(μ₁ || μ₀) + β H_α(μ₁ || μ₁')] >= H_{α'}(μ || μ').
+
+    Balle, Barthe and Gaboardi (2018), (3); letters as in `advanced_joint_convexity`.
+
+    Holds for:  any distributions; finite ones here.
+    Tightness:  attained where one event is the worst against both μ₀ and μ₁'.
+    """
+    rate, beta = probability("rate", rate), _beta(rate, epsilon)
+    mu0, mu1, mu2 = _distribution("shared", shared), _distribution("own", own), _distribution("other", other)
+    to_shared, to_other = (hockey_stick(mu1, mu, epsilon=epsilon) for mu in (mu0, mu2))
+    return rate * ((1 - beta) * to_shared + beta * to_other)
+
+
+def _beta(rate: float, epsilon: float) -> float:
+    """Return α'/α = η + (1-η)/α, at most 1."""
+    return min(1.0, rate + (1 - rate) * math.exp(-nonnegative("epsilon", epsilon)))
+
+
+def _distribution(name: str, values: Sequence[float]) -> Array:
+    masses = np.array([probability(name, value) for value in values])
+    require(abs(math.fsum(masses) - 1) <= 1e-12, f"{name} must sum to 1", math.fsum(masses))
+    return masses
+
+
+def amplified_epsilon(epsilon: float, rate: float) -> float:
+    """Return ε' = log(1 + η(e^ε - 1)), rounded up.
+
+    >>> amplified_epsilon(math.log(3.0), 0.5) / math.log(2.0)
+    1.000000000000...
+    """
+    if rate == 0 or epsilon == 0:
+        return 0.0
+    if rate == 1 or math.isinf(epsilon):
+        return epsilon
+    log_x, log_rate = float(log_expm1(epsilon)), math.log(rate)
+    value = float(np.logaddexp(0.0, log_x + log_rate))
+    return min(epsilon, math.nextafter(value + _softplus_error(log_x, log_rate, value), math.inf))
+
+
+def base_epsilon(epsilon: float, rate: float) -> float:
+    """Return ε with e^{ε'} = 1 + η(e^ε - 1), rounded down: δ does not increase, so a smaller ε is safe.
+
+    >>> base_epsilon(1000.0, 1e-3) - 1000.0
+    6.90775527898...
+    """
+    if rate == 1 or epsilon == 0:
+        return epsilon
+    log_x, log_rate = float(log_expm1(epsilon)), math.log(rate)
+    log_y = log_x - log_rate  # y = e^ε - 1 itself may overflow
+    value = math.log1p(math.exp(log_y)) if log_y < 40 else log_y
+    return max(epsilon, value - _softplus_error(log_x, log_rate, value))
+
+
+def _softplus_error(log_x: float, log_rate: float, value: float) -> float:
+    """Return a bound on the rounding error of log(1 + e^{a±b}): the slope in its argument is at most min(1, value)."""
+    return 4 * ULP * ((1 + abs(log_x) + abs(log_rate)) * min(1.0, value) + value)
+
+
+def amplified_profile(profile: PrivacyProfile, rate: float) -> PrivacyProfile:
+    """Return ε' ↦ η δ(ε) for an overlap of 1-η: what Theorems 8 and 9 share.
+
+    It increases with η (the perspective of a convex function that does not increase), so η may be rounded up.
+    """
+    if rate == 0:
+        return PrivacyProfile(lambda epsilon: -math.inf, 0.0)
+    if rate == 1:
+        return profile
+    pure, log_rate = amplified_epsilon(profile.pure, rate), math.log(rate)
+
+    def log_delta(epsilon: float) -> float:
+        return -math.inf if epsilon >= pure else log_above(log_rate + profile.log_delta(base_epsilon(epsilon, rate)))
+
+    return PrivacyProfile(log_delta, pure)
+
+
+# Couplings ---------------------------------------------------------------------------------------
+
+
+def coupling_profile(groups: GroupProfiles, distances: Mapping[int, float]) -> PrivacyProfile:
+    """Return Σ_k Pr[d(y, y') = k] δ_k(ε): a bound of H_{e^ε}(νM || ν'M) for two mixtures of a mechanism's outputs.
+
+    Balle, Barthe and Gaboardi (2018), (5) and Theorem 7: the law of the distance under a coupling of ν and ν'.
+    Where ν and ν' are compatible, that is y' is always as near to y as the support of ν' gets, the best coupling
+    has Pr[d = k] = ν{y : d(y, supp ν') = k}, and no coupling gives less.
+
+    Holds for:  any coupling; both orders, as distances are symmetric. Mass not listed has distance 0.
+    Tightness:  the least that joint convexity gives, for compatible ν and ν'.
+    """
+    weights = {whole_number("distance", k, at_least=1): probability("a weight", p) for k, p in distances.items()}
+    require(math.fsum(weights.values()) <= 1 + 1e-12, "distances must have total probability <= 1", distances)
+    parts = [(math.log(p), groups(k)) for k, p in weights.items() if p > 0]
+
+    def log_delta(epsilon: float) -> float:
+        return log_above(log_sum([log_p + profile.log_delta(epsilon) for log_p, profile in parts]))
+
+    return PrivacyProfile(log_delta, max((profile.pure for _, profile in parts), default=0.0))
+
+
+# The theorems ------------------------------------------------------------------------------------
+
+
+def poisson_profile(profile: PrivacyProfile, *, rate: float) -> PrivacyProfile:
+    """Return δ'(ε') = γ δ(ε),  e^{ε'} = 1 + γ(e^ε - 1).
+
+    Balle, Barthe and Gaboardi (2018), Theorem 8: every record enters the sample with probability γ.
+
+    Holds for:  add-or-remove-one, for the base mechanism and the sampled one.
+    Tightness:  attained (Theorem 13).
+
+    >>> from cumulant.profiles.profile import laplace_profile
+    >>> poisson_profile(laplace_profile(1.0), rate=0.1).delta(0.05)
+    0.0254...
+    """
+    return amplified_profile(profile, probability("rate", rate))
+
+
+def without_replacement_profile(profile: PrivacyProfile, *, batch: int, population: int) -> PrivacyProfile:
+    """Return δ'(ε') = γ δ(ε),  e^{ε'} = 1 + γ(e^ε - 1),  γ = m/n.
+
+    Balle, Barthe and Gaboardi (2018), Theorem 9: a sample of exactly m of the n records.
+
+    Holds for:  replace-one, for the base mechanism and the sampled one.
+    Tightness:  attained (Theorem 13).
+    """
+    batch, population = whole_number("batch", batch), whole_number("population", population, at_least=1)
+    require(batch <= population, f"batch must be at most the population of {population}", batch)
+    return amplified_profile(profile, ratio_above(batch, population))
+
+
+def with_replacement_profile(groups: GroupProfiles, *, draws: int, population: int) -> PrivacyProfile:
+    """Return δ'(ε') = Σ_{k=1..m} C(m,k) n^{-k} (1-1/n)^{m-k} δ_k(ε),  e^{ε'} = 1 + (1 - (1-1/n)^m)(e^ε - 1).
+
+    Balle, Barthe and Gaboardi (2018), Theorem 10: m draws from n records, so one record may come k times. From a mean
+    of MANY times on, blocks of k are charged as their largest.
+
+    Holds for:  replace-one, for the base mechanism (on multisets of m records) and the sampled one.
+    Tightness:  attained (Theorem 13); loose for Gaussian noise at large ε.
+    """
+    law = Multiplicity(whole_number("draws", draws), whole_number("population", population, at_least=1))
+    if law.draws == 0:
+        return PrivacyProfile(lambda epsilon: -math.inf, 0.0)
+    mixture = _mixture(groups, law)
+    pure = amplified_epsilon(groups(law.draws).pure, law.rate)
+
+    def log_delta(epsilon: float) -> float:
+        return -math.inf if epsilon >= pure else mixture(base_epsilon(epsilon, law.rate))
+
+    return PrivacyProfile(log_delta, pure)
+
+
+def hybrid_with_replacement_profile(groups: GroupProfiles, *, draws: int, population: int) -> PrivacyProfile:
+    """Return the bound of `with_replacement_profile` for the other relation of the sampled mechanism.
+
+    Balle, Barthe and Gaboardi (2018), Theorem 11. With x' = x without v, sampling from x' is sampling from x given
+    that v is never drawn, so μ' = μ₀ and H_{α'}(μ || μ') = η H_α(μ₁ || μ₀); the other order is smaller by β <= 1.
+
+    Holds for:  add-or-remove-one for the sampled mechanism, with n >= 2 the size of either dataset (the bound falls
+                with n); replace-one for the base mechanism, on multisets of m records, and its groups.
+    Tightness:  attained by the randomized membership mechanism.
+    """
+    whole_number("population", population, at_least=2)  # one record fewer must leave something to draw from
+    return with_replacement_profile(groups, draws=draws, population=population)
+
+
+# Sums over multiplicities ------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Multiplicity:
+    """How often one of n records comes in m draws: binomial with p = 1/n. Logarithms of upper bounds."""
+
+    draws: int
+    population: int
+
+    @property
+    def rate(self) -> float:
+        """1 - (1-1/n)^m, rounded up: the chance to be drawn at all."""
+        if self.population == 1:
+            return 1.0
+        return min(1.0, -math.expm1(self.draws * math.log1p(-1 / self.population)) * (1 + 8 * ULP))
+
+    def log_weights(self, k: Array) -> Array:
+        """Return log C(m,k) n^{-k} (1-1/n)^{m-k} for whole 0 <= k <= m, raised by its rounding error."""
+        p = 1.0 / self.population
+        values, error = Binomial.of(self.draws, p, 1 - p).log_pmf(k)
+        return np.minimum(0.0, values + 4 * error)
+
+    def log_above(self, k: int, log_next: float) -> float:
+        """Return log Pr[multiplicity > k] from the weight of k+1: weights fall faster than a geometric series."""
+        if k >= self.draws:
+            return -math.inf
+        ratio = (self.draws - k - 1) / ((k + 2) * (self.population - 1.0))
+        return min(0.0, log_next - math.log1p(-ratio) + 4 * ULP) if ratio < 1 - 1e-9 else 0.0
+
+    def log_below(self, k: int) -> float:
+        """Return log Pr[multiplicity < k] for k below the mode: a geometric series downwards."""
+        if k <= 0:
+            return -math.inf
+        ratio = (k - 1) * (self.population - 1.0) / (self.draws - k + 2)
+        last = float(self.log_weights(np.array([k - 1.0]))[0])
+        return min(0.0, last - math.log1p(-ratio) + 4 * ULP) if ratio < 1 - 1e-9 else 0.0
+
+    def log_from(self, k: float) -> float:
+        """Return Chernoff's bound -m KL(k/m ‖ 1/n) of log Pr[multiplicity >= k], k > mean, rounded up."""
+        m, mean = float(self.draws), self.draws / self.population
+        if k >= m:
+            return -m * math.log(self.population) * (1 - 1e-14)
+        more, fewer = math.log(k / mean), math.log1p(-(k - mean) / (m - mean))
+        return min(0.0, -k * more - (m - k) * fewer + 1e-14 * (k * (1 + more) + (m - k) * -fewer))
+
+    def pieces(self) -> tuple[Array, Array]:
+        """Return the last multiplicity of each piece, and log Pr[it is in the piece] from above.
+
+        The first begins at 1 or about FAR standard deviations below the mean, where it takes in all before; the last
+        ends as far above. Weights rise up to a mode and fall from there, so in a piece they are at most the larger of
+        those at its ends, or those around the mode.
+        """
+        mean = self.draws / self.population
+        half = FAR * (math.sqrt(mean) + 1)
+        edges = np.floor(np.linspace(mean - half, mean + half, PIECES + 1))
+        whole = np.unique(np.clip(edges, 0.0, float(self.draws)))
+        low, high = whole[:-1] + 1, whole[1:]  # multiplicities low..high
+        around = np.clip(math.floor(mean) + np.arange(-3.0, 4.0), 1.0, float(self.draws))
+        peak = float(np.max(self.log_weights(around)))
+        at_ends = np.maximum(self.log_weights(low), self.log_weights(high))
+        at_peak = (low < high) & (low <= around[-1]) & (high >= around[0])
+        log_weights = np.where(at_peak, peak, at_ends) + np.log(high - low + 1)
+        if low[0] > 1:
+            log_weights[0] = np.logaddexp(log_weights[0], -FAR * FAR / 2)  # Chernoff's bound of fewer
+        return high, log_weights + 1e-14
+
+    @property
+    def enough(self) -> int:
+        """How many multiplicities are summed one by one at most; the rest is charged as if all draws were one."""
+        return 500 + math.ceil(60 * math.sqrt(self.draws / self.population))
+
+    def first(self) -> int:
+        """Return a multiplicity far below the mean: what is less adds less than e^-60."""
+        mean = self.draws / self.population
+        return max(1, math.floor(mean - 12 * math.sqrt(mean) - 12))
+
+
+def _mixture(groups: GroupProfiles, law: Multiplicity) -> Callable[[float], float]:
+    """Return ε ↦ log Σ_k Pr[multiplicity = k] δ_k(ε), from above."""
+    if law.population == 1:
+        return groups(law.draws).log_delta
+    if law.draws > MANY * law.population:
+        return _coarse_mixture(groups, law)
+
+    @cache
+    def block(index: int) -> list[float]:
+        k = np.arange(index * BLOCK, min((index + 1) * BLOCK, law.draws + 1), dtype=float)
+        return [float(value) for value in law.log_weights(k)]
+
+    def weight(k: int) -> float:
+        return block(k // BLOCK)[k % BLOCK] if k <= law.draws else -math.inf
+
+    def log_mixture(epsilon: float) -> float:
+        harmless = largest_true(lambda k: k <= law.draws and groups(k).pure <= epsilon) or 0
+        start = max(harmless + 1, law.first())
+        if start > law.draws:
+            return -math.inf
+        # δ_k does not decrease with k: fewer than `start` cost at most δ_start, more than the last at most δ_m
+        below = law.log_below(start) if start > harmless + 1 else -math.inf
+        total = below + groups(start).log_delta(epsilon)
+        least = _least_that_counts(start, law.draws, lambda k: groups(k).log_delta(epsilon), weight)
+        if least > start:
+            total = float(np.logaddexp(total, groups(least).log_delta(epsilon)))  # all from start to below the least
+        most = groups(law.draws).log_delta(epsilon)
+        for k in range(least, min(law.draws, least + law.enough) + 1):
+            total = float(np.logaddexp(total, weight(k) + groups(k).log_delta(epsilon)))
+            rest = law.log_above(k, weight(k + 1)) + most
+            if rest <= total + NEGLIGIBLE:
+                break
+        return log_above(float(np.logaddexp(total, rest)) + 1e-13)
+
+    return log_mixture
+
+
+def _least_that_counts(
+    start: int, draws: int, log_cost: Callable[[int], float], log_weight: Callable[[int], float]
+) -> int:
+    """Return a multiplicity so small that all below it together add a negligible part, even if they were certain."""
+    if draws - start < BLOCK // 4:
+        return start
+    some = [start, *(start + 2**i for i in range((draws - start).bit_length()))]
+    seen = max(log_weight(k) + log_cost(k) for k in some)
+    more = largest_true(lambda n: start + n <= draws and log_cost(start + n) <= seen + NEGLIGIBLE) or 0
+    return start + more
+
+
+def _coarse_mixture(groups: GroupProfiles, law: Multiplicity) -> Callable[[float], float]:
+    """Return the same where a record comes up very often: blocks of multiplicities, each at the cost of its last."""
+    ends, weights = law.pieces()
+    starts = range(0, len(ends), TOGETHER)
+    log_weights = [log_sum(weights[start : start + TOGETHER]) for start in starts]
+    profiles = [groups(int(ends[min(start + TOGETHER, len(ends)) - 1])) for start in starts]
+    far = law.log_from(float(ends[-1]) + 1) if ends[-1] < law.draws else -math.inf
+
+    def log_mixture(epsilon: float) -> float:
+        terms = [w + profile.log_delta(epsilon) for w, profile in zip(log_weights, profiles, strict=True)]
+        return log_above(log_sum([*terms, far]) + 1e-13)
+
+    return log_mixture
