@@ -309,7 +309,7 @@ def test_balls_without_a_value_prove_nothing() -> None:
     from flint import acb
 
     run = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.1) * 50
-    directions = run.directions()
+    directions = run._known().directions(run.neighbors)
     assert directions is not None
     losses, lattice = prepared(directions[0])
     tilts = tilts_for_epsilon(losses, 1.0)

@@ -24,9 +24,9 @@ from cumulant.cli.main import main
 from cumulant.cli.mechanism_options import MECHANISM_NAMES, MECHANISMS, NAMES, SAMPLING_NAMES
 from cumulant.cli.parameter_types import curve, log_of, number
 from cumulant.cli.question_options import METHODS
+from cumulant.mechanisms.answers import METHODS as LIBRARY_METHODS
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import REGISTRY
-from cumulant.mechanisms.questions import METHODS as LIBRARY_METHODS
 
 CURVE = "order,epsilon  # measured\n\n2, 0.1\n4\t0.9\n# a comment\n8 0.4\ninf,5\n"
 # Options, and the mechanism that they must stand for.

@@ -41,7 +41,7 @@ def sampled(draw: st.DrawFn) -> AbstractMechanism:
 
 
 def step_can_be_grouped(step: AbstractMechanism) -> bool:
-    return step.failure_probability == 0
+    return step._known().failure() == 0
 
 
 def counts() -> SearchStrategy[int]:

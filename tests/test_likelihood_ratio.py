@@ -13,7 +13,7 @@ import pytest
 from mpmath import mp, mpf
 
 import cumulant as cm
-from cumulant.pairs.likelihood_ratio import (
+from renyi_reference import (
     LikelihoodRatio,
     binary_ratio,
     gaussian_ratio,
@@ -21,7 +21,6 @@ from cumulant.pairs.likelihood_ratio import (
     moment_of_envelope,
     moment_of_mixture,
 )
-from cumulant.sampling.without_replacement import collapsed_moment
 
 Real = Any  # an mpf; mpmath carries no types
 RELATIVE = 1e-8  # what an RDP may be off by here; the library promises far less, and never downwards
@@ -401,23 +400,38 @@ def test_orders_of_a_vector_agree_with_scalars(rate: float) -> None:
     np.testing.assert_allclose(together, alone, rtol=1e-12)
 
 
-@pytest.mark.parametrize("order", [2.0, 2.5, 7.0, 30.5])
-@pytest.mark.parametrize("rate", [1e-6, 0.01, 0.5])
-def test_the_collapsed_sums_of_theorems_9_and_19(order: float, rate: float) -> None:
-    """1 + (4-3γ) Σ_{j>=2} C(α,j) γ^j E|r-1|^j for randomized response with ε = 1, whose ratio has two values."""
-    with mp.workdps(40):
-        gamma, alpha, e = mpf(rate), mpf(order), mp.exp(1)
-        mean = sum(
-            mass * ((1 + gamma * abs(r - 1)) ** alpha - 1 - alpha * gamma * abs(r - 1))
-            for r, mass in ((e, 1 / (1 + e)), (1 / e, e / (1 + e)))
-        )
-        reference = mp.log1p((4 - 3 * gamma) * mean)
-    value = collapsed_moment(binary_ratio(1.0), rate=rate, orders=np.array([order]))[0]
-    assert reference <= value <= reference * (1 + 1e-11)
-    envelope = cm.PureDP(epsilon=1.0).without_replacement(rate=rate).cgf(order=order)
-    assert envelope <= value
+# The second implementation: other nodes, another integrand, no shared line of code -----------------------------------
+
+FAR_AND_WIDE = np.concatenate([1 + 10.0 ** np.arange(-9.0, 0.0), [1.7, 2.0, 3.3, 11.0, 64.5, 513.0, 4096.5]])
 
 
-def test_the_collapsed_sums_need_orders_from_two() -> None:
-    with pytest.raises(cm.InvalidParameter, match="orders"):
-        collapsed_moment(binary_ratio(1.0), rate=0.1, orders=np.array([1.5]))
+@pytest.mark.parametrize("rate", [1e-12, 1e-5, 0.01, 0.4, 0.999])
+@pytest.mark.parametrize("parameter", [1e-5, 0.01, 0.7, 3.0, 20.0])
+def test_curves_of_samples_agree_with_the_second_implementation(parameter: float, rate: float) -> None:
+    """K of samples follows from the pairs; the reference integrates w^α - 1 - α(w-1) over the law of log r."""
+    noises: list[tuple[Any, LikelihoodRatio, float]] = [
+        (cm.Gaussian(noise_multiplier=1 / parameter), gaussian_ratio(parameter), 90 / parameter),
+        (cm.Laplace(scale=1 / parameter), laplace_ratio(parameter), math.inf),
+        (cm.PureDP(epsilon=parameter), binary_ratio(parameter), math.inf),
+    ]
+    for mechanism, ratio, farthest in noises:
+        orders = FAR_AND_WIDE[farthest > FAR_AND_WIDE]
+        for sampled, moment in (
+            (mechanism.poisson(rate=rate), moment_of_mixture),
+            (mechanism.without_replacement(rate=rate), moment_of_envelope),
+        ):
+            reference = np.logaddexp(0.0, moment(ratio, rate=rate, orders=orders))
+            tiny = reference < 1e-290  # squares of losses that underflow
+            values = sampled.cgf(order=orders)
+            np.testing.assert_allclose(values[~tiny], reference[~tiny], rtol=1e-12, err_msg=repr(sampled))
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-3, 0.3])
+@pytest.mark.parametrize("sigma", [0.5, 3.0])
+def test_far_orders_of_the_envelope_stay_above_it(rate: float, sigma: float) -> None:
+    """Beyond a hundred standard deviations two halves are bounded apart: never below, M - 1 at most doubled."""
+    orders = sigma * np.array([101.0, 150.0, 400.0, 1500.0])
+    log_excess = moment_of_envelope(gaussian_ratio(1 / sigma), rate=rate, orders=orders)
+    values = cm.Gaussian(noise_multiplier=sigma).without_replacement(rate=rate).cgf(order=orders)
+    assert (values >= np.logaddexp(0.0, log_excess)).all()
+    assert (values <= np.logaddexp(0.0, log_excess + math.log(2.0)) * (1 + 1e-9)).all()

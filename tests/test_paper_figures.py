@@ -30,7 +30,7 @@ def test_wang_figures_3_and_5_to_7_upper_and_lower_bounds_match_up_to_a_constant
     mechanism: AbstractMechanism, rate: float
 ) -> None:
     """Figures 3, 5, 6, 7: "the upper and lower bounds match up to a multiplicative constant"."""
-    loss = mechanism.loss()
+    loss = mechanism._known().curve()
     for order in ORDERS:
         lower = proposition20(order, rate=rate, cgf=loss)
         upper = theorem9(order, rate=rate, cgf=loss)
@@ -66,7 +66,7 @@ def test_wang_figure_4_rdp_scales_as_the_root_and_beats_naive_composition() -> N
 def test_zhu_wang_figure_5_fast_bound_approaches_the_tight_one() -> None:
     """Figure 5 of the supplement: the τ-term bound lies above the tight bound and falls to it as τ grows."""
     for mechanism in HIGH_PRIVACY + LOW_PRIVACY:
-        loss = mechanism.loss()
+        loss = mechanism._known().curve()
         for order in (20, 100):
             tight = poisson_tight(order, rate=0.001, cgf=loss)
             fast = [poisson_fast(order, rate=0.001, cgf=loss, terms=tau) for tau in (2, 5, 10, order)]

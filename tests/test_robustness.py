@@ -57,7 +57,7 @@ def test_sampling_nothing_is_nothing(mechanism: AbstractMechanism, how: str) -> 
         assert nothing.delta(epsilon=0.0, method=method) == 0
         assert (nothing * 5).epsilon(delta=1e-5, method=method) == 0
     assert nothing.rdp(order=[1.0, 2.0, math.inf]).tolist() == [0.0, 0.0, 0.0]
-    assert nothing.failure_probability == 0
+    assert nothing._known().failure() == 0
     assert nothing.tradeoff(false_positive_rate=0.25) == pytest.approx(0.75, abs=1e-12)
     assert (nothing + cm.PureDP(epsilon=0.5)).epsilon(delta=0.0) == 0.5
 
@@ -335,10 +335,10 @@ def test_what_is_not_a_number_is_no_bound() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 100, 1023])
 def test_groups_of_curves_cost_at_least_what_gaussians_do(size: int) -> None:
     """ρ-zCDP is attained by a Gaussian, whose group of k has k²ρ; the bound of pure DP is attained at order ∞."""
-    gaussian = group_loss(cm.ZCDP(rho=1e-6).loss(), size)
+    gaussian = group_loss(cm.ZCDP(rho=1e-6)._known().curve(), size)
     for lam in (0.1, 1.0, 10.0):
         assert gaussian.at(lam) >= size**2 * 1e-6 * lam * (lam + 1) * (1 - 1e-13)
-    assert group_loss(cm.PureDP(epsilon=0.25).loss(), size).pure == size * 0.25
+    assert group_loss(cm.PureDP(epsilon=0.25)._known().curve(), size).pure == size * 0.25
 
 
 # Time and memory ------------------------------------------------------------------------------------------------------

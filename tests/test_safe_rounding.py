@@ -128,10 +128,10 @@ def test_groups_of_concentrated_dp(rho: float, xi: float, size: int) -> None:
 
 @given(st.lists(st.tuples(st.one_of(ANY, st.floats(1e-6, 1e6)), COUNTS), min_size=1, max_size=6))
 def test_pure_dp_adds_up_to_the_least_double_above(parts: list[tuple[float, int]]) -> None:
-    cgf = total([(cm.PureDP(epsilon=epsilon).loss(), count) for epsilon, count in parts])
+    cgf = total([(cm.PureDP(epsilon=epsilon)._known().curve(), count) for epsilon, count in parts])
     exact = sum((count * Fraction(epsilon) for epsilon, count in parts), Fraction(0))
     assert cgf.pure == math.inf or Fraction(next_below(cgf.pure)) < exact <= Fraction(cgf.pure)
-    kl = [(cm.PureDP(epsilon=epsilon).loss().kl, count) for epsilon, count in parts]
+    kl = [(cm.PureDP(epsilon=epsilon)._known().curve().kl, count) for epsilon, count in parts]
     if all(value < math.inf for value, _ in kl):
         assert cgf.kl == math.inf or Fraction(cgf.kl) >= sum(count * Fraction(value) for value, count in kl)
 
@@ -151,7 +151,7 @@ def test_samples_of_pure_and_approximate_dp(epsilon: float, rate: float, delta: 
         pure, failure = log(1 + mpf(rate) * expm1(mpf(epsilon))), mpf(rate) * mpf(delta)
         nearly = pure * (1 - mpf(10) ** -390)  # mpmath rounds, too
         assert nearly <= amplified_pure(epsilon, rate) <= pure * (1 + mpf(1e-12)) + 1e-322
-        sampled = amplified_failure(cm.ApproximateDP(epsilon=epsilon, delta=delta).loss(), rate)
+        sampled = amplified_failure(cm.ApproximateDP(epsilon=epsilon, delta=delta)._known().curve(), rate)
         assert failure <= sampled.failure <= failure * (1 + mpf(1e-15)) + 5e-324
 
 

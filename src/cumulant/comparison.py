@@ -168,7 +168,7 @@ def optimal(parts: Parts, delta: float) -> float:
 
 def converted(run: AbstractMechanism, log_delta: float, rule: Rule) -> float:
     """Return ε by one conversion from Rényi DP at its best order."""
-    return epsilon_from_cgf(run.loss(), log_delta, rule)[0]
+    return epsilon_from_cgf(run._known().curve(), log_delta, rule)[0]
 
 
 def _splits(parts: Parts, delta: float, *, shares: tuple[float, ...]) -> Iterator[list[Rounds] | None]:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from cumulant import parameters
-from cumulant.answer import Interval
-from cumulant.curves.curve import Curve, combined_failure, total
-from cumulant.errors import InvalidParameter
+from cumulant.curves.curve import combined_failure, total
+from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism, Releases
 from cumulant.mechanisms.data import from_plain
+from cumulant.mechanisms.known import Known
 from cumulant.names import by_name
 from cumulant.neighbors import Neighbors, common_relation
-from cumulant.pairs.likelihood_ratio import LikelihoodRatio, gaussian_ratio
-from cumulant.pairs.noise import GaussianNoise, Noise, NoRelease, Pairs
+from cumulant.pairs.noise import GaussianNoise, Noise, NoRelease
 from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
-from cumulant.profiles.profile import GroupProfiles, PrivacyProfile, gaussian_groups
+from cumulant.profiles.profile import gaussian_groups
+
+Knowns = Sequence[tuple[Known, int]]
 
 
 @final
@@ -53,59 +54,33 @@ class Composed(AbstractMechanism):
         """Return the composition of mechanisms with counts; compositions among them are opened up."""
         return cls(tuple(parts))
 
-    def loss(self) -> Curve:
-        return total([(release.loss(), count) for release, count in self.parts])
+    def _known(self) -> Known:
+        parts = [(release._known(), count) for release, count in self.parts]
+        if [count for _, count in parts] == [1]:
+            return parts[0][0]
+        mean = _gaussian_mean(parts)
+        return Known(
+            curve=lambda: total([(known.curve(), count) for known, count in parts]),
+            directions=lambda relation: _compose([(known.directions(relation), count) for known, count in parts]),
+            attained=lambda relation: _compose([(known.attained(relation), count) for known, count in parts]),
+            tight=lambda relation: all(known.tight(relation) for known, _ in parts),
+            profile=lambda: None,
+            failure=lambda: combined_failure((known.failure(), count) for known, count in parts),
+            noise=None if mean is None else _gaussian(mean),
+            attained_noise=None if mean is None else _gaussian(mean * (1 - MEAN_ROUNDED_UP)),
+            groups=None if mean is None else gaussian_groups(mean),
+            least_rdp=lambda order: self._least_rdp(parts, order),
+            sharper_curve=any(known.sharper_curve for known, _ in parts),
+            fixed_size=any(known.fixed_size for known, _ in parts),
+            single=False,
+        )
 
-    def noise(self) -> Noise | None:
-        """Composed Gaussians are one Gaussian; nothing is nothing, however it is sampled."""
-        mean = self._gaussian_mean()
-        return mean if mean is None else GaussianNoise(mean) if mean > 0 else NoRelease()
-
-    def attained_noise(self) -> Noise | None:
-        """The mean of several Gaussians was rounded up; what is attained has a mean a little smaller."""
-        mean = self._gaussian_mean()
-        if mean is None or mean == 0 or [count for _, count in self.parts] == [1]:
-            return self.noise()
-        return GaussianNoise(mean * (1 - MEAN_ROUNDED_UP))
-
-    def _gaussian_mean(self) -> float | None:
-        """Return μ of N(μ, 1) against N(0, 1) if that is what all parts together are."""
-        families = [(release.noise(), count) for release, count in self.parts]
-        means = [(GaussianPair(f.mean), count) for f, count in families if isinstance(f, GaussianNoise)]
-        return GaussianPair.product(means).mean if len(means) == len(families) else None
-
-    def likelihood_ratio(self) -> LikelihoodRatio | None:
-        mean = self._gaussian_mean()
-        return gaussian_ratio(mean) if mean is not None and mean > 0 else None
-
-    def group_profiles(self) -> GroupProfiles | None:
-        mean = self._gaussian_mean()
-        return None if mean is None else gaussian_groups(mean)
-
-    def directions(self) -> Directions | None:
-        relation = self.neighbors
-        return _in_each_order([(release.pairs(relation), count) for release, count in self.parts])
-
-    def attained_directions(self) -> Directions | None:
-        relation = self.neighbors
-        return _in_each_order([(release.attained_pairs(relation), count) for release, count in self.parts])
-
-    def pairs_attained(self, relation: Neighbors | None) -> bool:
-        return all(release.pairs_attained(relation) for release, _ in self.parts)
-
-    @property
-    def sharper_by_rdp(self) -> bool:
-        return any(release.sharper_by_rdp for release, _ in self.parts)
-
-    def known_profile(self) -> PrivacyProfile | None:
-        if len(self.parts) == 1 and self.parts[0][1] == 1:
-            return self.parts[0][0].known_profile()
-        return None
-
-    def rdp_interval(self, *, order: float) -> Interval:
+    def _least_rdp(self, parts: Knowns, order: float) -> float:
         """The same datasets attain the lower end of every part, so lower ends add, too."""
-        ends = [(release.rdp_interval(order=order), count) for release, count in self.parts]
-        return Interval(math.fsum(end.lower * n for end, n in ends), math.fsum(end.upper * n for end, n in ends))
+        for (release, _), (known, _) in zip(self.parts, parts, strict=True):
+            if known.least_rdp is None:
+                raise UnprovenCombination(f"no lower bound on the RDP of {type(release).__name__} is known")
+        return math.fsum(known.least_rdp(order) * n for known, n in parts if known.least_rdp is not None)
 
     def sharpened(self) -> Composed:
         return Composed.of((release.sharpened(), count) for release, count in self.parts)
@@ -115,16 +90,8 @@ class Composed(AbstractMechanism):
         return Composed.of((release.group(size=size), count) for release, count in self.parts)
 
     @property
-    def failure_probability(self) -> float:
-        return combined_failure((release.failure_probability, count) for release, count in self.parts)
-
-    @property
     def neighbors(self) -> Neighbors | None:
         return common_relation(release.neighbors for release, _ in self.parts)
-
-    @property
-    def fixed_size(self) -> bool:
-        return any(release.fixed_size for release, _ in self.parts)
 
     def releases(self) -> Releases:
         return self.parts
@@ -157,10 +124,24 @@ def _checked_parts(parts: Any) -> Releases:
     return tuple((mechanism, parameters.count(count)) for mechanism, count in rows)
 
 
-def _in_each_order(parts: list[tuple[Pairs | None, int]]) -> Directions | None:
-    """Return the pairs of all parts for each order of the neighbours; a single pair serves in every order."""
-    known = [(pairs, count) for pairs, count in parts if pairs is not None]
+def _gaussian_mean(parts: Knowns) -> float | None:
+    """Return μ of N(μ, 1) against N(0, 1) if that is what all parts together are, rounded up."""
+    means = [(GaussianPair(k.noise.mean), n) for k, n in parts if isinstance(k.noise, GaussianNoise)]
+    return GaussianPair.product(means).mean if len(means) == len(parts) else None
+
+
+def _gaussian(mean: float) -> Noise:
+    """Composed Gaussians are one Gaussian; nothing is nothing, however it is sampled."""
+    return GaussianNoise(mean) if mean > 0 else NoRelease()
+
+
+def _compose(parts: Sequence[tuple[Directions | None, int]]) -> Directions | None:
+    """Return the pairs of all parts for each direction of the neighbours; a single one serves in every direction."""
+    known = [(directions, count) for directions, count in parts if directions is not None]
     if len(known) < len(parts):
         return None
-    orders = max((len(pairs) for pairs, _ in known), default=1)
-    return tuple(tuple((pairs[i % len(pairs)], count) for pairs, count in known) for i in range(orders))
+    several = max((len(directions) for directions, _ in known), default=1)
+    return tuple(
+        tuple((pair, n * count) for directions, count in known for pair, n in directions[i % len(directions)])
+        for i in range(several)
+    )

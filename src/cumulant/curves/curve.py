@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cumulant import parameters
 from cumulant.errors import InvalidParameter
 from cumulant.numerics.rounding import ULP, float_above
 
@@ -227,3 +228,45 @@ def _lower_hull(points: Sequence[tuple[float, float]], *, last_slope: float) -> 
 
 def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
     return (b[1] - a[1]) / (b[0] - a[0])
+
+
+def cgf_at(curve: Curve, order: ArrayLike) -> Any:
+    """Return K(λ) at λ = order - 1."""
+
+    def at(orders: Array) -> Array:
+        values: Array = np.full(orders.shape, math.inf)
+        finite = np.isfinite(orders)
+        values[finite] = curve(orders[finite] - 1.0)
+        if curve.pure == 0:
+            values[~finite] = 0.0
+        return values if curve.failure == 0 else np.where(orders > 1, math.inf, values)
+
+    return _at_orders(at, order)
+
+
+def rdp_at(curve: Curve, order: ArrayLike) -> Any:
+    """Return the Rényi DP of any real order >= 1, infinity included."""
+
+    def at(orders: Array) -> Array:
+        values: Array = np.empty(orders.shape)
+        inner = (orders > 1) & np.isfinite(orders)
+        values[inner] = curve(orders[inner] - 1.0) / (orders[inner] - 1.0)
+        values[orders == 1] = curve.kl
+        values[np.isinf(orders)] = curve.pure
+        return values if curve.failure == 0 else np.full(orders.shape, math.inf)
+
+    return _at_orders(at, order)
+
+
+def _at_orders(evaluate: Callable[[Array], Array], order: ArrayLike) -> Any:
+    """Check orders, evaluate, and give scalars back for scalars."""
+    try:
+        dimensions = np.ndim(order)
+    except ValueError:
+        raise InvalidParameter(f"order must be a number or a rectangular array of numbers, got {order!r}") from None
+    if dimensions == 0:
+        return float(evaluate(np.array([parameters.order(order)]))[0])
+    orders = np.ravel(order)
+    if orders.dtype != np.float64 or not np.all(orders >= 1):  # look closer, and say which one is wrong
+        orders = np.array([parameters.order(value) for value in orders])
+    return evaluate(orders).reshape(np.shape(order))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, final
 
-from cumulant.curves.curve import Curve
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.names import by_name
 from cumulant.numerics.rounding import ULP, exp_above
@@ -16,7 +16,7 @@ from cumulant.numerics.scalar_logspace import log_expm1
 from cumulant.pairs.atoms import Binary
 from cumulant.pairs.noise import FiniteNoise
 from cumulant.parameters import nonnegative, probability, product_above, whole_number
-from cumulant.profiles.profile import PrivacyProfile, approximate_profile
+from cumulant.profiles.profile import approximate_profile
 
 LARGE = 700.0  # e^700 is still a float
 
@@ -42,14 +42,12 @@ class ApproximateDP(AbstractMechanism):
         object.__setattr__(self, "bound", nonnegative("epsilon", epsilon))
         object.__setattr__(self, "failure", probability("delta", delta))
 
-    def loss(self) -> Curve:
-        return replace(binary_loss(self.bound), failure=self.failure, exact=False)
-
-    def noise(self) -> FiniteNoise:
-        return FiniteNoise(Binary(self.bound, self.failure))
-
-    def known_profile(self) -> PrivacyProfile:
-        return approximate_profile(self.bound, self.failure)
+    def _known(self) -> Known:
+        return Known.by_noise(
+            FiniteNoise(Binary(self.bound, self.failure)),
+            curve=lambda: replace(binary_loss(self.bound), failure=self.failure, exact=False),
+            profile=lambda: approximate_profile(self.bound, self.failure),
+        )
 
     @by_name
     def group(self, *, size: int) -> ApproximateDP:

@@ -1,7 +1,6 @@
-"""What every mechanism says of itself, and what it can become.
+"""A mechanism: the questions it answers, and what it can become.
 
-A mechanism says what it is (fields) and what is known of its loss (`loss`, and `family` or `pairs` where a dominating
-pair is known). The questions it answers then follow in `questions`.
+A mechanism says what it is (fields) and what is known of its loss (`_known`). Answers follow in `answers`.
 
 This is the one module that looks downstream: `*`, `+` and the sampling methods build mechanisms that are
 defined on top of this class, so they import them where they are used.
@@ -9,21 +8,24 @@ defined on top of this class, so they import them where they are used.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
+from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from numpy.typing import ArrayLike
+
 from cumulant import parameters
-from cumulant.answer import relation_text, table_html
-from cumulant.curves.curve import Curve
-from cumulant.errors import UnprovenCombination
-from cumulant.inversion.solve import Directions
+from cumulant.answer import Explanation, Guarantee, Interval, Method, Part, relation_text, table_html
+from cumulant.curves.curve import cgf_at, rdp_at
+from cumulant.errors import InvalidParameter, UnprovenCombination
+from cumulant.mechanisms import answers
 from cumulant.mechanisms.data import arguments_from, plain_fields, write
-from cumulant.mechanisms.questions import Questions
+from cumulant.mechanisms.known import Known
 from cumulant.names import by_name, check_names
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
-from cumulant.pairs.likelihood_ratio import LikelihoodRatio
-from cumulant.pairs.noise import Noise, Pairs
-from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
+from cumulant.profiles.profile import PrivacyProfile
+from cumulant.profiles.tradeoff import false_negative_rate
 
 if TYPE_CHECKING:
     from cumulant.composition import Composed
@@ -31,105 +33,165 @@ if TYPE_CHECKING:
 Releases = tuple[tuple["AbstractMechanism", int], ...]
 
 
-class AbstractMechanism(Questions):
+class AbstractMechanism(ABC):
     """Anything that was, or will be, released about the data."""
 
     __slots__ = ()
 
     theorem: ClassVar[str]
-    """The statement that `loss` rests on, for explanations."""
+    """The statement that its Rényi curve rests on, for explanations."""
 
     def __new__(cls, *unnamed: Any, **named: Any) -> Self:
         if unnamed or named:
             check_names(cls, unnamed, named)
         return super().__new__(cls)
 
-    # What a mechanism says of itself -------------------------------------------------------------
-
     @abstractmethod
-    def loss(self) -> Curve:
-        """Return what is known of the CGF of the privacy loss."""
-
-    def noise(self) -> Noise | None:
-        """Return a dominating pair, and what sampling makes of it, if one is known."""
-        return None
-
-    def pairs(self, relation: Neighbors | None) -> Pairs | None:
-        """Return dominating pairs if they are known: one for both orders of neighbours, or one for each.
-
-        `relation` is that of the whole run, for mechanisms that have none of their own.
-        """
-        family = self.noise()
-        return None if family is None else family.unsampled(self.neighbors or relation)
-
-    def attained_noise(self) -> Noise | None:
-        """Return the pairs that some neighbours attain, by which answers can be bounded from below."""
-        return self.noise()
-
-    def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
-        """Return pairs that some neighbours attain."""
-        family = self.attained_noise()
-        return self.pairs(relation) if family is None else family.both_orders()
-
-    def pairs_attained(self, relation: Neighbors | None) -> bool:
-        """Return whether some neighbours attain the dominating pairs, so that answers from them are exact."""
-        return True
-
-    @property
-    def sharper_by_rdp(self) -> bool:
-        """Whether the loss is known more sharply than the pairs."""
-        return False
-
-    def group_pairs(self, size: int) -> Pairs | None:
-        """Return dominating pairs for `size` records that join or leave together, if they are known."""
-        return None
-
-    def directions(self) -> Directions | None:
-        """Return the pairs of all releases with counts, for each order of the neighbours."""
-        return _one_release(self.pairs(self.neighbors))
-
-    def attained_directions(self) -> Directions | None:
-        return _one_release(self.attained_pairs(self.neighbors))
-
-    def likelihood_ratio(self) -> LikelihoodRatio | None:
-        """Return the law of the ratio of a symmetric dominating pair if one is known."""
-        return None
-
-    def group_profiles(self) -> GroupProfiles | None:
-        """Return the privacy profiles of groups of every size if they are known."""
-        return None
-
-    def known_profile(self) -> PrivacyProfile | None:
-        """Return the privacy profile of one release if there is a formula for it."""
-        groups = self.group_profiles()
-        return None if groups is None else groups(1)
+    def _known(self) -> Known:
+        """Return what is known of the privacy loss."""
 
     @property
     def neighbors(self) -> Neighbors | None:
         """The relation the guarantee is for; None: whichever the sensitivity is measured for."""
         return None
 
-    @property
-    def failure_probability(self) -> float:
-        """The probability that everything is revealed: `loss().failure`, known without K where that takes a while."""
-        return self.loss().failure
-
-    @property
-    def tight_and_self_consistent(self) -> bool:
-        """Whether one pair of outputs attains the RDP and the |χ|^α-divergence at every order.
-
-        Wang et al. (2019), Definition 18.
-        """
-        return False
-
-    @property
-    def fixed_size(self) -> bool:
-        """Whether the guarantee is for datasets of one known size, as sampling rates m/n are."""
-        return False
-
     def releases(self) -> Releases:
         """Return the distinct releases with their counts."""
         return ((self, 1),)
+
+    # Questions -----------------------------------------------------------------------------------
+
+    @by_name
+    def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: Method = "best") -> float:
+        """Return the smallest proven ε at δ, rounded up. Give δ in [0, 1], or log δ where δ underflows.
+
+        It is inf where nothing finite is true (δ = 0 without pure DP, or δ below a failure probability).
+        """
+        asked = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        return answers.guarantee_at_delta(self._known(), self.neighbors, asked, method).epsilon
+
+    @by_name
+    def delta(self, *, epsilon: float, method: Method = "best") -> float:
+        """Return the smallest proven δ at ε, rounded up; see `log_delta` for values that underflow."""
+        return self._guarantee_at(epsilon, method).delta
+
+    @by_name
+    def log_delta(self, *, epsilon: float, method: Method = "best") -> float:
+        """Return the logarithm of the smallest proven δ at ε, rounded up."""
+        return self._guarantee_at(epsilon, method).log_delta
+
+    def _guarantee_at(self, epsilon: float, method: Method) -> Guarantee:
+        asked = parameters.nonnegative("epsilon", epsilon)
+        return answers.guarantee_at_epsilon(self._known(), self.neighbors, asked, method)
+
+    @by_name
+    def guarantee(
+        self,
+        *,
+        delta: float | None = None,
+        log_delta: float | None = None,
+        epsilon: float | None = None,
+        method: Method = "best",
+    ) -> Guarantee:
+        """Return ε at δ, or δ at ε, together with how it was proven."""
+        if epsilon is not None and delta is None and log_delta is None:
+            return self._guarantee_at(epsilon, method)
+        if epsilon is not None:
+            raise InvalidParameter(f"give one of delta, log_delta, epsilon, got {delta!r}, {log_delta!r}, {epsilon!r}")
+        asked = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        guarantee = answers.guarantee_at_delta(self._known(), self.neighbors, asked, method)
+        return guarantee if delta is None else replace(guarantee, stated_delta=float(delta))
+
+    @by_name
+    def explain(
+        self,
+        *,
+        delta: float | None = None,
+        log_delta: float | None = None,
+        epsilon: float | None = None,
+        method: Method = "best",
+    ) -> Explanation:
+        """Return which theorem bounded each part, exact or upper bound, and for which relation."""
+        guarantee = self.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
+        return Explanation(
+            guarantee=answers.bound_from_below(self._known(), self.neighbors, guarantee),
+            neighbors=self.neighbors,
+            parts=tuple(release._part(count) for release, count in self.releases()),
+        )
+
+    def _part(self, count: int) -> Part:
+        return Part(
+            mechanism=repr(self),
+            count=count,
+            theorem=self.theorem,
+            exact=self._known().curve().exact,
+            neighbors=relation_text(self.neighbors),
+        )
+
+    @by_name
+    def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
+        """Return bounds of ε at δ from both sides: no rounding, truncation, aliasing or quadrature is left out.
+
+        The upper end holds for every pair of neighbours; the lower end is attained by some. `certified` says whether
+        all of it was ball arithmetic, which some questions would take too long for.
+        """
+        parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        return answers.epsilon_interval(self._known(), self.neighbors, delta, log_delta)
+
+    @by_name
+    def delta_interval(self, *, epsilon: float) -> Interval:
+        """Return bounds of δ at ε from both sides; see `epsilon_interval`."""
+        return answers.delta_interval(self._known(), self.neighbors, parameters.nonnegative("epsilon", epsilon))
+
+    @by_name
+    def cgf(self, *, order: ArrayLike) -> Any:
+        """Return K(λ) at λ = order - 1: (order - 1)·rdp(order)."""
+        return cgf_at(self._known().curve(), order)
+
+    @by_name
+    def rdp(self, *, order: ArrayLike) -> Any:
+        """Return the Rényi DP of any real order > 1; order 1 is KL privacy, inf is pure DP.
+
+        Scalars in, float out; arrays in, array out.
+        """
+        return rdp_at(self._known().curve(), order)
+
+    @by_name
+    def rdp_interval(self, *, order: float) -> Interval:
+        """Return the RDP of an order as (attained, proven): how far the bound can still be from the truth."""
+        least_rdp = self._known().least_rdp
+        if least_rdp is None:
+            raise UnprovenCombination(f"no lower bound on the RDP of {type(self).__name__} is known")
+        return Interval(least_rdp(order), float(self.rdp(order=order)))
+
+    def profile(self) -> PrivacyProfile:
+        """Return the privacy profile ε ↦ δ of one release, exact where the mechanism attains it."""
+        profile = self._known().profile()
+        if profile is None:
+            raise UnprovenCombination(
+                f"the privacy profile of {type(self).__name__} is not known in closed form; ask for delta(epsilon=)"
+            )
+        return profile
+
+    @by_name
+    def tradeoff(self, *, false_positive_rate: float, method: Method = "best") -> float:
+        """Return the smallest false negative rate of any test at a false positive rate: f-DP, rounded down.
+
+        >>> from cumulant import Gaussian
+        >>> round(Gaussian(noise_multiplier=1.0).tradeoff(false_positive_rate=0.05), 4)
+        0.7405
+        """
+        rate = parameters.probability("false_positive_rate", false_positive_rate)
+        return false_negative_rate(lambda epsilon: self.delta(epsilon=epsilon, method=method), rate)
+
+    @by_name
+    def true_positive_rate(self, *, false_positive_rate: float) -> float:
+        """Return the largest true positive rate that any attacker has at a false positive rate, rounded up."""
+        return min(1.0, math.nextafter(1.0 - self.tradeoff(false_positive_rate=false_positive_rate), 2.0))
+
+    def advantage(self) -> float:
+        """Return the largest true positive rate less false positive rate of any attacker: δ at ε = 0, rounded up."""
+        return self.delta(epsilon=0.0)
 
     # What it can become --------------------------------------------------------------------------
 
@@ -229,7 +291,3 @@ class AbstractMechanism(Questions):
     @classmethod
     def _from_plain(cls, content: dict[str, Any]) -> AbstractMechanism:
         return cls(**arguments_from(content))
-
-
-def _one_release(pairs: Pairs | None) -> Directions | None:
-    return None if pairs is None else tuple(((pair, 1),) for pair in pairs)

@@ -12,6 +12,7 @@ import numpy as np
 from cumulant.curves.curve import Array, Curve, curve_loss
 from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.numerics.rounding import LEAST
 from cumulant.parameters import positive, real, require
 
@@ -60,7 +61,10 @@ class ExponentialFamily(AbstractMechanism):
         if self.smoothness == math.inf and self.lipschitz == math.inf:
             raise InvalidParameter("give smoothness, lipschitz or both, got neither")
 
-    def loss(self) -> Curve:
+    def _known(self) -> Known:
+        return Known.by_curve(self._curve)
+
+    def _curve(self) -> Curve:
         furthest = self.radius / self.distance
         if not callable(self.smoothness) and not callable(self.lipschitz):
             d = self.distance

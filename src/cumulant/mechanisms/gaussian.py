@@ -9,12 +9,12 @@ import numpy as np
 
 from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.names import by_name
 from cumulant.numerics.logspace import reciprocal_up
-from cumulant.pairs.likelihood_ratio import LikelihoodRatio, gaussian_ratio
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.parameters import noise_for_group, positive
-from cumulant.profiles.profile import GroupProfiles, gaussian_groups
+from cumulant.profiles.profile import gaussian_groups
 
 
 @final
@@ -38,7 +38,12 @@ class Gaussian(AbstractMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
 
-    def loss(self) -> Curve:
+    def _known(self) -> Known:
+        mean = reciprocal_up(self.noise_multiplier)
+        noise = GaussianNoise(mean, self.noise_multiplier)
+        return Known.by_noise(noise, curve=self._curve, groups=gaussian_groups(mean), self_consistent=True)
+
+    def _curve(self) -> Curve:
         sigma = self.noise_multiplier
 
         def log_moment(lam: Array) -> Array:
@@ -47,20 +52,7 @@ class Gaussian(AbstractMechanism):
 
         return Curve(log_moment=log_moment, kl=max(0.5 / sigma / sigma, 5e-324))
 
-    def noise(self) -> GaussianNoise:
-        return GaussianNoise(reciprocal_up(self.noise_multiplier), self.noise_multiplier)
-
-    def likelihood_ratio(self) -> LikelihoodRatio:
-        return gaussian_ratio(reciprocal_up(self.noise_multiplier))
-
-    def group_profiles(self) -> GroupProfiles:
-        return gaussian_groups(reciprocal_up(self.noise_multiplier))
-
     @by_name
     def group(self, *, size: int) -> Gaussian:
         """The sensitivity of a group is `size` times that of one (triangle inequality)."""
         return Gaussian(noise_multiplier=noise_for_group("noise_multiplier", self.noise_multiplier, size))
-
-    @property
-    def tight_and_self_consistent(self) -> bool:
-        return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 import numpy as np
@@ -11,9 +11,9 @@ import numpy as np
 from cumulant.curves.curve import Curve, projected
 from cumulant.errors import UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.noise import Pairs
 from cumulant.parameters import product_above, require, whole_number
 
 KNOTS: Array = 2.0 ** (np.arange(-16, 61) / 4)  # λ at which the bound is computed; chords between (Corollary 10)
@@ -27,7 +27,7 @@ LARGE = 64.0
 class Group(AbstractMechanism):
     """A mechanism towards groups of `size` records: neighbours at distance `size` in its relation.
 
-    Where the pair of a group is known (`PoissonSampled.group_pairs`) the group joins or leaves together; `method="rdp"`
+    Where the pair of a group is known (`Known.together`) the group joins or leaves together; `method="rdp"`
     covers every change at that distance.
 
     Mechanisms with a better rule of their own (`Gaussian.group` and others) do not come here.
@@ -46,31 +46,27 @@ class Group(AbstractMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", whole_number("size", self.size, at_least=1))
         require(isinstance(self.mechanism, AbstractMechanism), "mechanism must be a cumulant mechanism", self.mechanism)
-        if self.mechanism.failure_probability > 0:
+        if self.mechanism._known().failure() > 0:
             raise UnprovenCombination("a group bound needs a mechanism that cannot fail; use ApproximateDP(...).group")
-        if self.mechanism.fixed_size and self.mechanism.neighbors is ADD_REMOVE:
+        if self.mechanism._known().fixed_size and self.mechanism.neighbors is ADD_REMOVE:
             raise UnprovenCombination(
                 "adding records one after another changes the size, and with it the rate of a fixed batch; "
                 "ask for groups under replace-one"
             )
 
     @property
-    def failure_probability(self) -> float:
-        return 0.0
-
-    @property
-    def fixed_size(self) -> bool:
-        return self.mechanism.fixed_size
-
-    @property
     def neighbors(self) -> Neighbors | None:
         return self.mechanism.neighbors
 
-    def loss(self) -> Curve:
-        return group_loss(self.mechanism.loss(), self.size)
-
-    def pairs(self, relation: Neighbors | None) -> Pairs | None:
-        return self.mechanism.group_pairs(self.size)
+    def _known(self) -> Known:
+        one = self.mechanism._known()
+        together = one.together(self.size)
+        return replace(
+            Known.by_curve(lambda: group_loss(one.curve(), self.size), fixed_size=one.fixed_size),
+            directions=lambda relation: together,
+            attained=lambda relation: together,
+            tight=lambda relation: together is not None,
+        )
 
 
 def group_loss(cgf: Curve, size: int) -> Curve:

@@ -9,13 +9,13 @@ import numpy as np
 
 from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.names import by_name
 from cumulant.numerics.logspace import exp_excess, reciprocal_up
 from cumulant.numerics.rounding import LEAST
-from cumulant.pairs.likelihood_ratio import LikelihoodRatio, laplace_ratio
 from cumulant.pairs.noise import LaplaceNoise
 from cumulant.parameters import noise_for_group, positive
-from cumulant.profiles.profile import GroupProfiles, laplace_groups
+from cumulant.profiles.profile import laplace_groups
 
 
 @final
@@ -42,7 +42,12 @@ class Laplace(AbstractMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive("scale", self.scale))
 
-    def loss(self) -> Curve:
+    def _known(self) -> Known:
+        theta = reciprocal_up(self.scale)
+        noise = LaplaceNoise(theta, self.scale)
+        return Known.by_noise(noise, curve=self._curve, groups=laplace_groups(theta), self_consistent=True)
+
+    def _curve(self) -> Curve:
         theta = reciprocal_up(self.scale)
 
         def log_moment(lam: Array) -> Array:
@@ -55,20 +60,7 @@ class Laplace(AbstractMechanism):
 
         return Curve(log_moment=log_moment, kl=max(float(exp_excess(-theta)), LEAST), pure=theta)
 
-    def noise(self) -> LaplaceNoise:
-        return LaplaceNoise(reciprocal_up(self.scale), self.scale)
-
-    def likelihood_ratio(self) -> LikelihoodRatio:
-        return laplace_ratio(reciprocal_up(self.scale))
-
-    def group_profiles(self) -> GroupProfiles:
-        return laplace_groups(reciprocal_up(self.scale))
-
     @by_name
     def group(self, *, size: int) -> Laplace:
         """The sensitivity of a group is `size` times that of one (triangle inequality)."""
         return Laplace(scale=noise_for_group("scale", self.scale, size))
-
-    @property
-    def tight_and_self_consistent(self) -> bool:
-        return True

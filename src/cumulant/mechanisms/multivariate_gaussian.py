@@ -11,6 +11,7 @@ import numpy as np
 from cumulant.curves.curve import Array, Curve
 from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.numerics.logspace import log1p_deficit
 from cumulant.parameters import require
 
@@ -49,7 +50,10 @@ class MultivariateGaussian(AbstractMechanism):
             matrix = _checked_covariance(name, getattr(self, name), len(shift))
             object.__setattr__(self, name, tuple(map(tuple, matrix.tolist())))
 
-    def loss(self) -> Curve:
+    def _known(self) -> Known:
+        return Known.by_curve(self._curve)
+
+    def _curve(self) -> Curve:
         shift, one, other = (np.array(x) for x in (self.shift, self.covariance, self.neighbor_covariance))
         there, back = _directions(one, other, shift), _directions(other, one, shift)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
-from cumulant.curves.curve import Curve
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.names import by_name
 from cumulant.pairs.atoms import Binary
-from cumulant.pairs.likelihood_ratio import LikelihoodRatio, binary_ratio
 from cumulant.pairs.noise import FiniteNoise
 from cumulant.parameters import nonnegative, product_above, whole_number
-from cumulant.profiles.profile import GroupProfiles, binary_groups
+from cumulant.profiles.profile import binary_groups
 
 
 @final
@@ -34,17 +33,12 @@ class PureDP(AbstractMechanism):
     def __init__(self, *, epsilon: float) -> None:
         object.__setattr__(self, "bound", nonnegative("epsilon", epsilon))
 
-    def loss(self) -> Curve:
-        return replace(binary_loss(self.bound), exact=False)
-
-    def noise(self) -> FiniteNoise:
-        return FiniteNoise(Binary(self.bound))
-
-    def likelihood_ratio(self) -> LikelihoodRatio:
-        return binary_ratio(self.bound)
-
-    def group_profiles(self) -> GroupProfiles:
-        return binary_groups(self.bound)
+    def _known(self) -> Known:
+        return Known.by_noise(
+            FiniteNoise(Binary(self.bound)),
+            curve=lambda: replace(binary_loss(self.bound), exact=False),
+            groups=binary_groups(self.bound),
+        )
 
     @by_name
     def group(self, *, size: int) -> PureDP:

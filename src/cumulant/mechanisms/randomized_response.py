@@ -10,13 +10,13 @@ import numpy as np
 
 from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.names import by_name
 from cumulant.numerics.rounding import LEAST
 from cumulant.pairs.atoms import TruthfulAnswer
-from cumulant.pairs.likelihood_ratio import LikelihoodRatio, binary_ratio
 from cumulant.pairs.noise import FiniteNoise
 from cumulant.parameters import real, require, whole_number
-from cumulant.profiles.profile import GroupProfiles, binary_profile
+from cumulant.profiles.profile import binary_profile
 
 
 @final
@@ -45,18 +45,14 @@ class RandomizedResponse(AbstractMechanism):
         require(0 < p < 1, f"p {rule}", self.p)
         object.__setattr__(self, "p", p)
 
-    def loss(self) -> Curve:
-        return binary_loss(self.log_odds)
-
-    def noise(self) -> FiniteNoise:
-        return FiniteNoise(TruthfulAnswer(self.p, self.log_odds))
-
-    def likelihood_ratio(self) -> LikelihoodRatio:
-        return binary_ratio(self.log_odds)
-
-    def group_profiles(self) -> GroupProfiles:
-        profile = binary_profile(self.log_odds)
-        return lambda size: profile
+    def _known(self) -> Known:
+        epsilon = self.log_odds
+        return Known.by_noise(
+            FiniteNoise(TruthfulAnswer(self.p, epsilon)),
+            curve=lambda: binary_loss(epsilon),
+            groups=lambda size: binary_profile(epsilon),
+            self_consistent=True,
+        )
 
     @by_name
     def group(self, *, size: int) -> RandomizedResponse:
@@ -70,10 +66,6 @@ class RandomizedResponse(AbstractMechanism):
         p = self.p
         nearest = 2 * math.atanh(abs(2 * p - 1)) if 0.25 < p < 0.75 else abs(math.log(p) - math.log1p(-p))
         return nearest * (1 + 4e-16)
-
-    @property
-    def tight_and_self_consistent(self) -> bool:
-        return True
 
 
 def binary_loss(epsilon: float) -> Curve:

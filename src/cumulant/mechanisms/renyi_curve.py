@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 from cumulant.curves.curve import Curve, curve_loss, projected
 from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.parameters import real, require
 
 Table = tuple[tuple[float, float], ...]
@@ -32,23 +33,23 @@ class RenyiCurve(AbstractMechanism):
     theorem: ClassVar[str] = "a given RDP curve, projected (Wang et al. 2019, Proposition 24, Corollary 10)"
 
     curve: Table | Callable[[float], float]
-    _loss: Curve = field(init=False, repr=False, compare=False)
+    _curve: Curve = field(init=False, repr=False, compare=False)
 
     def __init__(self, curve: Iterable[tuple[float, float]] | Callable[[float], float]) -> None:
         if callable(curve):
             object.__setattr__(self, "curve", curve)
-            object.__setattr__(self, "_loss", _function_loss(curve))
+            object.__setattr__(self, "_curve", _function_loss(curve))
         else:
             table = _checked_table(curve)
             object.__setattr__(self, "curve", table)
-            object.__setattr__(self, "_loss", _table_loss(table))
+            object.__setattr__(self, "_curve", _table_loss(table))
 
     def __reduce__(self) -> tuple[type[RenyiCurve], tuple[Any]]:
         """Pickle and copy the curve; what follows from it is computed again."""
         return RenyiCurve, (self.curve,)
 
-    def loss(self) -> Curve:
-        return self._loss
+    def _known(self) -> Known:
+        return Known.by_curve(lambda: self._curve)
 
     def _plain(self) -> dict[str, Any]:
         if callable(self.curve):

@@ -12,6 +12,7 @@ import numpy as np
 from cumulant.curves.curve import Array, Curve
 from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.quadrature import POINTS, nodes_on
 from cumulant.pairs.atoms import Atoms, LossTable, Table
@@ -143,7 +144,22 @@ class StatedPair(AbstractMechanism):
             relation=relation,
         )
 
-    def loss(self) -> Curve:
+    def _known(self) -> Known:
+        """Some neighbours attain the pair in one direction for all releases; what mixes directions dominates only.
+
+        Mixing directions may cost more than the worse direction's Rényi DP.
+        """
+        atoms, inner = self._atoms(), self.inner_probabilities
+        return Known.by_noise(
+            FiniteNoise(atoms),
+            curve=self._curve,
+            attained=None if inner is None else FiniteNoise(Table(*inner)),
+            relation=self.relation,
+            tight=lambda relation: inner is None and (relation is ADD_REMOVE or atoms.symmetric),
+            sharper_curve=self.relation is not ADD_REMOVE and not atoms.symmetric,
+        )
+
+    def _curve(self) -> Curve:
         return finite_loss([finite_pair(atoms) for atoms in self._both_orders()])
 
     def _both_orders(self) -> tuple[Atoms, ...]:
@@ -158,21 +174,6 @@ class StatedPair(AbstractMechanism):
         missing = math.fsum(q for q, p in zip(self.neighbor_probabilities, self.probabilities, strict=True) if p == 0)
         revealed = math.fsum(p for x, p in rows if x == math.inf)
         return LossTable(tuple(x for x, _ in finite), tuple(p for _, p in finite), revealed, missing)
-
-    def noise(self) -> FiniteNoise:
-        return FiniteNoise(self._atoms())
-
-    def attained_noise(self) -> FiniteNoise:
-        return self.noise() if self.inner_probabilities is None else FiniteNoise(Table(*self.inner_probabilities))
-
-    def pairs_attained(self, relation: Neighbors | None) -> bool:
-        """Some neighbours attain the pair in one order for all releases; what mixes orders dominates only."""
-        return self.inner_probabilities is None and (relation is ADD_REMOVE or self._atoms().symmetric)
-
-    @property
-    def sharper_by_rdp(self) -> bool:
-        """Mixing orders may cost more than the worse order's Rényi DP."""
-        return self.relation is not ADD_REMOVE and not self._atoms().symmetric
 
     def _plain(self) -> dict[str, Any]:
         """Losses and relation are left out where there are none."""

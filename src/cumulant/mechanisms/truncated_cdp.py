@@ -10,6 +10,7 @@ import numpy as np
 
 from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.parameters import nonnegative, real, require
 
 
@@ -35,7 +36,10 @@ class TruncatedCDP(AbstractMechanism):
         require(omega > 1, "omega must be a number > 1", self.omega)
         object.__setattr__(self, "omega", omega)
 
-    def loss(self) -> Curve:
+    def _known(self) -> Known:
+        return Known.by_curve(self._curve)
+
+    def _curve(self) -> Curve:
         rho, omega = self.rho, self.omega
 
         def log_moment(lam: Array) -> Array:

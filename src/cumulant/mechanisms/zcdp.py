@@ -9,6 +9,7 @@ from typing import ClassVar, final
 
 from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.names import by_name
 from cumulant.numerics.rounding import ULP
 from cumulant.parameters import nonnegative, product_above, whole_number
@@ -43,7 +44,10 @@ class ZCDP(AbstractMechanism):
         k = whole_number("size", size, at_least=1)
         return ZCDP(rho=product_above(k * k, self.rho), xi=product_above(k * _harmonic(k), self.xi))
 
-    def loss(self) -> Curve:
+    def _known(self) -> Known:
+        return Known.by_curve(self._curve)
+
+    def _curve(self) -> Curve:
         rho, xi = self.rho, self.xi
 
         def log_moment(lam: Array) -> Array:

@@ -95,3 +95,13 @@ def reciprocal_up(x: float) -> float:
     """
     nearest = 1.0 / x
     return nearest if math.isinf(nearest) or Fraction(nearest) * Fraction(x) >= 1 else math.nextafter(nearest, math.inf)
+
+
+def log_mean(rows: Array, log_masses: Array) -> Array:
+    """Return log Σ_j e^{rows[i,j] + log_masses[j]} for every row i."""
+    terms = rows + log_masses
+    peak = np.max(terms, axis=1, keepdims=True, initial=-np.inf)
+    peak = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        means: Array = np.log(np.sum(np.exp(terms - peak), axis=1)) + peak[:, 0]
+    return means

@@ -47,7 +47,7 @@ class Question:
 
     @staticmethod
     def of(step: AbstractMechanism, count: int, delta: float) -> Question:
-        directions = (step * count).directions()
+        directions = (step * count)._known().directions(None)
         assert directions is not None  # STEP has a pair
         losses, _ = prepared(directions[0])
         tilts = tilts_for_delta(losses, math.log(delta))

@@ -1,6 +1,6 @@
 """Gaussian noise on a batch drawn without replacement, under replace-one: the supremum over all triples.
 
-The envelope (`without_replacement.known_envelope_loss`) joins two halves that different datasets attain. For Gaussian
+The envelope (`mixture.envelope_curve`) joins two halves that different datasets attain. For Gaussian
 noise the worst dataset can be searched instead: it is described by one number.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, final
@@ -18,13 +18,12 @@ import numpy as np
 from cumulant.curves.curve import Curve, projected
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.known import Known
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, reciprocal_up
-from cumulant.pairs.likelihood_ratio import mixture_ratio
-from cumulant.pairs.noise import Pairs
 from cumulant.parameters import positive, probability, require
 from cumulant.sampling.mixture import at_most
-from cumulant.sampling.without_replacement import SampledWithoutReplacement, envelope_loss
+from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
 KNOTS = tuple(2.0 ** (k / 4) for k in range(-8, 25))  # λ up to 64: beyond, the envelope is as good
 RESOLVED = 0.01  # the supremum is enclosed to this relative width, and the upper end is used
@@ -33,6 +32,7 @@ MOST_NODES = 2e7  # of all cells together, at one λ
 ACCURACY = 30.0  # the rule's proven error, which is added, is about e^-30 of a typical moment less 1
 INTEGRATION_ERROR = 1e-9  # for the rounding of sums, relative
 TINIEST_SEARCHED = 1e-9  # Φ - 1 of smaller rates drowns in rounding; the loss grows with the rate
+LARGEST_LOG = 600.0  # log r beyond which r - 1 is not kept
 USELESS = 30.0  # beyond this K the two bounds agree
 
 
@@ -60,36 +60,21 @@ class SharpenedGaussianBatch(AbstractMechanism):
         require(0 < rate < 1, "rate must be strictly between 0 and 1", self.rate)
         object.__setattr__(self, "rate", rate)
 
-    def pairs(self, relation: Neighbors | None) -> Pairs | None:
-        return self._batch().pairs(relation)
-
-    def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
-        return self._batch().attained_pairs(relation)
-
-    def _batch(self) -> SampledWithoutReplacement:
-        return SampledWithoutReplacement(mechanism=Gaussian(noise_multiplier=self.noise_multiplier), rate=self.rate)
-
-    def pairs_attained(self, relation: Neighbors | None) -> bool:
-        return False
-
-    @property
-    def sharper_by_rdp(self) -> bool:
-        return True
-
     @property
     def neighbors(self) -> Neighbors:
         return REPLACE_ONE
 
-    @property
-    def fixed_size(self) -> bool:
-        return True
+    def _known(self) -> Known:
+        noise = Gaussian(noise_multiplier=self.noise_multiplier)
+        batch = SampledWithoutReplacement(mechanism=noise, rate=self.rate)._known()
+        return replace(
+            Known.by_curve(lambda: self._curve(batch.curve()), fixed_size=True),
+            directions=batch.directions,
+            attained=batch.attained,
+            sharper_curve=True,
+        )
 
-    @property
-    def failure_probability(self) -> float:
-        return 0.0
-
-    def loss(self) -> Curve:
-        envelope = envelope_loss(Gaussian(noise_multiplier=self.noise_multiplier), self.rate)
+    def _curve(self, envelope: Curve) -> Curve:
         mean = reciprocal_up(self.noise_multiplier)
         return at_most(envelope, gaussian_triples_loss(mean, max(self.rate, TINIEST_SEARCHED)))
 
@@ -170,8 +155,8 @@ class Triples:
         along = Rule.of(self.lam, *((big, slope) if self.far_is_first else (slope, big)), self._accuracy)
         across = Rule.of(self.lam, *((0.0, spread) if self.far_is_first else (spread, 0.0)), self._accuracy)
         x, y = along.nodes(), across.nodes()
-        far = mixture_ratio(big * x - self.variance / 2, self.rate)
-        near = mixture_ratio(slope * x[:, None] + spread * y - near_variance / 2, self.rate)
+        far = _excess_and_log(big * x - self.variance / 2, self.rate)
+        near = _excess_and_log(slope * x[:, None] + spread * y - near_variance / 2, self.rate)
         far_2d = (far[0][:, None], far[1][:, None])
         first, second = (far_2d, near) if self.far_is_first else (near, far_2d)
         log_weights = along.log_weights(x)[:, None] + across.log_weights(y)
@@ -268,3 +253,11 @@ def _mean_excess(log_weights: Array, power: float, first: tuple[Array, Array], s
 
 def _deficit(u: Array, log_w: Array) -> Array:
     return np.where(np.abs(u) < 0.1, log1p_deficit(np.clip(u, -0.1, 0.1)), u - log_w)
+
+
+def _excess_and_log(log_ratio: Array, rate: float) -> tuple[Array, Array]:
+    """Return (w - 1, log w) of w = 1 - γ + γr; w - 1 is capped where it would overflow."""
+    excess = rate * np.expm1(np.minimum(log_ratio, LARGEST_LOG))
+    # away from w = 1 the logarithms of the two parts are added: 1 + excess would have lost the digits of 1 - γ
+    apart = np.logaddexp(math.log1p(-rate), math.log(rate) + log_ratio)
+    return excess, np.where(np.abs(excess) < 0.5, np.log1p(np.clip(excess, -0.5, 0.5)), apart)

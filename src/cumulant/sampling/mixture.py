@@ -1,7 +1,8 @@
-"""The loss of a mixture (1-γ)Q + γP against Q, both orders: what one record's membership reveals.
+"""K of a sample at real orders: of its dominating pairs where they are known, else by a theorem for Rényi curves.
 
-It is the loss of Poisson sampling under add-or-remove-one, in units of the largest contribution of one record, and
-of sampling a fixed number without replacement under add-or-remove-one, in units of the replace-one sensitivity.
+The mixture (1-γ)Q + γP against Q is what one record's membership reveals: of Poisson sampling under add-or-remove-one,
+in units of the largest contribution of one record, and of sampling a fixed number without replacement under
+add-or-remove-one, in units of the replace-one sensitivity. The envelope is that of replace-one.
 """
 
 from __future__ import annotations
@@ -15,52 +16,162 @@ import numpy as np
 
 from cumulant.curves.curve import Curve, interpolated
 from cumulant.errors import OutOfReach, UnprovenCombination
-from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.randomized_response import binary_loss
-from cumulant.neighbors import Neighbors
-from cumulant.numerics.logspace import Array
+from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.curve import divergence, log_moments
 from cumulant.pairs.finite_pair import FinitePair, finite_loss
-from cumulant.pairs.likelihood_ratio import LikelihoodRatio, gaussian_ratio, in_small_batches, moment_of_mixture
-from cumulant.pairs.noise import FiniteNoise, GaussianNoise, Pairs
-from cumulant.pairs.sampled_pair import removed_gaussian
+from cumulant.pairs.noise import FiniteNoise, GaussianNoise, LaplaceNoise, Noise, Pairs
+from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import product_above
 from cumulant.profiles.sampling import amplified_epsilon
 from cumulant.sampling.poisson_theorems import poisson_tight
+from cumulant.sampling.without_replacement_theorems import black_box, theorem9
 
 QUADRATURE_ERROR = 2e-13  # relative, generous for rules that leave out e^-50 and sums of 1e4 terms
-FARTHEST_PEAK = 2000.0  # standard deviations up to which a Gaussian mixture is followed on its trapezoidal rule
+LINE_REACH, HALF_LINE_REACH = 2000.0, 100.0  # standard deviations up to which peaks are followed by either rule
 FARTHEST_ORDER = 1e8  # beyond it sums over integers are not attempted: they take as long as its square root
 TINIEST_RATE = 1e-140  # its square is still a double; the loss grows with the rate, so a larger rate is safe
 NO_LOSS = Curve(log_moment=np.zeros_like, kl=0.0, pure=0.0)
 
-
-def mixture_loss(mechanism: AbstractMechanism, rate: float) -> Curve:
-    """Return the CGF of the mixture: exact where the mechanism's pair is known, else the tight black-box bound."""
-    family = mechanism.noise()
-    if isinstance(family, GaussianNoise):
-        return gaussian_mixture_loss(mechanism.loss(), family.mean, max(rate, TINIEST_RATE))
-    return sampled_loss(mechanism, rate, known=known_mixture_loss, black_box=poisson_tight)
+Sample = Callable[[Noise, float], Pairs]
+"""What a scheme makes of a noise: its pairs at a rate."""
 
 
-def finite_sampled_loss(
-    mechanism: AbstractMechanism, rate: float, pairs: Callable[[Neighbors | None], Pairs | None]
-) -> Curve | None:
-    """Return the loss on a sample of a mechanism with finitely many outputs, from the pairs of the sample themselves.
+def mixture_curve(base: Known, rate: float) -> Curve:
+    """Return K(λ) = log E_Q[(1-γ+γr)^{λ+1}] of a sample, r = dP/dQ, from its pairs, or the tight black-box bound.
 
-    None where the mechanism has others, or a formula of its own.
+    Of noise that an involution turns around, P into Q and Q into P, the record that leaves costs at least as much at
+    every order as the one that joins (Mironov, Talwar and Zhang 2019, Theorem 5).
+
+    Holds for:  a dominating pair of the mechanism; the mixture dominates by joint convexity over the other records
+                (Zhu, Dong and Wang 2022, Theorem 11).
+    Tightness:  attained, so exact for mechanisms that attain their pair.
     """
-    if not 0 < rate < 1 or not isinstance(mechanism.noise(), FiniteNoise) or mechanism.likelihood_ratio() is not None:
+    return _mixture_curve(base, rate, lambda noise, rate: noise.poisson(rate))
+
+
+def displaced_curve(base: Known, rate: float) -> Curve:
+    """Return the same for a sample of fixed size, where the record takes the place of another one."""
+    return _mixture_curve(base, rate, lambda noise, rate: noise.displaced(rate))
+
+
+def _mixture_curve(base: Known, rate: float, sample: Sample) -> Curve:
+    curve = base.curve()
+    known = _curve_of_pairs(base, rate, sample, LINE_REACH, _poisson_beyond)
+    return poisson_bound(curve, rate) if known is None else replace(known, exact=curve.exact)
+
+
+def envelope_curve(base: Known, rate: float) -> Curve:
+    """Return K(λ) of the envelope under replace-one, from its pair, or the best black-box bound.
+
+    Coupling the sampled sets makes the two outputs mixtures that share a part, (1-γ)μ₀ + γμ₁ and (1-γ)μ₀ + γμ₁', over
+    mutually neighbouring μ₀, μ₁, μ₁'. Advanced joint convexity bounds H_t for t >= 1 by γH_a(P‖Q), a = 1 + (t-1)/γ,
+    which is H_t of the mixture against Q; t <= 1 follows by exchanging the two (Zhu, Dong and Wang 2022, Proposition
+    30). An f-divergence is the integral of H_t against f'' >= 0, so with w = 1 - γ + γr and f_β(w) = w^β - 1 - β(w-1)
+
+        e^{K(λ)} = 1 + E_Q[f_α(w); r > 1] + E_Q[f_{1-α}(w); r > 1],   α = λ + 1.
+
+    Holds for:  replace-one, subsets of fixed size; adaptive composition.
+    Tightness:  each half is attained, by different datasets; for small γ about twice what is attained.
+    """
+    known = _curve_of_pairs(base, rate, lambda noise, rate: noise.envelope(rate), HALF_LINE_REACH, _envelope_beyond)
+    return replace_one_bound(base.curve(), rate) if known is None else replace(known, exact=False)
+
+
+def _curve_of_pairs(
+    base: Known, rate: float, sample: Sample, reach: float, beyond: Callable[[Known, float], Curve]
+) -> Curve | None:
+    """Return K of the pairs of a sample, and a bound for orders that are too far; None where the pairs do not tell."""
+    noise, curve = base.noise, base.curve()
+    if noise is None or curve.pure == 0 == curve.failure:
         return None
+    if isinstance(noise, FiniteNoise):
+        return _curve_of_finite(sample, noise, curve, rate)
+    rate = max(rate, TINIEST_RATE)
+    leaving = sample(noise, rate)[0]
+    if not isinstance(leaving, DominatingPair):
+        return None
+    return near_and_far(leaving, _farthest_tilt(noise, reach), beyond(base, rate), amplified_pure(curve.pure, rate))
+
+
+def _curve_of_finite(sample: Sample, noise: FiniteNoise, base: Curve, rate: float) -> Curve | None:
+    """Return the largest K of the pairs of a sample with finitely many outputs, unless these are too many."""
     try:
-        known = pairs(None)
-        finite = [pair for pair in known or () if isinstance(pair, FinitePair)]
-        if not known or len(finite) < len(known):
-            return None
-        loss = finite_loss(finite)
-        return _not_above_amplified(loss, mechanism.loss(), rate) if mechanism.failure_probability > 0 else loss
+        loss = finite_loss([pair for pair in sample(noise, rate) if isinstance(pair, FinitePair)])
     except OutOfReach:
         return None
+    return _not_above_amplified(loss, base, rate) if base.failure > 0 else loss
+
+
+def near_and_far(pair: DominatingPair, farthest: float, far: Curve, pure: float = math.inf) -> Curve:
+    """Return K of a pair on the nodes of its characteristic function, and beyond the farthest tilt another bound."""
+
+    def log_moment(lam: Array) -> Array:
+        near = lam <= farthest
+        values = np.empty(lam.shape)
+        values[near] = log_moments(pair, lam[near]) * (1 + QUADRATURE_ERROR)  # rounded up
+        if not np.all(near):
+            values[~near] = far.log_moment(lam[~near])
+        return values
+
+    try:
+        kl = divergence(pair) * (1 + QUADRATURE_ERROR)
+    except OutOfReach:
+        kl = far.kl
+    return Curve(log_moment=log_moment, kl=kl, pure=pure)
+
+
+def _farthest_tilt(noise: Noise, reach: float) -> float:
+    """Return the tilt up to which the peak of an order is followed, `reach` standard deviations away."""
+    if isinstance(noise, GaussianNoise):
+        return reach / noise.mean - 1
+    return 1e9 / max(noise.theta, 1.0) if isinstance(noise, LaplaceNoise) else math.inf
+
+
+def _poisson_beyond(base: Known, rate: float) -> Curve:
+    return poisson_bound(base.curve(), rate)
+
+
+def _envelope_beyond(base: Known, rate: float) -> Curve:
+    """Return a bound of the envelope at far orders: e^K <= E_Q[w^α] + min{(α-1)γ, α(α-1)γ²χ²/2}.
+
+    f_α >= 0, so E_Q[f_α(w); r > 1] <= E_Q[w^α] - 1. For w >= 1 the other half has f_{1-α}(w) <= (α-1)(w-1), as
+    w^{1-α} <= 1, and f_{1-α}(w) <= α(α-1)(w-1)²/2, as f'' falls; E_Q[(r-1)_+] <= 1, and E_Q[(r-1)²] = χ² = e^{K(1)} - 1
+    of the mechanism.
+    """
+    mixture = mixture_curve(base, rate)
+    log_rate, log_square = math.log(rate), float(log_expm1(np.array([base.curve().at(1.0)]))[0])
+
+    def log_moment(lam: Array) -> Array:
+        k = mixture.log_moment(lam)
+        more = np.log(lam) + log_rate + np.minimum(0.0, np.log1p(lam) + log_rate + log_square - math.log(2.0))
+        small = np.log1p(np.expm1(np.minimum(k, 1.0)) + np.exp(np.minimum(more, 1.0)))
+        values = np.where((k < 1) & (more < 1), small, np.logaddexp(k, more))
+        return np.asarray(values * (1 + QUADRATURE_ERROR))  # rounded up
+
+    return at_most(Curve(log_moment=log_moment, kl=mixture.kl), convex_bound(base.curve(), rate))
+
+
+def poisson_bound(curve: Curve, rate: float) -> Curve:
+    """Return the bound for Poisson sampling of a mechanism known by its Rényi curve."""
+    return _bound_of_curve(curve, rate, poisson_tight)
+
+
+def replace_one_bound(curve: Curve, rate: float) -> Curve:
+    """Return the bound for samples under replace-one of a mechanism known by its Rényi curve."""
+    return _bound_of_curve(curve, rate, best_black_box)
+
+
+def _bound_of_curve(curve: Curve, rate: float, theorem: Callable[..., float]) -> Curve:
+    if curve.failure > 0:
+        return amplified_failure(curve, rate)
+    return NO_LOSS if curve.pure == 0 else black_box_loss(theorem, curve, max(rate, TINIEST_RATE))
+
+
+def best_black_box(order: int, *, rate: float, cgf: Curve) -> float:
+    """Return the smaller of `theorem9` and `black_box`: neither is always below the other."""
+    return min(theorem9(order, rate=rate, cgf=cgf), black_box(order, rate=rate, cgf=cgf))
 
 
 def _not_above_amplified(loss: Curve, base: Curve, rate: float) -> Curve:
@@ -73,80 +184,6 @@ def _not_above_amplified(loss: Curve, base: Curve, rate: float) -> Curve:
         return loss
     amplified = amplified_failure(base, rate)
     return at_most(loss, amplified) if amplified.failure == loss.failure else loss
-
-
-def sampled_loss(
-    mechanism: AbstractMechanism,
-    rate: float,
-    *,
-    known: Callable[[LikelihoodRatio, Curve, float], Curve],
-    black_box: Callable[..., float],
-) -> Curve:
-    """Return the loss on a sample: by the mechanism's pair if it is known, else by a theorem for RDP curves."""
-    base, rate = mechanism.loss(), max(rate, TINIEST_RATE)
-    if base.failure > 0:
-        return amplified_failure(base, rate)
-    if base.pure == 0:
-        return NO_LOSS  # nothing, sampled
-    ratio = mechanism.likelihood_ratio()
-    return black_box_loss(black_box, base, rate) if ratio is None else known(ratio, base, rate)
-
-
-def gaussian_mixture_loss(base: Curve, mean: float, rate: float) -> Curve:
-    """Return `known_mixture_loss` of N(μ, 1) against N(0, 1), by a trapezoidal rule: its error is exponentially small.
-
-    The nodes are those of `pairs.sampled_pair.removed_gaussian`; orders that would take too many go the other way.
-    """
-    pair = removed_gaussian(mean, rate)
-
-    def log_moment(lam: Array) -> Array:
-        near = (lam + 1) * mean <= FARTHEST_PEAK
-        values = np.empty(lam.shape)
-        values[near] = log_moments(pair, lam[near]) * (1 + QUADRATURE_ERROR)  # rounded up
-        if not np.all(near):
-            values[~near] = known_mixture_loss(gaussian_ratio(mean), base, rate).log_moment(lam[~near])
-        return values
-
-    return Curve(log_moment=log_moment, kl=divergence(pair) * (1 + QUADRATURE_ERROR), pure=math.inf, exact=base.exact)
-
-
-def known_mixture_loss(ratio: LikelihoodRatio, base: Curve, rate: float) -> Curve:
-    """Return K(λ) = log E_Q[(1-γ+γr)^{λ+1}] at any real order, by quadrature of a positive integrand.
-
-    The other order, Q against the mixture, never has the larger Rényi divergence where an involution exchanges P
-    and Q (Mironov, Talwar and Zhang 2019, Theorem 5), as it does for every `LikelihoodRatio`.
-
-    Holds for:  a dominating pair of the mechanism; the mixture dominates by joint convexity over the other records
-                (Zhu, Dong and Wang 2022, Theorem 11).
-    Tightness:  attained, so exact for mechanisms that attain their pair.
-    """
-    return loss_by_quadrature(moment_of_mixture, ratio, base, rate, exact=base.exact)
-
-
-def loss_by_quadrature(
-    log_excess: Callable[..., Array], ratio: LikelihoodRatio, base: Curve, rate: float, *, exact: bool
-) -> Curve:
-    """Return K(λ) = log(1 + e^{log_excess}) where doubles resolve the integral, the convex bound beyond."""
-
-    def log_moment(lam: Array) -> Array:
-        near = np.minimum(lam, ratio.farthest_order)
-        orders, share = orders_above(near)
-        excess = in_small_batches(lambda some: log_excess(ratio, rate=rate, orders=some), orders)
-        values = share * np.logaddexp(0.0, excess) * (1 + QUADRATURE_ERROR)  # rounded up
-        return np.where(near < lam, convex_bound(base, rate)(lam), values) if np.any(near < lam) else values
-
-    pure = amplified_pure(base.pure, rate)
-    return Curve(log_moment=log_moment, kl=slope_at_zero(log_moment), pure=pure, exact=exact, summed=True)
-
-
-def orders_above(lam: Array) -> tuple[Array, Array]:
-    """Return α >= 1 + λ as doubles, and λ/(α-1): K(λ) <= λ/(α-1)·K(α-1), as K is convex and K(0) = 0.
-
-    For tiny λ the sum 1 + λ rounds by much of λ, and rounded down the moment would be too small.
-    """
-    orders = 1 + lam
-    orders = np.where(orders - 1 < lam, np.nextafter(orders, np.inf), orders)
-    return orders, lam / (orders - 1)
 
 
 def black_box_loss(theorem: Callable[..., float], base: Curve, rate: float) -> Curve:
@@ -216,9 +253,3 @@ def amplified_failure(base: Curve, rate: float) -> Curve:
         )
     failure = product_above(Fraction(rate), base.failure)
     return replace(binary_loss(amplified_pure(base.pure, rate)), failure=failure, exact=False)
-
-
-def slope_at_zero(log_moment: Callable[[Array], Array]) -> float:
-    """Return a bound of K'(0) that is at most about 1e-6 high: K(λ)/λ does not decrease."""
-    lam = 1e-6
-    return float(log_moment(np.array([lam]))[0]) / lam

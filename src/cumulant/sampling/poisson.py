@@ -7,26 +7,34 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, final
 
-from cumulant.answer import Interval
 from cumulant.curves.curve import Curve
 from cumulant.errors import UnprovenCombination
+from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.known import Known, one_release
 from cumulant.names import by_name
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import reciprocal_up
 from cumulant.numerics.rounding import float_above
-from cumulant.pairs.noise import NO_PAIRS, Pairs
+from cumulant.pairs.noise import NO_PAIRS
 from cumulant.pairs.sampled_pair import added_gaussian, removed_gaussian, replaced_gaussian
 from cumulant.parameters import probability
 from cumulant.profiles.profile import PrivacyProfile
 from cumulant.profiles.sampling import poisson_profile
-from cumulant.sampling.mixture import NO_LOSS, finite_sampled_loss, mixture_loss
+from cumulant.sampling.mixture import (
+    NO_LOSS,
+    TINIEST_RATE,
+    at_most,
+    convex_bound,
+    envelope_curve,
+    mixture_curve,
+    near_and_far,
+)
 from cumulant.sampling.relation import checked_relation, lower_moment
-from cumulant.sampling.replaced_pair import gaussian_replace_one_loss
-from cumulant.sampling.without_replacement import envelope_loss
 
 LARGEST_GROUP = 64  # records whose binomial mixture is followed; larger groups have a bound by Rényi DP
+REPLACED_REACH = 400.0  # standard deviations up to which the peak of an order is followed
 
 
 @final
@@ -36,7 +44,7 @@ class PoissonSampled(AbstractMechanism):
 
     The unit of noise is the largest contribution of one record, for both relations: in DP-SGD the clipping norm.
 
-    Add-or-remove-one (the default): `mixture.known_mixture_loss`, exact, for Gaussian, Laplace, randomized response and
+    Add-or-remove-one (the default): `mixture.mixture_curve`, exact, for Gaussian, Laplace, randomized response and
     pure DP; `poisson_theorems.poisson_tight` for any RDP curve. Replace-one: the pair N(+1) against N(-1) inside the
     mixture for the Gaussian, exact; for others the envelope of the mechanism on groups of two.
 
@@ -57,7 +65,7 @@ class PoissonSampled(AbstractMechanism):
         object.__setattr__(self, "rate", probability("rate", self.rate))
         object.__setattr__(self, "rounded_up_by", probability("rounded_up_by", self.rounded_up_by))
         checked_relation("Poisson sampling", self.relation, self.mechanism, needs=ADD_REMOVE)
-        if self.mechanism.fixed_size:
+        if self.mechanism._known().fixed_size:
             raise UnprovenCombination(
                 "a Poisson sample has no fixed size, so a batch of fixed size inside it has no fixed rate; "
                 "draw the batch first, or Poisson-sample twice"
@@ -67,101 +75,111 @@ class PoissonSampled(AbstractMechanism):
     def neighbors(self) -> Neighbors:
         return self.relation
 
-    def loss(self) -> Curve:
+    def _known(self) -> Known:
+        base = self.mechanism._known()
+        return Known(
+            curve=lambda: self._curve(base),
+            directions=lambda _: self._directions(base),
+            attained=lambda _: self._attained(base),
+            tight=lambda _: self._is_tight(base),
+            profile=lambda: self._profile(base),
+            failure=lambda: self._failure(base),
+            together=self._together,
+            least_rdp=lambda order: self._least_rdp(base, order),
+        )
+
+    def _curve(self, base: Known) -> Curve:
         if self.rate == 0:
             return NO_LOSS
-        known = finite_sampled_loss(self.mechanism, self.rate, self.pairs)
-        if known is not None:
-            return known
-        if self.relation is REPLACE_ONE:
-            return self._replace_one_loss()
-        return self.mechanism.loss() if self.rate == 1 else mixture_loss(self.mechanism, self.rate)
+        if self.relation is ADD_REMOVE:
+            return base.curve() if self.rate == 1 else mixture_curve(base, self.rate)
+        if isinstance(self.mechanism, Gaussian) and self.rate < 1:
+            return replaced_gaussian_curve(self.mechanism.noise_multiplier, self.rate)
+        two = self._two()
+        return two.curve() if self.rate == 1 else envelope_curve(two, self.rate)
 
-    def _replace_one_loss(self) -> Curve:
-        if self.rate == 1:
-            return self.mechanism.group(size=2).loss()
-        if isinstance(self.mechanism, Gaussian):
-            return gaussian_replace_one_loss(self.mechanism.noise_multiplier, self.rate)
-        return envelope_loss(self.mechanism.group(size=2), self.rate)
+    def _two(self) -> Known:
+        """Under replace-one a record leaves and another one joins: groups of two."""
+        return self.mechanism.group(size=2)._known()
 
-    def pairs(self, relation: Neighbors | None) -> Pairs | None:
-        """Zhu, Dong and Wang (2022), Theorem 11, in both orders; under replace-one see `_replaced_pairs`.
+    def _directions(self, base: Known) -> Directions | None:
+        """Zhu, Dong and Wang (2022), Theorem 11, in both directions; under replace-one see `_replaced`.
 
         A rate of 1 is the limit of rates below it: the mechanism itself, and under replace-one groups of two.
         """
         if self.rate == 0:
-            return NO_PAIRS
+            return one_release(NO_PAIRS)
         if self.relation is REPLACE_ONE:
-            return self._replaced_pairs()
+            return self._replaced()
         if self.rate == 1:
-            return self.mechanism.pairs(ADD_REMOVE)
-        family = self.mechanism.noise()
-        return None if family is None else family.poisson(self.rate)
+            return base.directions(ADD_REMOVE)
+        return None if base.noise is None else one_release(base.noise.poisson(self.rate))
 
-    def _replaced_pairs(self) -> Pairs | None:
+    def _replaced(self) -> Directions | None:
         """Return N(+1) against N(-1) inside the mixture; for other noise the envelope of groups of two."""
-        two = self.mechanism.group(size=2)
+        two = self._two()
         if self.rate == 1:
-            return two.pairs(REPLACE_ONE)
+            return two.directions(REPLACE_ONE)
         if isinstance(self.mechanism, Gaussian):
             sigma = self.mechanism.noise_multiplier
-            return (replaced_gaussian(reciprocal_up(sigma), self.rate, noise=sigma),)
-        family = two.noise()
-        return None if family is None else family.envelope(self.rate)
+            return one_release((replaced_gaussian(reciprocal_up(sigma), self.rate, noise=sigma),))
+        return None if two.noise is None else one_release(two.noise.envelope(self.rate))
 
-    def attained_pairs(self, relation: Neighbors | None) -> Pairs | None:
+    def _attained(self, base: Known) -> Directions | None:
         """Under replace-one a record may be replaced by one that contributes nothing: as if it left."""
         if self.rounded_up_by > 0:  # what is attained has the product itself for its rate, or less
             below = max(self.rate - 2 * self.rounded_up_by, 0.0)
-            return replace(self, rate=below, rounded_up_by=0.0).attained_pairs(relation)
+            return replace(self, rate=below, rounded_up_by=0.0)._attained(base)
         if self.rate == 0 or (self.relation is REPLACE_ONE and isinstance(self.mechanism, Gaussian)):
-            return self.pairs(relation)
+            return self._directions(base)
         if self.rate == 1:
-            return self.mechanism.attained_pairs(ADD_REMOVE)
-        family = self.mechanism.attained_noise()
-        return self.pairs(relation) if family is None else family.poisson(self.rate)
+            return base.attained(ADD_REMOVE)
+        if base.attained_noise is None:
+            return self._directions(base)
+        return one_release(base.attained_noise.poisson(self.rate))
 
-    def pairs_attained(self, relation: Neighbors | None) -> bool:
+    def _is_tight(self, base: Known) -> bool:
         if self.relation is REPLACE_ONE:
             return isinstance(self.mechanism, Gaussian) or self.rate == 0
-        return self.mechanism.pairs_attained(ADD_REMOVE)
+        return base.tight(ADD_REMOVE)
 
-    def group_pairs(self, size: int) -> Pairs | None:
-        """Return mixtures of N(j), j binomial: math in `sampled_pair.GroupedGaussianMixture`; the group moves as one.
+    def _together(self, size: int) -> Directions | None:
+        """Return mixtures of N(j), j binomial: math in `GroupedGaussianMixture`; the group moves as one.
 
         With all records of the group equal every inner product is largest, so by Kahane's comparison the pair
         dominates, and one dataset attains it (Ganesh 2024).
         """
         if self.rate == 0:
-            return NO_PAIRS
+            return one_release(NO_PAIRS)
         if self.rate == 1:
             several = size if self.relation is ADD_REMOVE else 2 * size
-            return self.mechanism.group(size=several).pairs(self.relation)
+            return self.mechanism.group(size=several)._known().directions(self.relation)
         if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE or size > LARGEST_GROUP:
             return None
         sigma = self.mechanism.noise_multiplier
         mean = reciprocal_up(sigma)
-        return tuple(pair(mean, self.rate, size, noise=sigma) for pair in (removed_gaussian, added_gaussian))
+        return one_release(
+            tuple(pair(mean, self.rate, size, noise=sigma) for pair in (removed_gaussian, added_gaussian))
+        )
 
-    @property
-    def failure_probability(self) -> float:
-        base = self.mechanism.group(size=2) if self.relation is REPLACE_ONE else self.mechanism
-        return self.loss().failure if base.failure_probability > 0 else 0.0
+    def _failure(self, base: Known) -> float:
+        may_fail = self._two() if self.relation is REPLACE_ONE else base
+        return self._curve(base).failure if may_fail.failure() > 0 else 0.0
 
-    def known_profile(self) -> PrivacyProfile | None:
-        profile = self.mechanism.known_profile()
+    def _profile(self, base: Known) -> PrivacyProfile | None:
+        profile = base.profile()
         if profile is None or self.relation is REPLACE_ONE:
             return None
         return poisson_profile(profile, rate=self.rate)
 
-    def rdp_interval(self, *, order: float) -> Interval:
-        """Return the RDP bound and what is attained: Zhu and Wang (2019), Theorem 6, at integer orders.
+    def _least_rdp(self, base: Known, order: float) -> float:
+        """Return the RDP that is attained: Zhu and Wang (2019), Theorem 6, at integer orders.
 
-        Holds for:  add-or-remove-one; lower end for mechanisms that attain their RDP at one pair.
+        Holds for:  add-or-remove-one; mechanisms that attain their RDP at one pair.
         """
         if self.relation is REPLACE_ONE:
             raise UnprovenCombination("a lower bound is known for Poisson sampling under add-or-remove-one only")
-        return Interval(lower_moment(self.mechanism, self.rate, order), self.rdp(order=order))
+        return lower_moment(base, self.rate, order)
 
     def _plain(self) -> dict[str, Any]:
         content = AbstractMechanism._plain(self)
@@ -180,3 +198,19 @@ class PoissonSampled(AbstractMechanism):
                 rounded_up_by=0.0 if product == exactly else product - math.nextafter(product, 0.0),
             )
         return AbstractMechanism.poisson(self, rate=rate, neighbors=neighbors)
+
+
+def replaced_gaussian_curve(noise_multiplier: float, rate: float) -> Curve:
+    """Return K(λ) = log E_q[(p/q)^α], p = (1-γ)N(0) + γN(μ), q = (1-γ)N(0) + γN(-μ), μ = 1/σ, α = λ + 1.
+
+    The pair dominates Gaussian noise on a sum of records of norm at most 1 of which one is replaced: H_t is, for
+    t >= 1, an expectation of a function of Gaussian likelihood ratios with non-negative mixed derivatives, so by
+    Kahane's comparison it grows with the inner products, which are largest for opposite records; t < 1 mirrors it.
+    Far orders have the bound of both mixed with one distribution, N(+1) against N(-1).
+
+    Holds for:  replace-one, Poisson sampling, any dimension; adaptive composition.
+    Tightness:  attained by one pair of datasets, so exact.
+    """
+    mean, rate = reciprocal_up(noise_multiplier), max(rate, TINIEST_RATE)
+    far = convex_bound(Gaussian(noise_multiplier=noise_multiplier / 2)._known().curve(), rate)
+    return at_most(near_and_far(replaced_gaussian(mean, rate), REPLACED_REACH / mean - 1, far), far)

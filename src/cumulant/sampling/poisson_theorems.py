@@ -53,7 +53,7 @@ def poisson_tight(order: int, *, rate: float, cgf: Curve) -> float:
     Tightness:  attained where one pair attains the curve at all orders; a lower bound for such mechanisms (Theorem 6).
 
     >>> from cumulant import Gaussian
-    >>> round(poisson_tight(2, rate=0.01, cgf=Gaussian(noise_multiplier=1.0).loss()), 9)
+    >>> round(poisson_tight(2, rate=0.01, cgf=Gaussian(noise_multiplier=1.0)._known().curve()), 9)
     0.000171813
     """
     alpha, gamma = checked(order, rate, cgf)

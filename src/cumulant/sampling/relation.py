@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from cumulant import parameters
+from cumulant.curves.curve import rdp_at
 from cumulant.errors import MixedNeighbors, UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.group import Group
+from cumulant.mechanisms.known import Known
 from cumulant.neighbors import Neighbors
 from cumulant.parameters import require
 from cumulant.sampling.without_replacement_theorems import proposition20
@@ -26,15 +28,15 @@ def checked_relation(scheme: str, relation: Any, mechanism: Any, *, needs: Neigh
         )
 
 
-def lower_moment(mechanism: AbstractMechanism, rate: float, order: float) -> float:
+def lower_moment(base: Known, rate: float, order: float) -> float:
     """Return the RDP that a dataset of equal records but one attains, at an integer order.
 
     Wang et al. (2019), Proposition 20; Zhu and Wang (2019), Theorem 6: the same expression for both schemes.
     """
-    if not mechanism.tight_and_self_consistent:
+    if not base.self_consistent:
         raise UnprovenCombination("a lower bound needs a mechanism whose RDP is attained at one pair of outputs")
     order = parameters.order(order)
     require(order >= 2 and order.is_integer(), "order must be a whole number >= 2", order)
     if rate in (0.0, 1.0):
-        return float(mechanism.rdp(order=order)) * rate
-    return proposition20(int(order), rate=rate, cgf=mechanism.loss()) / (order - 1)
+        return float(rdp_at(base.curve(), order)) * rate
+    return proposition20(int(order), rate=rate, cgf=base.curve()) / (order - 1)

@@ -13,10 +13,10 @@ import numpy as np
 from cumulant.curves.curve import Array, Curve, projected
 from cumulant.errors import UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.known import Known
 from cumulant.neighbors import REPLACE_ONE, Neighbors
-from cumulant.numerics.logspace import log_expm1
+from cumulant.numerics.logspace import log_expm1, log_mean
 from cumulant.numerics.rounding import LEAST
-from cumulant.pairs.likelihood_ratio import log_mean
 from cumulant.parameters import MOST, require, whole_number
 from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
 from cumulant.profiles.sampling import (
@@ -64,7 +64,7 @@ class SampledWithReplacement(AbstractMechanism):
         self._groups()  # refuse what has none now, not when asked
 
     def _groups(self) -> GroupProfiles:
-        groups = self.mechanism.group_profiles()
+        groups = self.mechanism._known().groups
         if groups is None:
             raise UnprovenCombination(
                 "sampling with replacement needs the privacy profiles of groups, which are known for Gaussian, "
@@ -76,19 +76,14 @@ class SampledWithReplacement(AbstractMechanism):
     def neighbors(self) -> Neighbors:
         return self.relation
 
-    @property
-    def fixed_size(self) -> bool:
-        return True
+    def _known(self) -> Known:
+        return replace(Known.by_curve(self._curve, fixed_size=True), profile=self._profile)
 
-    @property
-    def failure_probability(self) -> float:
-        return 0.0
-
-    def known_profile(self) -> PrivacyProfile:
+    def _profile(self) -> PrivacyProfile:
         amplify = with_replacement_profile if self.relation is REPLACE_ONE else hybrid_with_replacement_profile
         return amplify(self._groups(), draws=self.draws, population=self.population)
 
-    def loss(self) -> Curve:
+    def _curve(self) -> Curve:
         return NO_LOSS if self.draws == 0 else _moments(self)
 
 
@@ -99,8 +94,8 @@ def _moments(sampled: SampledWithReplacement) -> Curve:
     Integrating a profile takes a while, so it is done once; every knot is an upper bound, and the projection of
     Proposition 24 (Wang et al. 2019) keeps it one in between.
     """
-    profile = sampled.known_profile()
-    ceiling = sampled.mechanism.group(size=sampled.draws).loss()  # all m draws may be the one record
+    profile = sampled._profile()
+    ceiling = sampled.mechanism.group(size=sampled.draws)._known().curve()  # all m draws may be the one record
     if sampled.population > 1:
         always, mixed = ceiling.log_moment, mixed_moments(sampled)
         ceiling = replace(ceiling, log_moment=lambda lam: np.minimum(mixed(lam), always(lam)))
@@ -130,7 +125,7 @@ def mixed_moments(sampled: SampledWithReplacement) -> Callable[[Array], Array]:
         log_weights.append(law.log_from(ends[-1] + 1))
         ratio = TAIL if len(ends) < near else 2.0
         ends.append(min(math.floor(ends[-1] * ratio) + 1, sampled.draws))
-    losses, masses = [sampled.mechanism.group(size=int(k)).loss() for k in ends], np.array(log_weights)
+    losses, masses = [sampled.mechanism.group(size=int(k))._known().curve() for k in ends], np.array(log_weights)
 
     def log_moment(lam: Array) -> Array:
         rows = np.array([loss.log_moment(lam) for loss in losses])
@@ -150,6 +145,6 @@ def _hopeless(sampled: SampledWithReplacement, lam: float) -> bool:
         return False
     law = Multiplicity(sampled.draws, sampled.population)
     times = sorted({*(2**i for i in range(sampled.draws.bit_length())), sampled.draws})
-    moments = np.array([sampled.mechanism.group(size=k).loss().at(lam) for k in times])
+    moments = np.array([sampled.mechanism.group(size=k)._known().curve().at(lam) for k in times])
     log_weights = law.log_weights(np.array(times, dtype=float))
     return bool(np.max(log_weights + moments) + (lam + 1) * math.log(law.rate) > USELESS)

@@ -67,7 +67,7 @@ def theorem9(order: int, *, rate: float, cgf: Curve) -> float:
     Tightness:  γ² at small orders as it must be, with a constant up to 4 times too large; see `proposition20`.
 
     >>> from cumulant import Gaussian
-    >>> round(theorem9(8, rate=0.001, cgf=Gaussian(noise_multiplier=5.0).loss()) / 7, 10)
+    >>> round(theorem9(8, rate=0.001, cgf=Gaussian(noise_multiplier=5.0)._known().curve()) / 7, 10)
     6.71e-07
     """
     alpha, gamma = checked(order, rate, cgf)

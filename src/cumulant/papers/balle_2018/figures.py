@@ -17,7 +17,7 @@ import numpy as np
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.papers.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, Sheet, sampled
-from cumulant.profiles.profile import GroupProfiles, PrivacyProfile, black_box_groups
+from cumulant.profiles.profile import GroupProfiles, PrivacyProfile, black_box_groups, gaussian_groups, laplace_groups
 from cumulant.profiles.sampling import poisson_profile, with_replacement_profile, without_replacement_profile
 from cumulant.report.chart import Chart, Series
 from cumulant.sampling.membership import RandomizedMembership
@@ -56,13 +56,13 @@ def _cases() -> tuple[Case, ...]:
     return (
         Case(
             title="Laplace, b = 1",
-            groups=laplace.group_profiles(),
+            groups=laplace_groups(1.0),
             exact=lambda epsilon: laplace.poisson(rate=RATE).log_delta(epsilon=epsilon),
             last=1.0,
         ),
         Case(
             title="Gaussian, σ = 1",
-            groups=gaussian.group_profiles(),
+            groups=gaussian_groups(1.0),
             exact=lambda epsilon: gaussian.poisson(rate=RATE).log_delta(epsilon=epsilon),
             last=4.0,
         ),

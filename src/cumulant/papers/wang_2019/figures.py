@@ -71,7 +71,7 @@ def composition_sheet(*, rate: float, rounds: int = ROUNDS, points: int = 16) ->
 
 
 def _rdp_chart(title: str, mechanism: AbstractMechanism, rate: float, orders: list[int]) -> Chart:
-    loss = mechanism.loss()
+    loss = mechanism._known().curve()
 
     def upper(order: int) -> float:
         return theorem9(order, rate=rate, cgf=loss) / (order - 1)
@@ -94,9 +94,9 @@ def _rdp_chart(title: str, mechanism: AbstractMechanism, rate: float, orders: li
 
 def _composition_chart(title: str, mechanism: AbstractMechanism, rate: float, counts: tuple[int, ...]) -> Chart:
     baseline, step = Baseline(mechanism, rate), mechanism.without_replacement(rate=rate)
-    upper = theorem9_loss(mechanism.loss(), rate)
+    upper = theorem9_loss(mechanism._known().curve(), rate)
     # Proposition 20 is the moment of the mixture against one of its parts, which is Poisson sampling's, at any order
-    lower = mechanism.poisson(rate=rate).loss()
+    lower = mechanism.poisson(rate=rate)._known().curve()
     curves = [
         sampled(counts, baseline.naive, "naive composition", GREY, ":"),
         sampled(counts, baseline.strong, "strong composition (Kairouz et al.)", PINK, "-."),
@@ -126,7 +126,7 @@ class Baseline:
 
     @cached_property
     def loss(self) -> Curve:
-        return self.mechanism.loss()
+        return self.mechanism._known().curve()
 
     def round_epsilon(self, round_delta: float) -> float:
         """Return ε of a sampled round at δ~: (2.2) at δ~/γ, then Lemma 3."""

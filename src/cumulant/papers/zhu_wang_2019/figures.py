@@ -25,7 +25,7 @@ def figure5(*, points: int = 56) -> Sheet:
 
 
 def _chart(title: str, mechanism: AbstractMechanism, orders: list[int]) -> Chart:
-    loss = mechanism.loss()
+    loss = mechanism._known().curve()
 
     def tight(order: int) -> float:
         return poisson_tight(order, rate=RATE, cgf=loss) / (order - 1)

@@ -186,14 +186,6 @@ def moment_of_envelope(ratio: LikelihoodRatio, *, rate: float, orders: Array) ->
     return np.logaddexp(_log_mean_bregman(nodes, rate, orders), _log_mean_bregman(nodes, rate, 1 - orders))
 
 
-def moment_of_distance(ratio: LikelihoodRatio, *, rate: float, orders: Array) -> Array:
-    """Return log E_Q[f_α(1 + γ|r-1|)]: see `sampling.without_replacement.collapsed_moment`."""
-    log_ratio, log_masses = ratio.below_one(rate=rate)
-    excess, _ = mixture_ratio(log_ratio, rate)  # w - 1 = -γ(1-r) here
-    below = log_mean(log_bregman(orders[:, None], -excess, np.log1p(-excess)), log_masses)
-    return np.logaddexp(below, _log_mean_bregman(ratio.above_one(rate=rate, orders=orders), rate, orders))
-
-
 def in_small_batches(evaluate: Callable[[Array], Array], orders: Array) -> Array:
     """Evaluate a moment at many orders, a few neighbouring ones at a time: they share nodes, distant ones do not."""
     if orders.size <= BATCH:

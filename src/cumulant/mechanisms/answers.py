@@ -1,0 +1,141 @@
+"""Answers from what is known: a formula if there is one, else the dominating pairs, else Rényi DP, else refuse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from cumulant.answer import EXACTLY, Guarantee, Interval, Method, above_of
+from cumulant.curves.best_order import epsilon_from_cgf, less_rounding, log_delta_from_cgf
+from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
+from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, log_delta_of_pairs
+from cumulant.mechanisms.known import Known, Relation
+from cumulant.neighbors import ADD_REMOVE
+from cumulant.profiles.profile import PrivacyProfile
+
+METHODS = ("best", "exact", "rdp")
+ROUGH_NATS = 1e-3  # slack in log δ from which Rényi DP is asked as well
+
+
+def guarantee_at_delta(known: Known, relation: Relation, log_delta: float, method: Method) -> Guarantee:
+    """Return the smallest proven ε at δ."""
+    profile = _profile(known, relation, method)
+    if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < math.inf:
+        return Guarantee.by_profile(by_profile, log_delta, exact=_is_attained(known, relation))
+    inverted = _invert(known, relation, lambda pairs: epsilon_of_pairs(pairs, log_delta), method)
+    if inverted is None or (method != "exact" and _is_doubtful(known, inverted)):
+        epsilon, order = epsilon_from_cgf(known.curve(), log_delta)
+        if inverted is None or inverted.value > epsilon:
+            return Guarantee.by_rdp(epsilon, log_delta, order)
+    return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, excess=_excess(known, relation, inverted))
+
+
+def guarantee_at_epsilon(known: Known, relation: Relation, epsilon: float, method: Method) -> Guarantee:
+    """Return the smallest proven δ at ε."""
+    profile = _profile(known, relation, method)
+    if profile is not None:
+        log_delta = profile.log_delta(epsilon)
+        found = Guarantee.by_profile(epsilon, log_delta, exact=_is_attained(known, relation))
+    else:
+        found = _guarantee_at_epsilon(known, relation, epsilon, method)
+    return replace(found, stated_delta=_stated_failure(known, epsilon))
+
+
+def _guarantee_at_epsilon(known: Known, relation: Relation, epsilon: float, method: Method) -> Guarantee:
+    inverted = _invert(known, relation, lambda pairs: log_delta_of_pairs(pairs, epsilon), method)
+    if inverted is None or (method != "exact" and _is_doubtful(known, inverted)):
+        log_delta, order = log_delta_from_cgf(known.curve(), epsilon)
+        if inverted is None or inverted.value > log_delta:
+            return Guarantee.by_rdp(epsilon, log_delta, order)
+    return Guarantee.by_pairs(epsilon, inverted.value, inverted.route, excess=_excess(known, relation, inverted))
+
+
+def bound_from_below(known: Known, relation: Relation, guarantee: Guarantee) -> Guarantee:
+    """Return the guarantee with how far it can be above what attained pairs need, if such are known."""
+    lower = known.attained(relation)
+    if guarantee.at_most_above is not None or lower is None or not 0 < guarantee.epsilon < math.inf:
+        return guarantee
+    try:
+        needed = epsilon_of_pairs(lower, guarantee.log_delta)
+    except OutOfReach:
+        return guarantee
+    share = 1 - needed.value * (1 - needed.excess) / guarantee.epsilon
+    return replace(guarantee, at_most_above=above_of(min(max(share * (1 + 1e-9), EXACTLY), 1.0)))
+
+
+def epsilon_interval(known: Known, relation: Relation, delta: float | None, log_delta: float | None) -> Interval:
+    """Return bounds of ε at δ from both sides."""
+    from cumulant.inversion.certified import certified_epsilon, delta_ball
+
+    return certified_epsilon(*_pairs_of_both_ends(known, relation), delta_ball(delta=delta, log_delta=log_delta))
+
+
+def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval:
+    """Return bounds of δ at ε from both sides."""
+    from cumulant.inversion.certified import certified_delta
+
+    return certified_delta(*_pairs_of_both_ends(known, relation), epsilon)
+
+
+def _pairs_of_both_ends(known: Known, relation: Relation) -> tuple[Directions, Directions]:
+    upper, lower = known.directions(relation), known.attained(relation)
+    if upper is None or lower is None:
+        raise UnprovenCombination(
+            "certified intervals need the dominating pair of every release, and one of these has none; "
+            'method="best" gives the tightest bound that is proven'
+        )
+    return upper, lower
+
+
+def _profile(known: Known, relation: Relation, method: Method) -> PrivacyProfile | None:
+    """Return the profile of a single release, which needs no inversion."""
+    if method not in METHODS:
+        raise InvalidParameter(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    if method == "rdp" or not known.single:
+        return None
+    return known.profile() if method == "best" or known.directions(relation) is not None else None
+
+
+def _invert(
+    known: Known, relation: Relation, invert: Callable[[Directions], Inversion], method: Method
+) -> Inversion | None:
+    """Return the answer of the dominating pairs; None if Rényi DP has to do."""
+    directions = None if method == "rdp" else known.directions(relation)
+    if directions is None:
+        if method == "exact":
+            raise UnprovenCombination(
+                "an exact answer needs the dominating pair of every release, and one of these has none; "
+                'use method="best" for the tightest bound that is proven'
+            )
+        return None
+    try:
+        return invert(directions)
+    except OutOfReach:
+        if method == "exact":
+            raise
+        return None
+
+
+def _stated_failure(known: Known, epsilon: float) -> float | None:
+    """Return the failure probability as it was stated where it is all of δ, from the largest finite loss on.
+
+    The logarithm of it rounds.
+    """
+    failure = known.failure() if known.single else 0.0
+    return failure if failure > 0 and epsilon >= known.curve().pure else None
+
+
+def _is_attained(known: Known, relation: Relation) -> bool:
+    """Whether some neighbours attain the pairs; in a single release no directions can be mixed."""
+    return known.tight(relation or (ADD_REMOVE if known.single else None))
+
+
+def _is_doubtful(known: Known, inverted: Inversion) -> bool:
+    """Whether Rényi DP could be the tighter one."""
+    return not inverted.slack <= ROUGH_NATS or known.sharper_curve  # slack may be nan
+
+
+def _excess(known: Known, relation: Relation, inverted: Inversion) -> float | None:
+    """Return how far above the truth the answer can be, if some neighbours attain the pairs."""
+    return inverted.excess if _is_attained(known, relation) else None

@@ -1,0 +1,110 @@
+"""What is known of a mechanism: its dominating pairs, its Rényi curve, its privacy profile.
+
+A mechanism says it once, in `AbstractMechanism._known`; every answer follows from it (`answers`), and so does what is
+known of its samples and compositions. What is left out is not known: answers become larger, never false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from cumulant.curves.curve import Curve, rdp_at
+from cumulant.inversion.solve import Directions
+from cumulant.neighbors import Neighbors
+from cumulant.pairs.noise import Noise, Pairs
+from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
+
+Relation = Neighbors | None
+"""The relation of the whole run, for mechanisms that have none of their own; None where it has none either."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """Three forms of knowledge, each computed when it is asked for: pairs (exact), a curve (Rényi), a profile.
+
+    curve:            K at real orders, or an upper bound of it; of every mechanism.
+    directions:       dominating pairs, one for both directions of the neighbours or one for each; None if not known.
+    attained:         pairs that some neighbours attain, by which answers are bounded from below.
+    tight:            whether the dominating pairs themselves are attained, so that answers from them are exact.
+    profile:          ε ↦ δ of a single release, if there is a formula for it.
+    noise:            a dominating pair and what sampling makes of it; `attained_noise` is one that is attained.
+    groups:           privacy profiles of groups of every size, which sampling with replacement needs.
+    together:         dominating pairs of so many records that join or leave together.
+    failure:          the probability that everything is revealed, known without K where that takes a while.
+    least_rdp:        the RDP of an order that some neighbours attain; None: no lower bound is known.
+    self_consistent:  whether one pair of outputs attains the RDP and the |χ|^α-divergence at every order (Wang et al.
+                      2019, Definition 18).
+    sharper_curve:    whether the curve is known more sharply than the pairs.
+    fixed_size:       whether all this is about datasets of one known size, as sampling rates m/n are.
+    single:           whether it is one release.
+    """
+
+    curve: Callable[[], Curve]
+    directions: Callable[[Relation], Directions | None]
+    attained: Callable[[Relation], Directions | None]
+    tight: Callable[[Relation], bool]
+    profile: Callable[[], PrivacyProfile | None]
+    failure: Callable[[], float]
+    noise: Noise | None = None
+    attained_noise: Noise | None = None
+    groups: GroupProfiles | None = None
+    together: Callable[[int], Directions | None] = lambda size: None
+    least_rdp: Callable[[float], float] | None = None
+    self_consistent: bool = False
+    sharper_curve: bool = False
+    fixed_size: bool = False
+    single: bool = True
+
+    @staticmethod
+    def by_curve(curve: Callable[[], Curve], *, fixed_size: bool = False, failure: float = 0.0) -> Known:
+        """Return what is known of a mechanism by its Rényi curve alone."""
+        return Known(
+            curve=curve,
+            directions=lambda relation: None,
+            attained=lambda relation: None,
+            tight=lambda relation: False,
+            profile=lambda: None,
+            failure=lambda: failure,
+            fixed_size=fixed_size,
+        )
+
+    @staticmethod
+    def by_noise(
+        noise: Noise,
+        *,
+        curve: Callable[[], Curve],
+        attained: Noise | None = None,
+        relation: Relation = None,
+        groups: GroupProfiles | None = None,
+        profile: Callable[[], PrivacyProfile | None] | None = None,
+        tight: Callable[[Relation], bool] = lambda relation: True,
+        self_consistent: bool = False,
+        sharper_curve: bool = False,
+    ) -> Known:
+        """Return what is known of a mechanism by its dominating pair.
+
+        What is `attained` is the same unless another one is given; the `profile` is that of groups of one.
+        """
+        reached = noise if attained is None else attained
+        return Known(
+            curve=curve,
+            directions=lambda run: one_release(noise.unsampled(relation or run)),
+            attained=lambda run: one_release(reached.both_orders()),
+            tight=tight,
+            profile=profile or (lambda: None if groups is None else groups(1)),
+            failure=lambda: curve().failure,
+            noise=noise,
+            attained_noise=reached,
+            groups=groups,
+            least_rdp=(lambda order: float(rdp_at(curve(), order))) if self_consistent else None,
+            self_consistent=self_consistent,
+            sharper_curve=sharper_curve,
+        )
+
+
+def one_release(pairs: Pairs | None) -> Directions | None:
+    """Return the pairs of one release, in each direction of the neighbours."""
+    return None if pairs is None else tuple(((pair, 1),) for pair in pairs)
