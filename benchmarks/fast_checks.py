@@ -18,6 +18,7 @@ EXACT = 1e-8  # of ε: how far from the truth an answer may be that is called ex
 CLOSE = 1e-12  # absolute, of ε, for the same
 ROUNDING = 1e-11  # relative, of Rényi DP: what doubles may differ by
 UNCERTIFIED = 1e-8  # of ε: how far an end of an interval may be from the truth that does not call itself certified
+LEAST_NORMAL = 2.3e-308  # a smaller δ has fewer digits, and is rounded up to those it has
 TINIEST = 5e-324  # a δ that is rounded up to it is as small as doubles are
 LAST_DIGITS = 1e-12
 BARELY = "below the truth in the last digits"
@@ -40,7 +41,8 @@ def verdict(case: Case, value: Any, flag: bool) -> Outcome:
     below = _above(run, epsilon, delta)
     if below is not None:
         return Outcome(below[0], f"{case.question} = {answer!r}", below[1])
-    less = _less_would_do(run, epsilon, delta, EXACT) if flag and answer > TINIEST else None
+    digits = answer > (LEAST_NORMAL if case.question == fc.DELTA else TINIEST)
+    less = _less_would_do(run, epsilon, delta, EXACT) if flag and digits else None
     if less is not None and case.question == fc.DELTA:  # in a flat profile the last digits of δ are many digits of ε
         less = _below_lower_end(run, epsilon, delta, EXACT)
     return Outcome(SOUND) if less is None else Outcome(NOT_EXACT, f"{case.question} = {answer!r}", less)

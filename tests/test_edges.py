@@ -179,3 +179,23 @@ def test_what_hardly_anyone_fails_is_answered() -> None:
     run = cm.ApproximateDP(epsilon=0.0, delta=1.0).poisson(rate=1e-300) * 2
     assert run.epsilon(delta=1.0) == 0
     assert 2e-300 <= run.delta(epsilon=0.0) < 1e-100
+
+
+@pytest.mark.parametrize("far", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("displaced", [False, True])
+def test_exact_is_not_said_of_a_rate_whose_rounding_shows(far: float, displaced: bool) -> None:
+    """When a record joins, the largest loss is log(1 - γ(1-q)) of the true γ: a product, or a quotient, of doubles."""
+    table = cm.StatedPair(probabilities=(0.25, 0.75), neighbor_probabilities=(0.75, 0.25))
+    if displaced:
+        population = round(1 / far) + 7
+        run = table.without_replacement(batch=population - 3, population=population, neighbors=cm.ADD_REMOVE)
+        rate = Fraction(population - 3, population)
+    else:
+        run = table.poisson(rate=1 - far).poisson(rate=1 - far)
+        rate = Fraction(1 - far) ** 2
+    guarantee = run.guarantee(delta=0.0)
+    with mp.workdps(40):
+        odds = mpf(rate.numerator) / rate.denominator
+        truth = max(mp.log(1 + 2 * odds), -mp.log(1 - 2 * odds / 3))
+    assert guarantee.epsilon >= truth
+    assert not guarantee.exact or guarantee.epsilon <= truth * (1 + mpf(1e-9))

@@ -43,7 +43,8 @@ def epsilon_from_cgf(cgf: Curve, log_delta: float, rule: Rule = optimal_epsilon)
         return cgf.pure, math.inf
     at_infinity = _epsilon_below_pure(cgf.pure, log_delta)
     lam, epsilon = minimise_positive(_at_every_order(cgf, rule, log_delta))
-    if at_infinity <= epsilon:
+    # Safe side: what beats pure DP by rounding only does not beat it, and δ(ε) is asked of pure DP as well.
+    if at_infinity <= epsilon + (16 * ROUNDING * (1 + cgf.pure) if cgf.pure < math.inf else 0.0):
         return max(0.0, at_infinity), math.inf
     # Safe side: log δ came from a rounded δ, and ε(δ) must not undercut δ(ε) by a rounding error.
     return max(0.0, epsilon + 4e-14 * (1 + abs(log_delta)) / max(lam, 1.0) + 1e-13 * epsilon), 1 + lam

@@ -17,6 +17,7 @@ import numpy as np
 
 from cumulant.curves.best_order import less_rounding
 from cumulant.curves.failure import log_delta_left, log_delta_with
+from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Lattice, log_chernoff
 from cumulant.inversion.enclosure import CLOSE_NATS, Enclosure, enclosures_at
@@ -39,6 +40,7 @@ EXACT = 1e-9  # the share of ε within which both bounds must lie for an answer 
 AGREED = 1e-12  # slack in log δ from which δ(ε), on a line of its own, may come out above the δ that was asked for
 UNDERFLOWN = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
 TINY = 1e-12  # a change of ε that counts as none
+LARGEST = 1e300  # of ε: what is not solved below is not solved
 ROUNDS = 4  # plans that may be made for one question, each from the answer of the last
 
 Direction = Sequence[tuple[Pair, int]]
@@ -166,14 +168,17 @@ class _Question:
         for _ in range(ROUNDS):
             for inversion in enclosures_at(self.losses, plan_for(around), self.lattice):
                 epsilon = _solved(inversion, around.epsilon, self.log_delta, self.losses.supremum)
-                low, high = inversion.log_bounds(epsilon)
-                found.append((epsilon, high - low, inversion))
-                if high - low <= inversion.enough:
+                slack = _slack(inversion, epsilon)
+                found.append((epsilon, slack, inversion))
+                if slack <= inversion.enough:
                     break
-            if high - low <= inversion.enough or abs(epsilon - around.epsilon) * around.steepness <= 0.5:
+            settled = abs(epsilon - around.epsilon) * around.steepness <= 0.5
+            if slack <= inversion.enough or settled or epsilon >= LARGEST:
                 break
             around = around.asking(epsilon, self.log_delta)
         epsilon, slack, inversion = min(found, key=lambda one: one[0])
+        if epsilon >= LARGEST:
+            raise OutOfReach("no line that can be afforded proves a bound: its rounding is larger than this δ")
         if inversion.coarser is not None or inversion.enough > CLOSE_NATS or slack > AGREED:
             epsilon = self._confirmed(inversion, epsilon)
         epsilon = min(epsilon, self.losses.supremum)
@@ -254,7 +259,7 @@ def _excess(inversion: Enclosure | Enumerated, epsilon: float, log_delta: float,
 
 def _solved(inversion: Enclosure, start: float, log_delta: float, supremum: float) -> float:
     """Return ε with log δ(ε) <= log δ by the upper bound, as small as doubles allow: Newton's method in a bracket."""
-    low, high, epsilon = 0.0, min(supremum, 1e300), min(max(start, 0.0), supremum)
+    low, high, epsilon = 0.0, min(supremum, LARGEST), min(max(start, 0.0), supremum)
     for _ in range(80):
         value, slope = inversion.log_upper(epsilon)
         above = value - log_delta
@@ -271,8 +276,16 @@ def _solved(inversion: Enclosure, start: float, log_delta: float, supremum: floa
         if trial <= 0:
             epsilon = 0.0 if low == 0 else (low + high) / 2
         else:
-            epsilon = trial if low < trial < high else (2 * epsilon + 1 if high > 1e299 else (low + high) / 2)
+            epsilon = trial if low < trial < high else (2 * epsilon + 1 if high >= LARGEST else (low + high) / 2)
     return _nudged(inversion, epsilon, high, log_delta)
+
+
+def _slack(inversion: Enclosure, epsilon: float) -> float:
+    """Return how far the bounds of log δ are apart; of an ε that was not found, infinitely far."""
+    if epsilon >= LARGEST:
+        return math.inf
+    low, high = inversion.log_bounds(epsilon)
+    return high - low
 
 
 def _nudged(inversion: Enclosure, epsilon: float, high: float, log_delta: float) -> float:

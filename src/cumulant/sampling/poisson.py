@@ -31,7 +31,7 @@ from cumulant.sampling.mixture import (
     mixture_curve,
     near_and_far,
 )
-from cumulant.sampling.relation import checked_relation, lower_moment
+from cumulant.sampling.relation import checked_relation, lower_moment, rate_is_close
 
 LARGEST_GROUP = 64  # records whose binomial mixture is followed; larger groups have a bound by Rényi DP
 REPLACED_REACH = 400.0  # standard deviations up to which the peak of an order is followed
@@ -141,7 +141,7 @@ class PoissonSampled(AbstractMechanism):
     def _is_tight(self, base: Known) -> bool:
         if self.relation is REPLACE_ONE:
             return isinstance(self.mechanism, Gaussian) or self.rate == 0
-        return base.tight(ADD_REMOVE)
+        return base.tight(ADD_REMOVE) and rate_is_close(self.rate, self.rounded_up_by)
 
     def _together(self, size: int) -> Directions | None:
         """Return mixtures of N(j), j binomial: math in `GroupedGaussianMixture`; the group moves as one.

@@ -14,6 +14,8 @@ from cumulant.neighbors import Neighbors
 from cumulant.parameters import require
 from cumulant.sampling.without_replacement_theorems import proposition20
 
+ROUNDED_ODDS = 1e-11  # what may be lost of γ or 1 - γ in an answer that is called exact
+
 
 def checked_relation(scheme: str, relation: Any, mechanism: Any, *, needs: Neighbors) -> None:
     """Refuse what no theorem covers: a base mechanism whose guarantee is for another relation."""
@@ -26,6 +28,14 @@ def checked_relation(scheme: str, relation: Any, mechanism: Any, *, needs: Neigh
             f"{scheme} needs a mechanism proven for {needs.value}, this one is for {mechanism.neighbors.value}; "
             "give the inner sampling the same `neighbors=`"
         )
+
+
+def rate_is_close(rate: float, rounded_up_by: float) -> bool:
+    """Whether a rate that was rounded up costs no more than one within 1e-11 of it, odds included.
+
+    A record that joins loses up to -log(1-γ), which hangs on every digit of 1 - γ.
+    """
+    return rounded_up_by <= ROUNDED_ODDS * min(rate, 1 - rate)
 
 
 def lower_moment(base: Known, rate: float, order: float) -> float:

@@ -18,7 +18,7 @@ from cumulant.parameters import probability
 from cumulant.profiles.profile import PrivacyProfile
 from cumulant.profiles.sampling import amplified_profile
 from cumulant.sampling.mixture import NO_LOSS, displaced_curve, envelope_curve
-from cumulant.sampling.relation import checked_relation, lower_moment
+from cumulant.sampling.relation import checked_relation, lower_moment, rate_is_close
 
 
 @final
@@ -59,7 +59,7 @@ class SampledWithoutReplacement(AbstractMechanism):
             curve=lambda: self._curve(base),
             directions=lambda _: self._directions(base),
             attained=lambda _: self._attained(base),
-            tight=lambda _: (self.relation is ADD_REMOVE or self.rate in (0.0, 1.0)) and base.tight(REPLACE_ONE),
+            tight=lambda _: self._is_attained and base.tight(REPLACE_ONE),
             profile=lambda: self._profile(base),
             failure=lambda: self._curve(base).failure if base.failure() > 0 else 0.0,
             least_rdp=lambda order: self._least_rdp(base, order),
@@ -77,6 +77,12 @@ class SampledWithoutReplacement(AbstractMechanism):
     def _displaces(self) -> bool:
         """Whether the record takes the place of another one: under add-or-remove-one."""
         return self.relation is ADD_REMOVE
+
+    @property
+    def _is_attained(self) -> bool:
+        """Whether some neighbours attain the pairs; under add-or-remove-one up to the rounding of m/n."""
+        rounding = self.rate - math.nextafter(self.rate, 0.0)
+        return self.rate in (0.0, 1.0) or (self._displaces and rate_is_close(self.rate, rounding))
 
     def _directions(self, base: Known) -> Directions | None:
         """The envelope (Zhu, Dong and Wang 2022, Proposition 30); under add-or-remove-one the mixture, both ways."""
