@@ -20,6 +20,7 @@ from cumulant.curves.best_order import epsilon_from_cgf
 from cumulant.curves.curve import Array, Curve, interpolated, total
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.papers.wang_2019 import asymptotics as asym
+from cumulant.papers.wang_2019 import theorems as wang
 from cumulant.sampling import poisson_theorems as poisson
 from cumulant.sampling import without_replacement_theorems as wor
 
@@ -218,6 +219,13 @@ def theorem_9(alpha: int, gamma: Any, curve: MpCurve, pure: Any, zeta: MpCurve |
     return mp.log(result)
 
 
+def theorem_19(alpha: int, gamma: Any, curve: MpCurve, zeta: MpCurve) -> Any:
+    """Return log of Theorem 19 as printed, of a mechanism without pure DP."""
+    g, k = mpf(gamma), mp.exp(curve(2))
+    second = g**2 * mp.binomial(alpha, 2) * min(4 * (k - 1), 2 * k)
+    return mp.log(1 + second + mp.fsum(g**j * mp.binomial(alpha, j) * zeta(j) for j in range(3, alpha + 1)))
+
+
 def even_orders(sigma: float) -> MpCurve:
     return lambda j: 4 * mp.exp((gaussian_difference(j - j % 2, sigma) + gaussian_difference(j + j % 2, sigma)) / 2)
 
@@ -241,17 +249,20 @@ def test_without_replacement_table(gamma: float, sigma: float, alpha: int, figur
         return f"{float(value) / (alpha - 1):.{len(like.split('e', maxsplit=1)[0].split('.')[1])}e}"
 
     cgf, curve = Gaussian(noise_multiplier=sigma)._known().curve(), gaussian_curve(sigma)
-    convexity = mp.log(1 + mpf(gamma) * mp.expm1(curve(alpha)))
     reference9 = theorem_9(alpha, gamma, curve, mp.inf)
     reference19 = theorem_9(alpha, gamma, curve, mp.inf, even_orders(sigma))
     assert printed(reference9, nine) == nine
     assert printed(reference19, nineteen) == nineteen
-    assert above(wor.theorem9(alpha, rate=gamma, cgf=cgf), min(reference9, convexity), relative=1e-10)
-    difference = partial(dv.gaussian_log_difference, noise_multiplier=sigma)
-    bound = wor.theorem19(alpha, rate=gamma, cgf=cgf, log_abs_moment=dv.cauchy_schwarz_log_abs_moment(difference))
-    assert above(bound, min(reference19, convexity), relative=1e-10)
+    assert above(wor.theorem9(alpha, rate=gamma, cgf=cgf), reference9, relative=1e-10)
+    even = dv.cauchy_schwarz_log_abs_moment(partial(dv.gaussian_log_difference, noise_multiplier=sigma))
     moment = partial(dv.gaussian_log_abs_moment, noise_multiplier=sigma)
-    assert wor.theorem19(alpha, rate=gamma, cgf=cgf, log_abs_moment=moment) <= bound * (1 + 1e-11)
+    bound = wang.smallest_terms(alpha, rate=gamma, cgf=cgf, log_abs_moment=even)
+    assert above(bound, reference19, relative=1e-10)
+    assert wang.smallest_terms(alpha, rate=gamma, cgf=cgf, log_abs_moment=moment) <= bound * (1 + 1e-11)
+    as_printed = theorem_19(alpha, gamma, curve, even_orders(sigma))
+    bound = wang.theorem19(alpha, rate=gamma, cgf=cgf, log_abs_moment=even)
+    assert above(bound, as_printed, relative=1e-10)
+    assert wang.theorem19(alpha, rate=gamma, cgf=cgf, log_abs_moment=moment) <= bound * (1 + 1e-11)
     lower = wor.proposition20(alpha, rate=gamma, cgf=cgf)
     assert printed(lower, twenty) == twenty
     assert lower <= theorem_8(alpha, gamma, curve)
@@ -262,11 +273,10 @@ def test_theorem_9_of_a_pure_mechanism(scale: float, alpha: int) -> None:
     """1/b on either side of log 2, where (e^{ε(∞)} - 1)^j takes over from 2."""
     cgf, curve, gamma = Laplace(scale=scale)._known().curve(), laplace_curve(scale), 0.01
     pure, k = 1 / mpf(scale), curve(alpha)
-    convexity = mp.log(1 + gamma * mp.expm1(k))
-    reference = min(theorem_9(alpha, gamma, curve, pure), convexity)
+    reference = theorem_9(alpha, gamma, curve, pure)
     assert above(wor.theorem9(alpha, rate=gamma, cgf=cgf), reference, relative=1e-11)
-    closed = min(alpha * mp.log(1 + gamma * mp.exp(k / (alpha - 1)) * mp.expm1(pure)), convexity)
-    assert above(wor.pure_dp(alpha, rate=gamma, cgf=cgf), closed, relative=1e-11)
+    closed = alpha * mp.log(1 + gamma * mp.exp(k / (alpha - 1)) * mp.expm1(pure))
+    assert above(wang.pure_dp(alpha, rate=gamma, cgf=cgf), closed, relative=1e-11)
 
 
 @pytest.mark.parametrize("alpha", [19_999, 20_004, 10**6])
@@ -279,10 +289,8 @@ def test_theorem_9_at_large_orders(alpha: int, gamma: float) -> None:
     whole = (1 - p) * (1 + g * c * r) ** alpha + p * (1 + g * c / r) ** alpha
     trailing = whole - 1 - alpha * g * c - mp.binomial(alpha, 2) * (g * c) ** 2 * curve[2]
     second = g**2 * mp.binomial(alpha, 2) * min(4 * (curve[2] - 1), curve[2] * c**2)
-    lam = alpha - 1
-    convexity = mp.log(1 + g * (p**alpha * (1 - p) ** -lam + (1 - p) ** alpha * p**-lam - 1))
     bound = wor.theorem9(alpha, rate=gamma, cgf=RandomizedResponse(p=0.55)._known().curve())
-    assert above(bound, min(mp.log(1 + second + trailing), convexity), relative=1e-10)
+    assert above(bound, mp.log(1 + second + trailing), relative=1e-10)
 
 
 def compositions() -> list[tuple[float, int, Curve, Callable[[Array], Array], float]]:
@@ -307,7 +315,7 @@ def test_composed_epsilon(
     gamma: float, steps: int, cgf: Curve, moments: Callable[[Array], Array], figure: float
 ) -> None:
     def upper(lam: int) -> float:
-        return wor.theorem19(lam + 1, rate=gamma, cgf=cgf, log_abs_moment=moments)
+        return wang.smallest_terms(lam + 1, rate=gamma, cgf=cgf, log_abs_moment=moments)
 
     def lower(lam: int) -> float:
         return wor.proposition20(lam + 1, rate=gamma, cgf=cgf)
@@ -327,12 +335,13 @@ def test_lower_bounds_stay_below_upper_bounds(alpha: int, gamma: float) -> None:
         ):
             arguments: dict[str, Any] = {"rate": gamma, "cgf": cgf}
             lower, unsampled = wor.proposition20(alpha, **arguments), cgf.at(alpha - 1.0) * (1 + 1e-12)
-            uppers = [wor.theorem9, wor.black_box, wor.joint_convexity]
+            uppers = [wor.theorem9, wor.black_box, wor.joint_convexity, wor.best_black_box]
             values = [bound(alpha, **arguments) for bound in uppers]
-            values.append(wor.theorem19(alpha, log_abs_moment=moment, **arguments))
+            values.append(wang.theorem19(alpha, log_abs_moment=moment, **arguments))
+            values.append(wang.smallest_terms(alpha, log_abs_moment=moment, **arguments))
             assert lower <= min(values)
-            assert max(values) <= unsampled
-        assert wor.proposition20(alpha, rate=gamma, cgf=laplace) <= wor.pure_dp(alpha, rate=gamma, cgf=laplace)
+            assert wor.best_black_box(alpha, **arguments) <= unsampled
+        assert wor.proposition20(alpha, rate=gamma, cgf=laplace) <= wang.pure_dp(alpha, rate=gamma, cgf=laplace)
 
 
 # Brute force ----------------------------------------------------------------------------------------------------------
@@ -388,7 +397,7 @@ def test_without_replacement_by_enumeration(seed: int) -> None:
         truth = max(
             true_moment(sampled(data), sampled(other), order) for data in datasets for other in replaced(data, symbols)
         )
-        for bound in (wor.theorem9, wor.black_box, wor.joint_convexity, wor.pure_dp):
+        for bound in (wor.theorem9, wor.black_box, wor.joint_convexity, wang.pure_dp):
             assert truth <= bound(order, rate=m / n, cgf=cgf) + 1e-13
 
 
@@ -584,7 +593,7 @@ def test_arguments_are_checked() -> None:
             with pytest.raises(InvalidParameter):
                 bound(order, rate=rate, cgf=cgf)  # type: ignore[arg-type]
     with pytest.raises(UnprovenCombination):
-        wor.pure_dp(3, rate=0.1, cgf=cgf)
+        wang.pure_dp(3, rate=0.1, cgf=cgf)
     with pytest.raises(UnprovenCombination):
         wor.theorem9(3, rate=0.1, cgf=Curve(log_moment=cgf.log_moment, kl=cgf.kl, failure=1e-6))
     with pytest.raises(InvalidParameter):

@@ -26,7 +26,7 @@ from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import product_above
 from cumulant.profiles.sampling import amplified_epsilon
 from cumulant.sampling.poisson_theorems import poisson_tight
-from cumulant.sampling.without_replacement_theorems import black_box, theorem9
+from cumulant.sampling.without_replacement_theorems import best_black_box
 
 QUADRATURE_ERROR = 2e-13  # relative, generous for rules that leave out e^-50 and sums of 1e4 terms
 LINE_REACH, HALF_LINE_REACH = 2000.0, 100.0  # standard deviations up to which peaks are followed by either rule
@@ -167,11 +167,6 @@ def _bound_of_curve(curve: Curve, rate: float, theorem: Callable[..., float]) ->
     if curve.failure > 0:
         return amplified_failure(curve, rate)
     return NO_LOSS if curve.pure == 0 else black_box_loss(theorem, curve, max(rate, TINIEST_RATE))
-
-
-def best_black_box(order: int, *, rate: float, cgf: Curve) -> float:
-    """Return the smaller of `theorem9` and `black_box`: neither is always below the other."""
-    return min(theorem9(order, rate=rate, cgf=cgf), black_box(order, rate=rate, cgf=cgf))
 
 
 def _not_above_amplified(loss: Curve, base: Curve, rate: float) -> Curve:

@@ -4,7 +4,8 @@ Wang, Balle and Kasiviswanathan (2019), "Subsampled Rényi Differential Privacy 
 Section 3. A batch of m out of n records, γ = m/n. Each function takes the CGF of the mechanism for the replace-one
 relation, the rate γ and an integer order α >= 2, and returns K'(α-1) = log of a bound on the moment.
 
-No upper bound here is ever worse than the mechanism itself: each is taken together with `joint_convexity`.
+Every function returns its own statement's number. `best_black_box` is the smallest of those that hold for every curve,
+which is never worse than the mechanism itself.
 """
 
 from __future__ import annotations
@@ -15,13 +16,10 @@ import numpy as np
 
 from cumulant.curves.curve import Curve
 from cumulant.curves.divergences import (
-    LogMoment,
     difference_bound,
-    moment_error,
     multiplicative_bound,
     ternary_from_binary,
 )
-from cumulant.errors import UnprovenCombination
 from cumulant.numerics.binomial import Binomial
 from cumulant.numerics.binomial_sum import Factor, binomial_log_sum
 from cumulant.numerics.logspace import Array, log_sum
@@ -73,55 +71,8 @@ def theorem9(order: int, *, rate: float, cgf: Curve) -> float:
     alpha, gamma = checked(order, rate, cgf)
     if not math.isfinite(cgf.at(alpha - 1.0)) or cgf.pure == 0:  # nothing known, or nothing to amplify
         return cgf.at(alpha - 1.0)
-    log_excess = log_sum([_second_term(alpha, gamma, cgf), _power_sum(alpha, gamma, _ternary_factor(cgf))])
-    return min(log_moment_above(log_excess), joint_convexity(alpha, rate=gamma, cgf=cgf))
-
-
-def theorem19(order: int, *, rate: float, cgf: Curve, log_abs_moment: LogMoment) -> float:
-    """Return log of the bound of Wang et al. (2019), Theorem 19.
-
-        1 + γ² C(α,2) min{4(e^{K(1)} - 1), e^{K(1)} min{2, (e^{ε(∞)} - 1)²}} + 4 Σ_{j=3..α} γ^j C(α,j) E_q|p/q-1|^j
-
-    with the smallest bound that is known for each ζ(j)^j (Section 4), so a term of Theorem 9 where that is less.
-    `log_abs_moment` maps an array of orders j to log E_q|p/q-1|^j of the tight pair, within `moment_error`. The paper
-    bounds the odd orders by neighbouring even ones, √(B(ε,j-1) B(ε,j+1)); `cauchy_schwarz_log_abs_moment` does so, and
-    the exact moment is smaller.
-
-    Holds for:  replace-one; mechanisms where one pair attains sup E_q|p/q-1|^j over ordered neighbours at each j
-                (tight and self-consistent, Definition 18; a pair that dominates at all ε is enough).
-    Tightness:  at most Theorem 9; below it where the noise is large. Erratum: the remark after it prints
-                max{2, (e^{ε(∞)} - 1)^j} for min.
-    """
-    alpha, gamma = checked(order, rate, cgf)
-    if not math.isfinite(cgf.at(alpha - 1.0)) or cgf.pure == 0:  # nothing known, or nothing to amplify
-        return cgf.at(alpha - 1.0)
-    general = _ternary_factor(cgf)
-
-    def factor(j: Array) -> tuple[Array, Array, Array]:
-        k, zero, error = general(j)
-        log_moments = log_abs_moment(j)
-        return np.minimum(k, ternary_from_binary(log_moments)), zero, error + moment_error(j, log_moments)
-
-    trailing = _power_sum(alpha, gamma, factor, exact_terms=FEW_MOMENTS)
-    log_excess = log_sum([_second_term(alpha, gamma, cgf), trailing])
-    return min(log_moment_above(log_excess), joint_convexity(alpha, rate=gamma, cgf=cgf))
-
-
-def pure_dp(order: int, *, rate: float, cgf: Curve) -> float:
-    """Return α log(1 + γ e^{ε(α)} (e^{ε(∞)} - 1)): Wang et al. (2019), the remark "Pure DP" after Theorem 9.
-
-    Theorem 9 with (e^{ε(∞)} - 1)^j everywhere, e^{(j-1)ε(j)} <= e^{jε(α)}, and the term j = 1 added.
-
-    Holds for:  replace-one; mechanisms with ε(∞) < ∞.
-    Tightness:  one closed form for all orders; of first order in γ, so far above Theorem 9 where αγ is small.
-    """
-    alpha, gamma = checked(order, rate, cgf)
-    if not math.isfinite(cgf.pure):
-        raise UnprovenCombination("this bound needs pure DP, and the mechanism has none; use theorem9")
-    epsilon = cgf.at(alpha - 1.0) / (alpha - 1.0)
-    raised = (1 + CURVE_ERROR) * (epsilon + cgf.pure)
-    log_term = math.log(gamma) + raised - cgf.pure + log_expm1(cgf.pure) + 4 * ROUNDING * (1 + raised)
-    return min(alpha * log_moment_above(log_term), joint_convexity(alpha, rate=gamma, cgf=cgf))
+    log_excess = log_sum([second_term(alpha, gamma, cgf), power_sum(alpha, gamma, ternary_factor(cgf))])
+    return log_moment_above(log_excess)
 
 
 def black_box(order: int, *, rate: float, cgf: Curve) -> float:
@@ -139,7 +90,12 @@ def black_box(order: int, *, rate: float, cgf: Curve) -> float:
     """
     alpha, gamma = checked(order, rate, cgf)
     log_excess = math.log(2 * (2 - gamma)) + tight_log_excess(alpha, gamma, cgf) + 4 * ROUNDING
-    return min(log_moment_above(log_excess), joint_convexity(alpha, rate=gamma, cgf=cgf))
+    return log_moment_above(log_excess)
+
+
+def best_black_box(order: int, *, rate: float, cgf: Curve) -> float:
+    """Return the smallest of `theorem9`, `black_box` and `joint_convexity`: none is always below the others."""
+    return min(bound(order, rate=rate, cgf=cgf) for bound in (theorem9, black_box, joint_convexity))
 
 
 def proposition20(order: int, *, rate: float, cgf: Curve) -> float:
@@ -161,7 +117,7 @@ def proposition20(order: int, *, rate: float, cgf: Curve) -> float:
     return log1p_exp(log_excess) * (1 - ROUNDING)
 
 
-def _second_term(alpha: int, gamma: float, cgf: Curve) -> float:
+def second_term(alpha: int, gamma: float, cgf: Curve) -> float:
     """Return log of γ² C(α,2) min{4(e^{K(1)} - 1), e^{K(1)} min{2, (e^{ε(∞)} - 1)²}}: Lemmas 15, 16 and 17."""
     k, pure = cgf.at(1.0) * (1 + CURVE_ERROR), cgf.pure * (1 + CURVE_ERROR)
     ternary = min(
@@ -173,7 +129,7 @@ def _second_term(alpha: int, gamma: float, cgf: Curve) -> float:
     return 2 * math.log(gamma) + pairs + ternary + 8 * ROUNDING * (1 + abs(math.log(gamma)) + pairs + k)
 
 
-def _ternary_factor(cgf: Curve) -> Factor:
+def ternary_factor(cgf: Curve) -> Factor:
     """Return e^{K(j-1)} min{2, (e^{ε(∞)} - 1)^j}, which bounds ζ(j)^j: Lemmas 16 and 17.
 
     The minimum need not be log-convex, but ζ(j)^j is: a supremum of E|X|^j, each log-convex in j (Lyapunov). So a
@@ -188,7 +144,7 @@ def _ternary_factor(cgf: Curve) -> Factor:
     return at
 
 
-def _power_sum(alpha: int, x: float, factor: Factor, **options: int) -> float:
+def power_sum(alpha: int, x: float, factor: Factor, **options: int) -> float:
     """Return log of Σ_{j=3..α} x^j C(α,j) e^{factor(j)}, rounded up: (1+x)^α times a binomial sum of odds x."""
     growth = alpha * math.log1p(x)
     weights = Binomial.of(alpha, x / (1 + x), 1 / (1 + x))

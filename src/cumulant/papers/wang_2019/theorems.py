@@ -1,0 +1,86 @@
+"""Theorems of Section 3 that no answer uses, as printed; and what the smallest terms of two of them make together.
+
+As in `sampling.without_replacement_theorems`: replace-one, γ = m/n, integer α >= 2, log of a bound on the moment.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cumulant.curves.curve import Curve
+from cumulant.curves.divergences import LogMoment, moment_error, ternary_from_binary
+from cumulant.errors import UnprovenCombination
+from cumulant.numerics.binomial_sum import Factor
+from cumulant.numerics.logspace import Array, log_sum
+from cumulant.numerics.rounding import ROUNDING
+from cumulant.numerics.scalar_logspace import log_expm1
+from cumulant.sampling.poisson_theorems import CURVE_ERROR, checked, log_moment_above
+from cumulant.sampling.without_replacement_theorems import power_sum, second_term, ternary_factor
+
+FEW_MOMENTS = 64  # a moment is an integral: above this order only the terms that matter are evaluated
+
+
+def theorem19(order: int, *, rate: float, cgf: Curve, log_abs_moment: LogMoment) -> float:
+    """Return log of the bound of Wang et al. (2019), Theorem 19.
+
+        1 + γ² C(α,2) min{4(e^{K(1)} - 1), e^{K(1)} min{2, (e^{ε(∞)} - 1)²}} + 4 Σ_{j=3..α} γ^j C(α,j) E_q|p/q-1|^j
+
+    `log_abs_moment` maps an array of orders j to log E_q|p/q-1|^j of the tight pair, within `moment_error`. The paper
+    bounds the odd orders by neighbouring even ones, √(B(ε,j-1) B(ε,j+1)); `cauchy_schwarz_log_abs_moment` does so, and
+    the exact moment is smaller.
+
+    Holds for:  replace-one; mechanisms where one pair attains sup E_q|p/q-1|^j over ordered neighbours at each j
+                (tight and self-consistent, Definition 18; a pair that dominates at all ε is enough).
+    Tightness:  below Theorem 9 where the noise is large, and above it where it is small.
+    """
+
+    def factor(j: Array) -> tuple[Array, Array, Array]:
+        log_moments = log_abs_moment(j)
+        return ternary_from_binary(log_moments), np.zeros(j.shape), moment_error(j, log_moments)
+
+    return _with_trailing(order, rate, cgf, factor)
+
+
+def smallest_terms(order: int, *, rate: float, cgf: Curve, log_abs_moment: LogMoment) -> float:
+    """Return the same with the smallest bound that is known of each ζ(j)^j: that of Theorem 9 where it is less.
+
+    Wang et al. (2019), Section 4. Erratum: the remark after Theorem 19 prints max{2, (e^{ε(∞)} - 1)^j} for min.
+
+    Holds for:  as `theorem19`.
+    Tightness:  at most both theorems.
+    """
+    general = ternary_factor(cgf)
+
+    def factor(j: Array) -> tuple[Array, Array, Array]:
+        k, zero, error = general(j)
+        log_moments = log_abs_moment(j)
+        return np.minimum(k, ternary_from_binary(log_moments)), zero, error + moment_error(j, log_moments)
+
+    return _with_trailing(order, rate, cgf, factor)
+
+
+def _with_trailing(order: int, rate: float, cgf: Curve, factor: Factor) -> float:
+    alpha, gamma = checked(order, rate, cgf)
+    if not math.isfinite(cgf.at(alpha - 1.0)) or cgf.pure == 0:  # nothing known, or nothing to amplify
+        return cgf.at(alpha - 1.0)
+    trailing = power_sum(alpha, gamma, factor, exact_terms=FEW_MOMENTS)
+    return log_moment_above(log_sum([second_term(alpha, gamma, cgf), trailing]))
+
+
+def pure_dp(order: int, *, rate: float, cgf: Curve) -> float:
+    """Return α log(1 + γ e^{ε(α)} (e^{ε(∞)} - 1)): Wang et al. (2019), the remark "Pure DP" after Theorem 9.
+
+    Theorem 9 with (e^{ε(∞)} - 1)^j everywhere, e^{(j-1)ε(j)} <= e^{jε(α)}, and the term j = 1 added.
+
+    Holds for:  replace-one; mechanisms with ε(∞) < ∞.
+    Tightness:  one closed form for all orders; of first order in γ, so far above Theorem 9 where αγ is small.
+    """
+    alpha, gamma = checked(order, rate, cgf)
+    if not math.isfinite(cgf.pure):
+        raise UnprovenCombination("this bound needs pure DP, and the mechanism has none; use theorem9")
+    epsilon = cgf.at(alpha - 1.0) / (alpha - 1.0)
+    raised = (1 + CURVE_ERROR) * (epsilon + cgf.pure)
+    log_term = math.log(gamma) + raised - cgf.pure + log_expm1(cgf.pure) + 4 * ROUNDING * (1 + raised)
+    return alpha * log_moment_above(log_term)
