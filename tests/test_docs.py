@@ -182,3 +182,47 @@ def test_versions_agree() -> None:
     assert f"\n## {cumulant.__version__}\n" in TEXT["CHANGELOG.md"]
     assert "### Changed numbers" in TEXT["CHANGELOG.md"]
     assert f"\nversion: {cumulant.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+# Docstrings -----------------------------------------------------------------------------------------------------------
+
+QUOTED = re.compile(r"`([A-Za-z_]\w*(?:\.\w+)*)(?:\([^`]*\))?`")
+SOURCES = sorted(Path(cumulant.__file__).parent.rglob("*.py"))
+TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in SOURCES}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
+
+
+def identifiers() -> set[str]:
+    """Return every name that the source uses, and every module of it."""
+    names = {part for file in SOURCES for part in (*file.parts, file.stem)}
+    for tree in TREES.values():
+        for node in ast.walk(tree):
+            for field in ("id", "attr", "arg", "name", "module"):
+                value = getattr(node, field, None)
+                if isinstance(value, str):
+                    names.update(value.split("."))
+    return names
+
+
+IDENTIFIERS = identifiers()
+
+
+def quoted_in_docstrings(file: Path) -> set[str]:
+    """Return what docstrings quote as code, but for values such as `None` and calls of the standard library."""
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(TREES[file]) if isinstance(node, DOCUMENTED)]
+    return {match for text in texts for match in QUOTED.findall(text)}
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: file.relative_to(SOURCES[0].parent).as_posix())
+def test_docstrings_name_what_exists(file: Path) -> None:
+    """A dotted name resolves from the package or from a neighbouring module; a plain one is used somewhere."""
+    neighbours = {other.stem: other for other in SOURCES if other.parent == file.parent}
+    for name in sorted(quoted_in_docstrings(file)):
+        first, *rest = name.split(".")
+        if first in neighbours and rest:
+            module = neighbours[first].relative_to(Path(cumulant.__file__).parent).with_suffix("")
+            assert resolved(".".join([*module.parts, *rest])) is not None, name
+        elif first in MODULES and rest:
+            assert resolved(name) is not None, name
+        else:
+            assert {first, *rest} <= IDENTIFIERS, name

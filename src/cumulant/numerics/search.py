@@ -19,6 +19,7 @@ PATIENCE = 2  # octaves that must have been seen beyond the lowest: forgives a s
 FURTHEST = 120  # octaves from 1
 SECTION = np.arange(-7, 8) / 8.0  # a bracket of one octave either side is cut into sixteenths
 SMOOTH = 0.01  # octaves over which a smooth function is a parabola to twelve digits
+BENT = 0.01  # share of its rise by which a function may miss its parabola
 SECTION_WIDTH = 1.0 / 7.0  # the next bracket reaches the neighbours of the best point
 
 
@@ -114,7 +115,7 @@ def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0)
             at_vertex = float(function(np.array([2.0**vertex]))[0])
             if at_vertex < value:
                 best, value = vertex, at_vertex
-            if abs(at_vertex - predicted) <= 1e-12 * abs(value):
+            if abs(at_vertex - predicted) <= 1e-12 * abs(value) and _is_parabola(values):
                 break
         if width < 2e-5 and _rise_around_lowest(values) <= 1e-13 * abs(value):
             break
@@ -126,6 +127,15 @@ def _rise_around_lowest(values: Array) -> float:
     i = min(max(_index_of_lowest(values), 1), len(values) - 2)
     around: list[float] = values[i - 1 : i + 2].tolist()
     return max(around) - min(around)
+
+
+def _is_parabola(values: Array) -> bool:
+    """Whether the parabola through the lowest point and its neighbours meets the next two, within BENT of its rise."""
+    i = min(max(_index_of_lowest(values), 2), len(values) - 3)
+    a, below, here, above, b = values[i - 2 : i + 3].tolist()
+    bend, tilt = below - 2 * here + above, above - below
+    off = max(abs(a - (here + 2 * bend - tilt)), abs(b - (here + 2 * bend + tilt)))
+    return bool(off <= BENT * _rise_around_lowest(values))
 
 
 def _vertex(x: Array, values: Array) -> tuple[float, float]:

@@ -101,7 +101,9 @@ def _curve_of_finite(sample: Sample, noise: FiniteNoise, base: Curve, rate: floa
         loss = finite_loss([pair for pair in sample(noise, rate) if isinstance(pair, FinitePair)])
     except OutOfReach:
         return None
-    return _not_above_amplified(loss, base, rate) if base.failure > 0 else loss
+    if base.failure > 0:
+        return _not_above_amplified(loss, base, rate)
+    return replace(loss, summed=noise.symmetric)  # sums of sums over its orders, which reach far, take seconds
 
 
 def near_and_far(pair: DominatingPair, farthest: float, far: Curve, pure: float = math.inf) -> Curve:
@@ -119,7 +121,7 @@ def near_and_far(pair: DominatingPair, farthest: float, far: Curve, pure: float 
         kl = divergence(pair) * (1 + QUADRATURE_ERROR)
     except OutOfReach:
         kl = far.kl
-    return Curve(log_moment=log_moment, kl=kl, pure=pure)
+    return Curve(log_moment=log_moment, kl=kl, pure=pure, summed=True)
 
 
 def _farthest_tilt(noise: Noise, reach: float) -> float:
