@@ -19,11 +19,12 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.neighbors import Neighbors
 from cumulant.numerics.logspace import Array
+from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import divergence, log_moments
 from cumulant.pairs.finite_pair import FinitePair, finite_loss
 from cumulant.pairs.likelihood_ratio import LikelihoodRatio, gaussian_ratio, in_small_batches, moment_of_mixture
+from cumulant.pairs.maps import Leave
 from cumulant.pairs.noise import FiniteNoise, GaussianNoise, Pairs
-from cumulant.pairs.sampled_pair import removed_gaussian
 from cumulant.parameters import product_above
 from cumulant.profiles.sampling import amplified_epsilon
 from cumulant.sampling.poisson_theorems import poisson_tight
@@ -95,9 +96,9 @@ def sampled_loss(
 def gaussian_mixture_loss(base: Curve, mean: float, rate: float) -> Curve:
     """Return `known_mixture_loss` of N(μ, 1) against N(0, 1), by a trapezoidal rule: its error is exponentially small.
 
-    The nodes are those of `pairs.sampled_pair.removed_gaussian`; orders that would take too many go the other way.
+    The nodes are those of `pairs.maps.Leave`; orders that would take too many go the other way.
     """
-    pair = removed_gaussian(mean, rate)
+    pair = CoordinatePair(GaussianNoise(mean), Leave(rate))
 
     def log_moment(lam: Array) -> Array:
         near = (lam + 1) * mean <= FARTHEST_PEAK

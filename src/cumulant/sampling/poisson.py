@@ -14,10 +14,9 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.names import by_name
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
-from cumulant.numerics.logspace import reciprocal_up
 from cumulant.numerics.rounding import float_above
+from cumulant.pairs.grouped_gaussian import grouped_pairs
 from cumulant.pairs.noise import NO_PAIRS, Pairs
-from cumulant.pairs.sampled_pair import added_gaussian, removed_gaussian, replaced_gaussian
 from cumulant.parameters import probability
 from cumulant.profiles.profile import PrivacyProfile
 from cumulant.profiles.sampling import poisson_profile
@@ -104,8 +103,7 @@ class PoissonSampled(AbstractMechanism):
         if self.rate == 1:
             return two.pairs(REPLACE_ONE)
         if isinstance(self.mechanism, Gaussian):
-            sigma = self.mechanism.noise_multiplier
-            return (replaced_gaussian(reciprocal_up(sigma), self.rate, noise=sigma),)
+            return self.mechanism.noise().replaced(self.rate)
         family = two.noise()
         return None if family is None else family.envelope(self.rate)
 
@@ -127,7 +125,7 @@ class PoissonSampled(AbstractMechanism):
         return self.mechanism.pairs_attained(ADD_REMOVE)
 
     def group_pairs(self, size: int) -> Pairs | None:
-        """Return mixtures of N(j), j binomial: math in `sampled_pair.GroupedGaussianMixture`; the group moves as one.
+        """Return mixtures of N(j), j binomial: math in `grouped_gaussian.GroupedGaussian`; the group moves as one.
 
         With all records of the group equal every inner product is largest, so by Kahane's comparison the pair
         dominates, and one dataset attains it (Ganesh 2024).
@@ -139,9 +137,7 @@ class PoissonSampled(AbstractMechanism):
             return self.mechanism.group(size=several).pairs(self.relation)
         if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE or size > LARGEST_GROUP:
             return None
-        sigma = self.mechanism.noise_multiplier
-        mean = reciprocal_up(sigma)
-        return tuple(pair(mean, self.rate, size, noise=sigma) for pair in (removed_gaussian, added_gaussian))
+        return grouped_pairs(self.mechanism.noise(), self.rate, size)
 
     @property
     def failure_probability(self) -> float:
