@@ -1,8 +1,8 @@
 """Losses that are monotone functions of one coordinate: quadrature nodes and cells from a few formulas.
 
-A `Branch` is a stretch of the coordinate t with the density of P, the loss L(t) and its slope. Two rules integrate:
-on the whole line the trapezoidal rule, whose error falls like e^{-2πd/h} for integrands analytic within |Im t| < d;
-on a half-line or an interval Gauss-Legendre by pieces. Both are exact to rounding for |Im z| <= ω.
+A `Branch` is a law on a stretch of its coordinate t, with the factors that a map makes loss and density of. Two rules
+integrate: on the whole line the trapezoidal rule, whose error falls like e^{-2πd/h} for integrands analytic within
+|Im t| < d; on a half-line or an interval Gauss-Legendre by pieces. Both are exact to rounding for |Im z| <= ω.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,10 +62,8 @@ class Branch(ABC):
     factors: Factors
     above: bool
     """Whether the stretch is where u > 0, and not all of the law."""
-
-    @property
-    def most_nodes(self) -> float:
-        return min(MOST_NODES, MOST_EXPONENTIALS / self.law.terms)
+    nodes_per_wave: ClassVar[float]
+    """How many nodes a radian of phase takes."""
 
     @property
     def rate(self) -> Any:
@@ -75,6 +73,10 @@ class Branch(ABC):
     def rises(self) -> bool:
         """Whether the loss grows with t."""
         return self.factors[0][1].sign > 0
+
+    def powers(self, theta: Any) -> list[Any]:
+        """Return Re a of each factor, for Re z = θ."""
+        return [sampling.power(theta) for _, sampling in self.factors]
 
     def _values(self, t: Any) -> list[tuple[MixtureMap, Any]]:
         """Return m(u) of each factor."""
@@ -108,9 +110,9 @@ class Branch(ABC):
         Two factors have L' = ℓ'(t) + ℓ'(-t). As ℓ'' and its slope are at most steepest and steepest² times ℓ',
         |(log L')''| <= 2 steepest².
         """
-        law, powers = self.law, [sampling.power(theta) for _, sampling in self.factors]
+        law, powers = self.law, self.powers(theta)
         alone = len(powers) == 1
-        bend = law.bend_on(low, high, self.factors[0][1].largest_spread) if alone else law.bend
+        bend = law.bend_on(low, high, self.factors[0][1].largest_spread) if alone else law.steepest**2 / 4
         rising, falling = (bend * sum(max(sign * power, 0.0) for power in powers) for sign in (1, -1))
         of_slope = bend if alone else 2 * law.steepest**2
         return CurvatureBounds(
@@ -119,9 +121,10 @@ class Branch(ABC):
             quotient=law.curvature + max(rising, falling) + of_slope,
         )
 
-    @abstractmethod
     def span(self, theta: float) -> tuple[float, float]:
         """Return the stretch outside which nothing matters for Re z <= θ."""
+        first = require_symmetric(self.law).even if self.above else self.law.span_start(self, theta)
+        return first, self.law.span_end(self, theta)
 
     @property
     def steepest(self) -> float:
@@ -132,18 +135,14 @@ class Branch(ABC):
         """Return a bound of |L'| on the span of a tilt."""
         return self.steepest
 
-    def growth(self, theta: float) -> float:
-        """Return by how much the logarithm of Π|w|^a grows per unit of t, at most."""
-        return float(sum(abs(sampling.power(theta)) for _, sampling in self.factors) * self.law.steepest)
-
-    @property
-    @abstractmethod
-    def nodes_per_wave(self) -> float:
-        """How many nodes a radian of phase takes."""
-
     @abstractmethod
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         """Return nodes t and the logarithms of their weights."""
+
+    def _check_count(self, nodes: float, theta: float, omega: float) -> None:
+        most = min(MOST_NODES, MOST_EXPONENTIALS / self.law.terms)
+        if not nodes < most:
+            raise OutOfReach(f"a loss tilted by {theta:g} takes more than {most:g} nodes at frequency {omega:g}")
 
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
         """Return cells so narrow that the log-density is almost straight on each; of several laws, what holds for all.
@@ -183,21 +182,12 @@ class Line(Branch):
     factors: Factors
 
     above = False
-
-    @property
-    def nodes_per_wave(self) -> float:
-        return 1 / (2 * math.pi)
-
-    def span(self, theta: float) -> tuple[float, float]:
-        return self.law.span_start(self, theta), self.law.span_end(self, theta)
+    nodes_per_wave: ClassVar[float] = 1 / (2 * math.pi)
 
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         low, high = self.span(theta)
         step = self._step(theta, omega)
-        if not (high - low) / step < self.most_nodes:
-            raise OutOfReach(
-                f"a loss tilted by {theta:g} takes more than {self.most_nodes:g} nodes at frequency {omega:g}"
-            )
+        self._check_count((high - low) / step, theta, omega)
         t = low + step * np.arange(math.ceil((high - low) / step) + 1, dtype=float)
         return t, np.full(len(t), math.log(step))
 
@@ -208,7 +198,7 @@ class Line(Branch):
         cd²/2 + (number of factors)·ω·steepest·d - (sum of negative powers)·log cos(steepest·d/2).
         """
         depth = ACCURACY_NATS - self.law.log_excess(self.rate, theta)
-        shrunk = sum(max(-sampling.power(theta), 0.0) for _, sampling in self.factors)
+        shrunk = sum(max(-power, 0.0) for power in self.powers(theta))
         widest, steepest, turned = min(self.law.strip, 6.0), self.law.steepest, len(self.factors) * omega
 
         def step(d: float) -> float:
@@ -227,24 +217,13 @@ class Stretch(Branch):
     law: Law
     factors: Factors
     above: bool
-
-    @property
-    def _bounded(self) -> bool:
-        return not isinstance(self.law, LineLaw)
-
-    def span(self, theta: float) -> tuple[float, float]:
-        first = require_symmetric(self.law).even if self.above else self.law.span_start(self, theta)
-        return first, self.law.span_end(self, theta)
+    nodes_per_wave: ClassVar[float] = POINTS / WAVES
 
     def steepest_on(self, theta: float) -> float:
         """On half-lines ℓ' at the end, as it grows with t; pieces of intervals are narrow at the end all the same."""
-        if self._bounded:
+        if not isinstance(self.law, LineLaw):
             return self.steepest
         return math.exp(float(self.log_slope(np.array(self.law.span_end(self, theta)))))
-
-    @property
-    def nodes_per_wave(self) -> float:
-        return POINTS / WAVES
 
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         edges = self._edges(theta, omega)
@@ -260,13 +239,10 @@ class Stretch(Branch):
         low, high = self.span(theta)
         slope = self.steepest_on(theta)
         finest = WAVES / ((theta + 1) * slope)
-        widest = min(self.law.widest, WAVES / max(omega * slope, 1e-300))
-        if not self._bounded:  # else the largest loss ends the stretch: large tilts see only what is near
+        widest = min(self.law.resolved, 2 / self.law.steepest, WAVES / max(omega * slope, 1e-300))
+        if isinstance(self.law, LineLaw):  # else the largest loss ends the stretch: large tilts see only what is near
             widest = min(widest, finest)
-        if not POINTS * (high - low) / widest < self.most_nodes:
-            raise OutOfReach(
-                f"a loss tilted by {theta:g} takes more than {self.most_nodes:g} nodes at frequency {omega:g}"
-            )
+        self._check_count(POINTS * (high - low) / widest, theta, omega)
         distances = [0.0]
         while (width := max(finest, distances[-1] * WAVES / BEYOND_NATS)) < widest and distances[-1] < high - low:
             distances.append(min(distances[-1] + width, high - low))
@@ -295,13 +271,18 @@ class CoordinatePair(DominatingPair):
     atoms: tuple[tuple[float, float], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        branches = tuple(_branch(self.law, factors, above=above) for above, factors in self.sampling.parts)
+        law = self.law
+        branches = tuple(
+            Line(law, factors) if isinstance(law, LineLaw) and not above else Stretch(law, factors, above)
+            for above, factors in self.sampling.parts
+        )
         object.__setattr__(self, "branches", branches)
         object.__setattr__(self, "atoms", (*self._sampled_atoms(), *self.sampling.even_atoms(self.law)))
 
     def _sampled_atoms(self) -> Iterator[tuple[float, float]]:
-        for above, ((_, sampling), *_) in self.sampling.parts:
+        for above, factors in self.sampling.parts:
             for u, log_mass in self.law.atoms:
+                ((_, sampling),) = factors  # mirrored ones are for laws without atoms
                 if u > 0 or not above:
                     value = float(sampling.value(np.asarray(u)))
                     yield sampling.sign * value, log_mass + value if sampling.sign > 0 else log_mass
@@ -309,8 +290,9 @@ class CoordinatePair(DominatingPair):
     def ball_atoms(self) -> list[tuple[arb, arb]]:
         """Return the same atoms as balls, (L, mass), from the parameters."""
         found = self.sampling.even_ball_atoms(self.law)
-        for above, ((_, sampling), *_) in self.sampling.parts:
+        for above, factors in self.sampling.parts:
             for u, mass in self.law.ball_atoms():
+                ((_, sampling),) = factors
                 if u > 0 or not above:
                     value = sampling.value_ball(u)
                     found.append((sampling.sign * value, mass * value.exp() if sampling.sign > 0 else mass))
@@ -366,10 +348,6 @@ class CoordinatePair(DominatingPair):
         joined = [np.concatenate(column) for column in zip(*(_columns(part) for part in parts), strict=True)]
         order = np.argsort(joined[0], kind="stable")
         return Cells(*(column[order] for column in joined))
-
-
-def _branch(law: Law, factors: Factors, *, above: bool) -> Branch:
-    return Line(law, factors) if isinstance(law, LineLaw) and not above else Stretch(law, factors, above)
 
 
 def _columns(cells: Cells) -> tuple[Array, ...]:

@@ -88,8 +88,7 @@ class GroupedGaussian(NormalLaw):
     def steepest(self) -> float:
         return self.mean * self.size * (1 + 2.0**-50)  # rounded up
 
-    @property
-    def bend(self) -> float:
+    def bend_on(self, low: float, high: float, largest_spread: Callable[[Array], Array]) -> float:
         return 2 * self.steepest**2
 
     @property

@@ -31,6 +31,8 @@ class Law(ABC):
 
     curvature: float
     """-(log density)'', a constant c; so |density| at x + iy is e^{cy²/2} times that at x."""
+    resolved: float
+    """The width of pieces on which sixteen points resolve the density."""
 
     @property
     @abstractmethod
@@ -72,19 +74,12 @@ class Law(ABC):
     def steepest(self) -> float:
         """A bound of u'; of several laws, one for all of them."""
 
-    @property
     @abstractmethod
-    def bend(self) -> float:
-        """A bound of ℓ'' and of |(log ℓ')''|; where u is affine -(log ℓ')'' = ℓ'', so that steepest²/4 is one."""
-
     def bend_on(self, low: float, high: float, largest_spread: Callable[[Array], Array]) -> float:
-        """Return the same for low <= t <= high, from the largest m'' between two u."""
-        return self.bend
+        """Return a bound of ℓ'' and |(log ℓ')''| for low <= t <= high, from the largest m'' between two u or without.
 
-    @property
-    @abstractmethod
-    def widest(self) -> float:
-        """The widest piece on which sixteen points resolve the density and u."""
+        Where u is affine, -(log ℓ')'' = ℓ''.
+        """
 
     @abstractmethod
     def log_density(self, t: Any) -> Any:

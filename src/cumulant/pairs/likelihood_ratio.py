@@ -21,6 +21,7 @@ import numpy as np
 
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_expm1
 from cumulant.numerics.quadrature import Integrands, fine_pieces, nodes_on, relevant_pieces
+from cumulant.pairs.maps import log_mixture
 
 BATCH = 24  # orders whose integrals are taken on the same nodes
 
@@ -131,10 +132,7 @@ def binary_ratio(epsilon: float) -> LikelihoodRatio:
 
 def mixture_ratio(log_ratio: Array, rate: float) -> tuple[Array, Array]:
     """Return (w - 1, log w) of w = 1 - γ + γr; w - 1 is capped where it would overflow."""
-    excess = rate * np.expm1(np.minimum(log_ratio, CAPPED + 50))
-    # away from w = 1 the logarithms of the two parts are added: 1 + excess would have lost the digits of 1 - γ
-    apart = np.logaddexp(math.log1p(-rate), math.log(rate) + log_ratio)
-    return excess, np.where(np.abs(excess) < 0.5, np.log1p(np.clip(excess, -0.5, 0.5)), apart)
+    return rate * np.expm1(np.minimum(log_ratio, CAPPED + 50)), log_mixture(log_ratio, rate)
 
 
 def log_bregman(beta: Array, excess: Array, log_w: Array) -> Array:

@@ -100,11 +100,7 @@ class MixtureMap(SamplingMap):
 
     def value(self, u: Any) -> Any:
         """Return m(u)."""
-        return u if self._is_identity else log_mixture(u, self.rate)
-
-    @property
-    def _is_identity(self) -> bool:
-        return isinstance(self.rate, float) and self.rate == 1.0
+        return log_mixture(u, self.rate)
 
     def log_share(self, u: Any) -> Array:
         """Return log s, which is log m'(u)."""
@@ -118,7 +114,7 @@ class MixtureMap(SamplingMap):
         return np.asarray(np.exp(-np.logaddexp(0.0, nearest) - np.logaddexp(0.0, -nearest)))
 
     def value_ball(self, u: arb) -> arb:
-        return u if self._is_identity else log_mixture_ball(u, as_ball(self.rate))
+        return u if self.rate == 1 else log_mixture_ball(u, as_ball(self.rate))
 
     def share_ball(self, u: arb) -> arb:
         rate = as_ball(self.rate)
@@ -137,21 +133,12 @@ class MixtureMap(SamplingMap):
 
     def _value_above(self, u: float) -> float:
         """Return m(u), a largest loss or its negative, rounded away from 0."""
-        if self._is_identity:
+        if self.rate == 1 or u == math.inf:
             return u
         return (math.log1p(-self.rate) if u == -math.inf else float(self.value(np.asarray(u)))) * ABOVE
 
-    def _masses(self, base: Columns) -> tuple[Array, Array, Array]:
-        """Return m(u), log M and log Q of every output; what P lacks has w = 1 - γ and comes last."""
-        least, log_absent = math.log1p(-self.rate), _log(base.absent)
-        return (
-            np.append(self.value(base.losses), least),
-            np.append(log_mixture_masses(base, self.rate), log_absent + least),
-            np.append(base.log_q, log_absent),
-        )
-
     def _ball_masses(self, base: BallColumns) -> tuple[list[arb], list[arb]]:
-        """Return m(u) and Q of every output."""
+        """Return m(u) and Q of every output; what P lacks has w = 1 - γ and comes last."""
         values = [*(self.value_ball(u) for u in base.losses), (1 - as_ball(self.rate)).log()]
         q = [*(mass * (-u).exp() for u, mass in zip(base.losses, base.masses, strict=True)), base.absent]
         return values, q
@@ -169,8 +156,15 @@ class Leave(MixtureMap):
         return self._value_above(law.extremes[1])
 
     def columns(self, base: Columns) -> Columns:
-        values, log_mixture, log_q = self._masses(base)
-        return Columns(values, log_mixture, log_q, _product_up(self.rate, base.failure), 0.0)
+        """What P lacks has w = 1 - γ."""
+        least, log_absent = math.log1p(-self.rate), _log(base.absent)
+        return Columns(
+            np.append(self.value(base.losses), least),
+            np.append(log_mixture_masses(base, self.rate), log_absent + least),
+            np.append(base.log_q, log_absent),
+            _product_up(self.rate, base.failure),
+            0.0,
+        )
 
     def balls(self, base: BallColumns) -> BallColumns:
         values, q = self._ball_masses(base)
@@ -190,8 +184,7 @@ class Join(MixtureMap):
         return -self._value_above(law.extremes[0])
 
     def columns(self, base: Columns) -> Columns:
-        values, log_mixture, log_q = self._masses(base)
-        return Columns(-values, log_q, log_mixture, 0.0, self.rate * base.failure)
+        return Leave(self.rate).columns(base).reverse()
 
     def balls(self, base: BallColumns) -> BallColumns:
         values, q = self._ball_masses(base)
@@ -289,6 +282,8 @@ def log_mixture(u: Array, rate: Any) -> Array:
 
     γ(e^u - 1) is formed as a product as far as doubles reach: log γ + u would lose what is small beside u.
     """
+    if isinstance(rate, float) and rate == 1.0:
+        return u
     excess = rate * np.expm1(np.minimum(u, HALF_WAY_NATS))
     if np.any(u > HALF_WAY_NATS):
         with np.errstate(over="ignore"):

@@ -96,11 +96,7 @@ class NormalLaw(LineLaw):
 
     __slots__ = ()
 
-    curvature, atoms = 1.0, ()
-
-    @property
-    def widest(self) -> float:
-        return min(1.0, 2.0 / self.steepest)
+    curvature, resolved, atoms = 1.0, 1.0, ()
 
     def log_density(self, t: Any) -> Any:
         return -t * t / 2 - LOG_ROOT
@@ -116,7 +112,7 @@ class NormalLaw(LineLaw):
         near = 2 * branch.steepest + REACH
         if not branch.rises:
             return near
-        farthest = branch.growth(max(theta, 1.0)) + REACH
+        farthest = float(sum(map(abs, branch.powers(max(theta, 1.0)))) * self.steepest) + REACH
         last = _last_relevant(branch, theta, farthest, BEYOND_NATS - self.log_excess(branch.rate, theta))
         return min(max(last, near), farthest)
 
@@ -182,10 +178,6 @@ class GaussianNoise(Noise, NormalLaw, SymmetricLaw):
     def steepest(self) -> float:
         return self.mean if isinstance(self.mean, float) else float(np.max(self.mean))
 
-    @property
-    def bend(self) -> float:
-        return self.steepest**2 / 4
-
     def bend_on(self, low: float, high: float, largest_spread: Callable[[Array], Array]) -> float:
         """Return the largest μ²m'', rounded up."""
         spread = largest_spread(self.log_ratio(np.array([low, high])))
@@ -238,7 +230,7 @@ class LaplaceNoise(Noise, SymmetricLaw):
     theta: float
     scale: float | None = None  # b, where θ is 1/b rounded up
 
-    curvature, steepest, bend, widest, even, terms = 0.0, 1.0, 0.25, 2.0, 0.0, 1
+    curvature, resolved, steepest, even, terms = 0.0, 2.0, 1.0, 0.0, 1
 
     def unsampled(self, relation: Neighbors | None) -> Pairs:
         return (self.sampled(Leave(1.0)),)
@@ -263,6 +255,9 @@ class LaplaceNoise(Noise, SymmetricLaw):
 
     def log_slope(self, t: Array) -> Any:
         return 0.0
+
+    def bend_on(self, low: float, high: float, largest_spread: Callable[[Array], Array]) -> float:
+        return 0.25
 
     def log_density(self, t: Any) -> Any:
         return -(t + self.theta) / 2 - math.log(4.0)

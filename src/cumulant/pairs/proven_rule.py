@@ -85,8 +85,7 @@ class _Moment:
         law = self.branch.law
         if not isinstance(law, LineLaw):
             return log_sum_ball([])
-        powers = (abs(sampling.power(self.theta)) for _, sampling in self.branch.factors)
-        growth = as_ball(law.steepest) * sum(powers, 0 * self.theta)
+        growth = as_ball(law.steepest) * sum(map(abs, self.branch.powers(self.theta)), 0 * self.theta)
         return law.log_tails((low, high), y, growth, lambda end: self._log_factors(end, y)) - self.k_theta
 
     def _log_factors(self, t: arb, y: arb) -> arb:
@@ -105,7 +104,7 @@ def _whole_span(branch: Branch, theta: float) -> tuple[float, float]:
     """Return a stretch outside which the tails are small, whatever the other parameters."""
     if not isinstance(branch.law, LineLaw):
         return branch.span(theta)
-    far = max(abs(sampling.power(theta)) for _, sampling in branch.factors) * branch.steepest
+    far = max(map(abs, branch.powers(theta))) * branch.steepest
     low, high = branch.law.whole_span(far)
     return (branch.span(theta)[0], high + branch.span(theta)[0]) if branch.above else (low, high)
 
