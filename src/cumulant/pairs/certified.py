@@ -125,9 +125,8 @@ def _loss_and_density(branch: Branch, t: arb) -> tuple[arb, arb]:
 
 def _slope(branch: Branch, t: arb) -> arb:
     """Return |L'(t)|."""
-    law = branch.law
-    slopes = [s.share_ball(law.ratio_ball(side * t)) * law.slope_ball(side * t) for side, s in branch.factors]
-    return sum(slopes, as_ball(0.0))
+    places = [(branch.law.ratio_ball(side * t), branch.law.slope_ball(side * t), s) for side, s in branch.factors]
+    return sum((sampling.share_ball(u) * slope for u, slope, sampling in places), as_ball(0.0))
 
 
 @CACHE.remember

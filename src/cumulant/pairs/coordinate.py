@@ -66,10 +66,6 @@ class Branch(ABC):
     """How many nodes a radian of phase takes."""
 
     @property
-    def rate(self) -> Any:
-        return self.factors[0][1].rate
-
-    @property
     def rises(self) -> bool:
         """Whether the loss grows with t."""
         return self.factors[0][1].sign > 0
@@ -132,8 +128,10 @@ class Branch(ABC):
         return len(self.factors) * self.law.steepest
 
     def steepest_on(self, theta: float) -> float:
-        """Return a bound of |L'| on the span of a tilt."""
-        return self.steepest
+        """Return a bound of |L'| on the span of a tilt: on a half-line |L'| at its end, as ℓ' grows with t."""
+        if not self.above or not isinstance(self.law, LineLaw):
+            return self.steepest
+        return math.exp(float(self.log_slope(np.array(self.law.span_end(self, theta)))))
 
     @abstractmethod
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
@@ -197,7 +195,7 @@ class Line(Branch):
         Each w turns by up to steepest·d and shrinks by up to its half's cosine (see `Law`), so log(B_d/M(θ)) is at most
         cd²/2 + (number of factors)·ω·steepest·d - (sum of negative powers)·log cos(steepest·d/2).
         """
-        depth = ACCURACY_NATS - self.law.log_excess(self.rate, theta)
+        depth = ACCURACY_NATS - self.factors[0][1].log_excess(self.law.log_square, theta)
         shrunk = sum(max(-power, 0.0) for power in self.powers(theta))
         widest, steepest, turned = min(self.law.strip, 6.0), self.law.steepest, len(self.factors) * omega
 
@@ -218,12 +216,6 @@ class Stretch(Branch):
     factors: Factors
     above: bool
     nodes_per_wave: ClassVar[float] = POINTS / WAVES
-
-    def steepest_on(self, theta: float) -> float:
-        """On half-lines ℓ' at the end, as it grows with t; pieces of intervals are narrow at the end all the same."""
-        if not isinstance(self.law, LineLaw):
-            return self.steepest
-        return math.exp(float(self.log_slope(np.array(self.law.span_end(self, theta)))))
 
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         edges = self._edges(theta, omega)

@@ -128,12 +128,10 @@ class LineLaw(Law):
     def strip(self) -> float:
         """The largest d with |arg e^u| < π for |Im t| < d, less a margin."""
 
+    @property
     @abstractmethod
-    def log_excess(self, rate: Any, theta: float) -> float:
-        """Return about log(M(θ) - 1) of a sample, at most 0, of several the least: what errors are to be small against.
-
-        Where losses are small its largest term is E(w - 1)² θ(θ+1)/2, and E(w - 1)² = γ² E(e^u - 1)².
-        """
+    def log_square(self) -> Any:
+        """About log E_Q(e^u - 1)², at most that; of several laws a column."""
 
     @abstractmethod
     def whole_span(self, far: float) -> tuple[float, float]:

@@ -24,7 +24,6 @@ from cumulant.numerics.quadrature import Integrands, fine_pieces, nodes_on, rele
 from cumulant.pairs.maps import log_mixture
 
 BATCH = 24  # orders whose integrals are taken on the same nodes
-
 CAPPED = 550.0  # log w beyond which w - 1 is not kept
 
 

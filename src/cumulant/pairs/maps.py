@@ -1,9 +1,10 @@
 """What sampling makes of a dominating pair, as functions of u = log dP/dQ alone.
 
-Poisson sampling at rate γ of a mechanism that (P, Q) dominates is dominated by (M, Q), M = (1-γ)Q + γP, when the record
-leaves and by (P, (1-γ)P + γQ) when it joins (Zhu, Dong and Wang 2022, Theorem 11). Neither is always the worse, so both
-are kept. (Q, P) dominates the other order of neighbours, so the second may be stated as (Q, M), too. Sampling without
-replacement is dominated by the envelope: the first for t >= 1, the second for t < 1 (Proposition 30).
+Let (P, Q) dominate a mechanism with a record against the same without it, so that (Q, P) dominates the other order.
+Poisson sampling at rate γ is then dominated by (M, Q), M = (1-γ)Q + γP, when the record leaves and by (Q, M) when it
+joins (Zhu, Dong and Wang 2022, Theorem 11, with (Q, P) in the second case). Neither is always the worse, so both are
+kept. If (P, Q) dominates every order of neighbours under replace-one, sampling without replacement is dominated by the
+envelope of (M, Q), for t >= 1, and (P, (1-γ)P + γQ), for t < 1 (Proposition 30).
 
 All of them are made of w = dM/dQ = 1 - γ + γe^u and m(u) = log w:
 
@@ -102,6 +103,14 @@ class MixtureMap(SamplingMap):
         """Return m(u)."""
         return log_mixture(u, self.rate)
 
+    def log_excess(self, log_square: Any, theta: float) -> float:
+        """Return about log(M(θ) - 1), at most 0, from log E_Q(e^u - 1)²: what errors are to be small against.
+
+        Where losses are small its largest term is E(w - 1)² θ(θ+1)/2. Of several maps it is the least.
+        """
+        log_spread = float(np.min(2 * np.log(self.rate) + log_square))
+        return min(0.0, log_spread + math.log(theta) + math.log1p(theta) - math.log(2.0))
+
     def log_share(self, u: Any) -> Array:
         """Return log s, which is log m'(u)."""
         return np.asarray(-np.logaddexp(0.0, log_odds(self.rate) - u))
@@ -121,10 +130,8 @@ class MixtureMap(SamplingMap):
         return 1 / (1 + (1 - rate) / rate * (-u).exp())
 
     def bound_on_rectangle(self, low: arb, high: arb, angle: arb) -> tuple[arb, arb, arb]:
-        """Return bounds of log|w| from below and above, and of |arg w|, at u + iv: low <= u <= high, |v| <= angle < π.
-
-        See Phases above; w and s grow with u.
-        """
+        """Return bounds of log|w| from both sides, and of |arg w|, at u + iv: low <= u <= high, |v| <= angle < π."""
+        # see Phases above; w and s grow with u
         first, last = self.share_ball(low), self.share_ball(high)
         spread = last * (1 - last) if last < 0.5 else first * (1 - first) if first > 0.5 else as_ball(0.25)
         least = self.value_ball(low) + (1 - 2 * spread * (1 - angle.cos())).log() / 2

@@ -113,17 +113,9 @@ class NormalLaw(LineLaw):
         if not branch.rises:
             return near
         farthest = float(sum(map(abs, branch.powers(max(theta, 1.0)))) * self.steepest) + REACH
-        last = _last_relevant(branch, theta, farthest, BEYOND_NATS - self.log_excess(branch.rate, theta))
+        depth = BEYOND_NATS - branch.factors[0][1].log_excess(self.log_square, theta)
+        last = _last_relevant(branch, theta, farthest, depth)
         return min(max(last, near), farthest)
-
-    @property
-    @abstractmethod
-    def log_square(self) -> Any:
-        """About log E_Q(e^u - 1)², at most that; of several laws a column."""
-
-    def log_excess(self, rate: Any, theta: float) -> float:
-        log_spread = float(np.min(2 * np.log(rate) + self.log_square))
-        return min(0.0, log_spread + math.log(theta) + math.log1p(theta) - math.log(2.0))
 
     def density_ball(self, t: arb) -> arb:
         return normal_ball(t)
@@ -133,9 +125,8 @@ class NormalLaw(LineLaw):
 
     def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
         """Beyond an end b a factor that grows by g per unit leaves e^{-b²/2}/(b-g) times its value there."""
-        return log_sum_ball(
-            [log_factor(b) + (y * y - b * b) / 2 - log_root_ball() - (abs(b) - growth).log() for b in ends]
-        )
+        logs = [log_factor(b) + (y * y - b * b) / 2 - (abs(b) - growth).log() - log_root_ball() for b in ends]
+        return log_sum_ball(logs)
 
     def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
         nearest = low if low > 0 else high if high < 0 else 0 * low

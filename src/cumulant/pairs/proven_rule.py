@@ -106,7 +106,8 @@ def _whole_span(branch: Branch, theta: float) -> tuple[float, float]:
         return branch.span(theta)
     far = max(map(abs, branch.powers(theta))) * branch.steepest
     low, high = branch.law.whole_span(far)
-    return (branch.span(theta)[0], high + branch.span(theta)[0]) if branch.above else (low, high)
+    even = require_symmetric(branch.law).even if branch.above else 0.0
+    return even if branch.above else low, high + even
 
 
 # The whole line -------------------------------------------------------------------------------------------------------
