@@ -11,7 +11,7 @@ import cumulant as cm
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cache import CACHE, OVERHEAD_BYTES, BatchedTable, Cache, size_in_bytes
 from cumulant.pairs.pair import DominatingPair
-from cumulant.pairs.sampled_pair import removed_gaussian, removed_laplace
+from sampled_pairs import removed_gaussian, removed_laplace
 
 NEAR = [removed_gaussian(mean, 0.01) for mean in (0.6, 0.7, 0.8)]
 OTHER = removed_laplace(1.0, 0.01)

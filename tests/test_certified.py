@@ -18,7 +18,7 @@ from cumulant.inversion.solve import prepared
 from cumulant.numerics.balls import as_ball, precision, upper_float
 from cumulant.pairs.certified import ball_nodes, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.sampled_pair import (
+from sampled_pairs import (
     added_gaussian,
     added_laplace,
     envelope_gaussian,

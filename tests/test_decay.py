@@ -17,7 +17,7 @@ from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.finite_pair import FinitePair
 from cumulant.pairs.grid import tilt
 from cumulant.pairs.pair import DominatingPair
-from cumulant.pairs.sampled_pair import (
+from sampled_pairs import (
     added_gaussian,
     added_laplace,
     envelope_gaussian,

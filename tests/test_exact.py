@@ -15,16 +15,6 @@ from cumulant.inversion.certified import certified_epsilon, delta_ball
 from cumulant.inversion.solve import epsilon_of_pairs, log_delta_of_pairs
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.pairs.pair import DominatingPair
-from cumulant.pairs.sampled_pair import (
-    added_gaussian,
-    added_laplace,
-    envelope_gaussian,
-    removed_gaussian,
-    removed_laplace,
-)
-from cumulant.pairs.sampled_pair import (
-    replaced_gaussian as replaced_pair,
-)
 from exact_references import (
     Bracket,
     Loss,
@@ -43,6 +33,16 @@ from exact_references import (
 from exact_references import added_gaussian as added_reference
 from exact_references import removed_gaussian as removed_reference
 from references import gaussian_log_delta
+from sampled_pairs import (
+    added_gaussian,
+    added_laplace,
+    envelope_gaussian,
+    removed_gaussian,
+    removed_laplace,
+)
+from sampled_pairs import (
+    replaced_gaussian as replaced_pair,
+)
 from strategies import log_uniform
 
 DIGITS = 40

@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import brute_force as bf
+from cumulant.pairs.atoms import Reversed, Sampled
 from cumulant.pairs.atoms import Table as TableOfOutputs
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import k_at, log_moments
 from cumulant.pairs.finite_pair import FinitePair, binary_pair
 from cumulant.pairs.grid import tilt
-from cumulant.pairs.mixture_ratio import GaussianMixture, GroupedGaussianMixture, log_mixture
+from cumulant.pairs.grouped_gaussian import GroupedGaussian
+from cumulant.pairs.maps import Envelope, Join, Leave, log_mixture
+from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import GaussianPair
-from cumulant.pairs.sampled_atoms import Envelope, Join, Leave
-from cumulant.pairs.sampled_pair import added_gaussian, removed_gaussian
+from sampled_pairs import added_gaussian, removed_gaussian
 
 RATIOS = (0.0, 1.0, *(float(t) for t in np.exp(np.linspace(-3.0, 3.0, 41))))
 RATES = (0.01, 0.3, 0.85)
@@ -47,15 +49,15 @@ def table_pair(p: list[float], q: list[float]) -> FinitePair:
 
 
 def left(pair: FinitePair, rate: float) -> FinitePair:
-    return FinitePair(Leave(pair.atoms, rate))
+    return FinitePair(Sampled(pair.atoms, Leave(rate)))
 
 
 def joined(pair: FinitePair, rate: float) -> FinitePair:
-    return FinitePair(Join(pair.atoms, rate))
+    return FinitePair(Sampled(Reversed(pair.atoms), Join(rate)))
 
 
 def enveloped(pair: FinitePair, rate: float) -> FinitePair:
-    return FinitePair(Envelope(pair.atoms, rate))
+    return FinitePair(Sampled(pair.atoms, Envelope(rate)))
 
 
 def of_pair(pair: FinitePair, t: float) -> float:
@@ -182,7 +184,7 @@ def test_a_group_is_a_binomial_mixture(t: float) -> None:
         m, r = mpf(mean), mpf(rate)
         shares = [mp.binomial(size, j) * r**j * (1 - r) ** (size - j) for j in range(size + 1)]
         exact = mp.log(mp.fsum(b * mp.exp(j * m * t - (j * m) ** 2 / 2) for j, b in enumerate(shares)))
-        found = float(GroupedGaussianMixture(mean, rate, size).log_ratio(np.array([t]))[0])
+        found = float(GroupedGaussian(mean, rate, size).log_ratio(np.array([t]))[0])
         assert abs(mpf(found) - exact) <= abs(exact) * mpf(10) ** -13
 
 
@@ -336,7 +338,7 @@ def test_curvature_on_a_stretch_is_bounded(seed: int) -> None:
     rate = float(generator.choice([10.0 ** generator.uniform(-12, -0.1), 1 - 10.0 ** generator.uniform(-14, -1)]))
     low = float(generator.uniform(-20, 20))
     high = low + float(10.0 ** generator.uniform(-3, 1.5))
-    bound = GaussianMixture(mean, rate).bend_on(low, high)
+    bound = GaussianNoise(mean).bend_on(low, high, Leave(rate).largest_spread)
     with mp.workdps(60):
 
         def bend(t: Any) -> Any:

@@ -20,9 +20,9 @@ from mpmath import mp, mpf
 import cumulant as cm
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
-from cumulant.pairs.atoms import Atoms, Binary
+from cumulant.pairs.atoms import Atoms, Binary, Reversed, Sampled
 from cumulant.pairs.atoms import Table as TableAtoms
-from cumulant.pairs.sampled_atoms import Join, Leave, Reversed
+from cumulant.pairs.maps import Join, Leave
 from high_precision import Direction, Row, Table, ball, binary, delta, hockey, joining, leaving, precision, symmetrised
 
 ON_GRID = round(0.3 * 2**53) / 2**53  # 1 - c and c + 2^-k are doubles, too
@@ -313,11 +313,11 @@ def exact_columns(pair: Atoms) -> list[tuple[Any, Any]]:
         return [(rare, common), (common, rare)]
     if isinstance(pair, Reversed):
         return [(q, p) for p, q in exact_columns(pair.of)]
-    assert isinstance(pair, Leave | Join)
-    g = mpf(pair.rate)
-    if isinstance(pair, Leave):
+    assert isinstance(pair, Sampled)
+    g = mpf(pair.sampling.rate)
+    if isinstance(pair.sampling, Leave):
         return [((1 - g) * q + g * p, q) for p, q in exact_columns(pair.of)]
-    return [(p, (1 - g) * p + g * q) for p, q in exact_columns(pair.of)]
+    return [(q, (1 - g) * q + g * p) for p, q in exact_columns(pair.of)]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -330,7 +330,10 @@ def test_masses_of_large_losses_keep_their_digits(seed: int) -> None:
     for _ in range(int(generator.integers(1, 3))):
         wrap = generator.choice(["leave", "join", "reverse"])
         rate = float(generator.choice([0.5, 1 - 1e-12, 10.0 ** generator.uniform(-300, -1), even]))
-        pair = Reversed(pair) if wrap == "reverse" else (Leave if wrap == "leave" else Join)(pair, rate)
+        if wrap == "leave":
+            pair = Sampled(pair, Leave(rate))
+        else:
+            pair = Reversed(pair) if wrap == "reverse" else Sampled(Reversed(pair), Join(rate))
     with mp.workdps(1600):
         columns = pair.columns()
         there = columns.log_masses > -math.inf

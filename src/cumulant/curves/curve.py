@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any, final
@@ -228,6 +228,24 @@ def _lower_hull(points: Sequence[tuple[float, float]], *, last_slope: float) -> 
 
 def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
     return (b[1] - a[1]) / (b[0] - a[0])
+
+
+def tabulate(curve: Curve, last: int) -> Curve:
+    """Return the same curve with K at the integers 1..last computed once, when one of them is asked for."""
+
+    @cache
+    def table() -> Array:
+        return np.append(0.0, curve.log_moment(np.arange(1.0, last + 1)))
+
+    def log_moment(lam: Array) -> Array:
+        inside = (lam <= last) & (lam == np.floor(lam))
+        values = np.empty(lam.shape)
+        values[inside] = table()[lam[inside].astype(int)]
+        if not np.all(inside):
+            values[~inside] = curve.log_moment(lam[~inside])
+        return values
+
+    return replace(curve, log_moment=log_moment)
 
 
 def cgf_at(curve: Curve, order: ArrayLike) -> Any:

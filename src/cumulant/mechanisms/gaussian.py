@@ -11,8 +11,7 @@ from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
 from cumulant.names import by_name
-from cumulant.numerics.logspace import reciprocal_up
-from cumulant.pairs.noise import GaussianNoise
+from cumulant.pairs.noise import gaussian_noise
 from cumulant.parameters import noise_for_group, positive
 from cumulant.profiles.profile import gaussian_groups
 
@@ -39,9 +38,8 @@ class Gaussian(AbstractMechanism):
         object.__setattr__(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
 
     def _known(self) -> Known:
-        mean = reciprocal_up(self.noise_multiplier)
-        noise = GaussianNoise(mean, self.noise_multiplier)
-        return Known.by_noise(noise, curve=self._curve, groups=gaussian_groups(mean), self_consistent=True)
+        noise = gaussian_noise(self.noise_multiplier)
+        return Known.by_noise(noise, curve=self._curve, groups=gaussian_groups(noise.mean), self_consistent=True)
 
     def _curve(self) -> Curve:
         sigma = self.noise_multiplier

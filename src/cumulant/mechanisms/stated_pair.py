@@ -15,10 +15,9 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.quadrature import POINTS, nodes_on
-from cumulant.pairs.atoms import Atoms, LossTable, Table
+from cumulant.pairs.atoms import Atoms, LossTable, Reversed, Table
 from cumulant.pairs.finite_pair import finite_loss, finite_pair
 from cumulant.pairs.noise import FiniteNoise
-from cumulant.pairs.sampled_atoms import Reversed
 from cumulant.parameters import probability, real, require
 
 CELLS = 2000  # of a density

@@ -25,6 +25,8 @@ from cumulant.numerics.rounding import float_above
 if TYPE_CHECKING:
     from flint import arb
 
+    from cumulant.pairs.maps import SamplingMap
+
 CANCELLED = 100.0  # a loss that is not this many times as large as what it was scaled by has lost digits
 LARGE_LOSS = 16.0  # from which log p - L is off by more than a few units
 LOSS_BITS = 256  # of the probabilities under Q that a table of losses implies
@@ -43,6 +45,10 @@ class Columns:
     log_q: Array
     failure: float
     absent: float
+
+    def reverse(self) -> Columns:
+        """Return the columns of (Q, P)."""
+        return Columns(-self.losses, self.log_q, self.log_masses, self.absent, self.failure)
 
 
 @final
@@ -81,6 +87,37 @@ class Atoms(ABC):
     def fractions(self) -> tuple[list[Fraction], list[Fraction]]:
         """Return P and Q as fractions that add up to 1."""
         raise OutOfReach(f"{type(self).__name__} has no table of fractions")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reversed(Atoms):
+    """(Q, P)."""
+
+    of: Atoms
+
+    def columns(self) -> Columns:
+        return self.of.columns().reverse()
+
+    def balls(self) -> BallColumns:
+        base = self.of.balls()
+        masses = [mass * (-loss).exp() for loss, mass in zip(base.losses, base.masses, strict=True)]
+        return BallColumns([-loss for loss in base.losses], masses, base.absent, base.failure)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Sampled(Atoms):
+    """What sampling makes of a pair."""
+
+    of: Atoms
+    sampling: SamplingMap
+
+    def columns(self) -> Columns:
+        return self.sampling.columns(self.of.columns())
+
+    def balls(self) -> BallColumns:
+        return self.sampling.balls(self.of.balls())
 
 
 @final

@@ -16,7 +16,7 @@ from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, lower_float, precision, transform_balls, upper_float
 from cumulant.numerics.decay import Cells
 from cumulant.pairs.cache import CACHE
-from cumulant.pairs.coordinate import Branch, CoordinatePair
+from cumulant.pairs.coordinate import CELL_WIDTH, Branch, CoordinatePair
 from cumulant.pairs.finite_pair import FinitePair
 from cumulant.pairs.grid import tilt
 from cumulant.pairs.pair import DominatingPair
@@ -29,7 +29,6 @@ MOST_TERMS = 400_000_000  # of sums over nodes and frequencies, about three seco
 MOST_NODES = 50_000
 MOST_EXPONENTIALS = 400_000  # over all nodes: a group of k records takes k + 1 at each
 MOST_CELLS = 1000
-CELL_WIDTH = 0.15  # of the coordinate
 SLIVER = 1e-9  # left out at both ends of a stretch, whose ends are known to rounding only
 MARGIN = 1 + 1e-9  # on products of doubles that bound curvature
 
@@ -80,7 +79,7 @@ def check_affordable(
     if isinstance(pair, FinitePair):
         nodes = work = len(pair.losses)
     elif isinstance(pair, CoordinatePair):
-        sizes = [(len(rule.nodes), branch.terms) for branch, rule in _rules(pair, theta, omega, k_theta, bits)]
+        sizes = [(len(rule.nodes), branch.law.terms) for branch, rule in _rules(pair, theta, omega, k_theta, bits)]
         nodes, work = sum(size for size, _ in sizes), sum(size * terms for size, terms in sizes)
     else:
         raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
@@ -108,10 +107,26 @@ def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: 
         for branch, rule in _rules(pair, theta, omega, k_theta, bits):
             error += rule.log_error.exp()
             for t, weight in rule.nodes:
-                loss, density = branch.ball(t)
+                loss, density = _loss_and_density(branch, t)
                 losses.append(loss)
                 weights.append(density * weight)
         return BallNodes(losses, weights, error)
+
+
+def _loss_and_density(branch: Branch, t: arb) -> tuple[arb, arb]:
+    """Return L(t) and the density of P."""
+    loss, density = as_ball(0.0), branch.law.density_ball(t)
+    for side, sampling in branch.factors:
+        value = sampling.value_ball(branch.law.ratio_ball(side * t))
+        loss += sampling.sign * value
+        density = density * value.exp() if sampling.sign > 0 else density
+    return loss, density
+
+
+def _slope(branch: Branch, t: arb) -> arb:
+    """Return |L'(t)|."""
+    places = [(branch.law.ratio_ball(side * t), branch.law.slope_ball(side * t), s) for side, s in branch.factors]
+    return sum((sampling.share_ball(u) * slope for u, slope, sampling in places), as_ball(0.0))
 
 
 @CACHE.remember
@@ -206,8 +221,7 @@ def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
     low, high = branch.span(theta)
     sliver = SLIVER * (high - low)
     bends = branch.curvature_bounds(theta, low, high)
-    steepest = max(abs(bends.least), abs(bends.most), bends.quotient)
-    count = min(math.ceil((high - low) / min(CELL_WIDTH, 0.7 / math.sqrt(steepest))), MOST_CELLS)
+    count = min(math.ceil((high - low) / bends.straight_width(CELL_WIDTH)), MOST_CELLS)
     t = np.linspace(low + sliver, high - sliver, count + 1).tolist()
     width = as_ball(float(max(np.diff(t)))) * as_ball(MARGIN)
     narrowest = as_ball(float(min(np.diff(t)))) / as_ball(MARGIN)
@@ -229,9 +243,9 @@ class _Point:
 
 
 def _point(branch: Branch, t: arb, theta: float, k_theta: arb) -> _Point:
-    loss, density = branch.ball(t)
+    loss, density = _loss_and_density(branch, t)
     tilted = density * (as_ball(theta) * loss - k_theta).exp()
-    return _Point(loss, tilted, tilted / branch.slope_ball(t))
+    return _Point(loss, tilted, tilted / _slope(branch, t))
 
 
 def _cell(a: _Point, b: _Point, shrunk: arb, grown: arb, curve: arb) -> CellRow:

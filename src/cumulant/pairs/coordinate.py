@@ -1,17 +1,19 @@
 """Losses that are monotone functions of one coordinate: quadrature nodes and cells from a few formulas.
 
-A `Branch` is a stretch of the coordinate t with the density of P, the loss L(t) and its slope. Two rules integrate:
-on the whole line the trapezoidal rule, whose error falls like e^{-2πd/h} for integrands analytic within |Im t| < d;
-on a half-line or an interval Gauss-Legendre by pieces. Both are exact to rounding for |Im z| <= ω.
+A `Branch` is a law on a stretch of its coordinate t, with the factors that a map makes loss and density of. Two rules
+integrate: on the whole line the trapezoidal rule, whose error falls like e^{-2πd/h} for integrands analytic within
+|Im t| < d; on a half-line or an interval Gauss-Legendre by pieces. Both are exact to rounding for |Im z| <= ω.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, final
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +23,17 @@ from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import POINTS, nodes_on
 from cumulant.pairs.discrete import DiscreteLosses
+from cumulant.pairs.law import Law, LineLaw, require_symmetric
+from cumulant.pairs.maps import CoordinateMap, Factors, MixtureMap, stack_maps
 from cumulant.pairs.pair import DominatingPair
 
 if TYPE_CHECKING:
     from flint import arb
 
 MOST_NODES, MOST_EXPONENTIALS = 3e6, 2e7  # of one rule
-ACCURACY = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-17
-BEYOND = 60.0  # nats below the largest integrand at which pieces are left out
+ACCURACY_NATS = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-17
+BEYOND_NATS = 60.0  # nats below the largest integrand at which pieces are left out
+CELL_WIDTH = 0.15  # of the coordinate, at most
 WAVES = 6.0  # |z+1|·(change of L) on one piece: sixteen Legendre points resolve it to 1e-20
 STRIPS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)  # candidates for d, in units of the widest allowed
 
@@ -42,99 +47,100 @@ class CurvatureBounds:
     most: float
     quotient: float
 
+    def straight_width(self, widest: float) -> float:
+        """Return a width, at most `widest`, of cells on which both are almost straight."""
+        steepest = max(abs(self.least), abs(self.most), self.quotient)
+        return min(widest, 0.7 / math.sqrt(steepest)) if steepest > 0 else widest
+
 
 class Branch(ABC):
-    """A stretch of the coordinate. Branches of one kind can be taken together: their values at t are rows then."""
+    """A law on a stretch of the coordinate, and what a map makes of it: P e^{zL} = density(t) Π w(±t)^a."""
 
     __slots__ = ()
 
-    @property
-    def terms(self) -> int:
-        """How many exponentials a value takes."""
-        return 1
+    law: Law
+    factors: Factors
+    above: bool
+    """Whether the stretch is where u > 0, and not all of the law."""
+    nodes_per_wave: ClassVar[float]
+    """How many nodes a radian of phase takes."""
 
     @property
-    def most_nodes(self) -> float:
-        return min(MOST_NODES, MOST_EXPONENTIALS / self.terms)
-
-    def batch_key(self, closeness: float) -> Hashable:
-        """See `DominatingPair.batch_key`."""
-        return self
-
-    def stack(self, branches: Sequence[Any]) -> Branch:
-        """Return this and others of its kind as one."""
-        return self
-
-    @property
-    @abstractmethod
     def rises(self) -> bool:
         """Whether the loss grows with t."""
+        return self.factors[0][1].sign > 0
 
-    @abstractmethod
-    def loss(self, t: Any) -> Any:
-        """Return L(t), monotone."""
+    def powers(self, theta: Any) -> list[Any]:
+        """Return Re a of each factor, for Re z = θ."""
+        return [sampling.power(theta) for _, sampling in self.factors]
 
-    @abstractmethod
-    def log_density(self, t: Any) -> Any:
-        """Return the logarithm of the density of P."""
+    def _values(self, t: Any) -> list[tuple[MixtureMap, Any]]:
+        """Return m(u) of each factor."""
+        return [
+            (sampling, sampling.value(self.law.log_ratio(t if side > 0 else -t))) for side, sampling in self.factors
+        ]
 
     def loss_and_log_density(self, t: Any) -> tuple[Any, Any]:
-        """Return both, where one is made of the other."""
-        return self.loss(t), self.log_density(t)
+        """Return L(t), monotone, and the logarithm of the density of P."""
+        values = self._values(t)
+        losses = [value if sampling.sign > 0 else -value for sampling, value in values]
+        weights = [value for sampling, value in values if sampling.sign > 0]
+        return reduce(add, losses), reduce(add, weights, self.law.log_density(t))
 
-    @abstractmethod
+    def log_tilted_density(self, t: Any, theta: float) -> Any:
+        """Return log P e^{θL}."""
+        powers = [sampling.power(theta) * value for sampling, value in self._values(t)]
+        return reduce(add, powers, self.law.log_density(t))
+
     def log_slope(self, t: Array) -> Array:
         """Return log |L'(t)|."""
+        slopes = [self._log_slope(t if side > 0 else -t, sampling) for side, sampling in self.factors]
+        return slopes[0] if len(slopes) == 1 else np.logaddexp(*slopes)
 
-    @abstractmethod
+    def _log_slope(self, t: Array, sampling: MixtureMap) -> Array:
+        return np.asarray(self.law.log_slope(t) + sampling.log_share(self.law.log_ratio(t)))
+
     def curvature_bounds(self, theta: float, low: float, high: float) -> CurvatureBounds:
-        """Return bounds that hold for low <= t <= high."""
+        """Return bounds that hold for low <= t <= high.
 
-    @abstractmethod
+        Two factors have L' = ℓ'(t) + ℓ'(-t). As ℓ'' and its slope are at most steepest and steepest² times ℓ',
+        |(log L')''| <= 2 steepest².
+        """
+        law, powers = self.law, self.powers(theta)
+        alone = len(powers) == 1
+        bend = law.bend_on(low, high, self.factors[0][1].largest_spread) if alone else law.steepest**2 / 4
+        rising, falling = (bend * sum(max(sign * power, 0.0) for power in powers) for sign in (1, -1))
+        of_slope = bend if alone else 2 * law.steepest**2
+        return CurvatureBounds(
+            least=-law.curvature - falling,
+            most=rising - law.curvature,
+            quotient=law.curvature + max(rising, falling) + of_slope,
+        )
+
     def span(self, theta: float) -> tuple[float, float]:
         """Return the stretch outside which nothing matters for Re z <= θ."""
+        first = require_symmetric(self.law).even if self.above else self.law.span_start(self, theta)
+        return first, self.law.span_end(self, theta)
 
     @property
-    @abstractmethod
     def steepest(self) -> float:
         """A bound of |L'|."""
+        return len(self.factors) * self.law.steepest
 
     def steepest_on(self, theta: float) -> float:
-        """Return a bound of |L'| on the span of a tilt."""
-        return self.steepest
-
-    @property
-    @abstractmethod
-    def nodes_per_wave(self) -> float:
-        """How many nodes a radian of phase takes."""
+        """Return a bound of |L'| on the span of a tilt: on a half-line |L'| at its end, as ℓ' grows with t."""
+        if not self.above or not isinstance(self.law, LineLaw):
+            return self.steepest
+        return math.exp(float(self.log_slope(np.array(self.law.span_end(self, theta)))))
 
     @abstractmethod
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         """Return nodes t and the logarithms of their weights."""
 
-    @abstractmethod
-    def whole_span(self, theta: float) -> tuple[float, float]:
-        """Return a stretch outside which `log_tails` is small, whatever the other parameters."""
-
-    @abstractmethod
-    def log_tails(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
-        """Return log of a bound of ∫ |P e^{zL}| outside [low, high], for |Im t| <= y: on the whole span or beyond."""
-
-    @abstractmethod
-    def log_modulus_bound(self, low: arb, high: arb, y: arb, theta: arb, omega: arb) -> arb:
-        """Return log of a bound of |P e^{zL}| where low <= Re t <= high and |Im t| <= y, for |Im z| <= ω, Re z = θ."""
-
-    @abstractmethod
-    def ball(self, t: arb) -> tuple[arb, arb]:
-        """Return the loss and the density of P at a ball."""
-
-    @abstractmethod
-    def slope_ball(self, t: arb) -> arb:
-        """Return |L'(t)|."""
-
-    def ends_ball(self) -> tuple[arb | None, arb | None]:
-        """Return where the stretch begins and ends; None: it does not."""
-        return None, None
+    def _check_count(self, nodes: float, theta: float, omega: float) -> None:
+        most = min(MOST_NODES, MOST_EXPONENTIALS / self.law.terms)
+        if not nodes < most:
+            raise OutOfReach(f"a loss tilted by {theta:g} takes more than {most:g} nodes at frequency {omega:g}")
 
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
         """Return cells so narrow that the log-density is almost straight on each; of several laws, what holds for all.
@@ -143,12 +149,11 @@ class Branch(ABC):
         """
         low, high = self.span(theta)
         bends = self.curvature_bounds(theta, low, high)
-        steepest = max(abs(bends.least), abs(bends.most), bends.quotient)
-        count = math.ceil((high - low) / min(0.15, 0.7 / math.sqrt(steepest)))
+        count = math.ceil((high - low) / bends.straight_width(CELL_WIDTH))
         t = np.linspace(low, high, min(count, 4000) + 1)
         width = t[1] - t[0]
-        losses = np.atleast_2d(self.loss(t))
-        log_density = np.atleast_2d(self.log_density(t)) + theta * losses - k_theta
+        losses, log_density = map(np.atleast_2d, self.loss_and_log_density(t))
+        log_density = log_density + theta * losses - k_theta
         quotient = log_density - self.log_slope(t)
         if not self.rises:
             losses, log_density, quotient = losses[:, ::-1], log_density[:, ::-1], quotient[:, ::-1]
@@ -166,66 +171,51 @@ class Branch(ABC):
             )
 
 
+@final
+@dataclass(frozen=True, slots=True)
 class Line(Branch):
     """The whole line, by the trapezoidal rule."""
 
-    __slots__ = ()
+    law: LineLaw
+    factors: Factors
 
-    @property
-    def nodes_per_wave(self) -> float:
-        return 1 / (2 * math.pi)
-
-    @property
-    @abstractmethod
-    def strip(self) -> float:
-        """The largest d with L analytic within |Im t| < d, less a margin."""
-
-    @abstractmethod
-    def log_strip_growth(self, theta: float, omega: float, d: float) -> float:
-        """Return the logarithm of a bound of B_d/M(θ), for |Im z| <= ω at Re z = θ."""
-
-    @abstractmethod
-    def log_excess(self, theta: float) -> float:
-        """Return about log(M(θ) - 1), at most 0: what the error is to be small against."""
+    above = False
+    nodes_per_wave: ClassVar[float] = 1 / (2 * math.pi)
 
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         low, high = self.span(theta)
         step = self._step(theta, omega)
-        if not (high - low) / step < self.most_nodes:
-            raise OutOfReach(
-                f"a loss tilted by {theta:g} takes more than {self.most_nodes:g} nodes at frequency {omega:g}"
-            )
+        self._check_count((high - low) / step, theta, omega)
         t = low + step * np.arange(math.ceil((high - low) / step) + 1, dtype=float)
         return t, np.full(len(t), math.log(step))
 
     def _step(self, theta: float, omega: float) -> float:
-        """Return h whose error, 2B_d/(e^{2πd/h} - 1) with B_d >= ∫ |P e^{zL}| at Im t = ±d, is far below M(θ) - 1."""
-        depth = ACCURACY - self.log_excess(theta)
-        steps = [
-            2 * math.pi * d / (depth + self.log_strip_growth(theta, omega, d))
-            for d in (share * min(self.strip, 6.0) for share in STRIPS)
-        ]
-        return max(steps)
+        """Return h whose error, 2B_d/(e^{2πd/h} - 1) with B_d >= ∫ |P e^{zL}| at Im t = ±d, is far below M(θ) - 1.
+
+        Each w turns by up to steepest·d and shrinks by up to its half's cosine (see `Law`), so log(B_d/M(θ)) is at most
+        cd²/2 + (number of factors)·ω·steepest·d - (sum of negative powers)·log cos(steepest·d/2).
+        """
+        depth = ACCURACY_NATS - self.factors[0][1].log_excess(self.law.log_square, theta)
+        shrunk = sum(max(-power, 0.0) for power in self.powers(theta))
+        widest, steepest, turned = min(self.law.strip, 6.0), self.law.steepest, len(self.factors) * omega
+
+        def step(d: float) -> float:
+            angle = steepest * d
+            growth = self.law.curvature * d * d / 2 + turned * angle - shrunk * math.log(math.cos(angle / 2))
+            return float(2 * math.pi * d / (depth + growth))
+
+        return max(step(share * widest) for share in STRIPS)
 
 
+@final
+@dataclass(frozen=True, slots=True)
 class Stretch(Branch):
-    """A half-line or an interval, by Gauss-Legendre rules on pieces."""
+    """A half-line or an interval, by Gauss-Legendre rules on pieces: where u > 0, or all of the law."""
 
-    __slots__ = ()
-
-    @property
-    def peaks_at_end(self) -> bool:
-        """Whether the largest loss ends the stretch, so that large tilts see only what is near."""
-        return False
-
-    @property
-    @abstractmethod
-    def widest(self) -> float:
-        """The widest piece on which sixteen points resolve the density and the loss."""
-
-    @property
-    def nodes_per_wave(self) -> float:
-        return POINTS / WAVES
+    law: Law
+    factors: Factors
+    above: bool
+    nodes_per_wave: ClassVar[float] = POINTS / WAVES
 
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         edges = self._edges(theta, omega)
@@ -236,20 +226,17 @@ class Stretch(Branch):
     def _edges(self, theta: float, omega: float) -> Array:
         """Return the ends of pieces: each resolves waves of frequency ω, and growth by tilts that reach so far.
 
-        A distance x from where the loss is largest nothing is left of tilts above BEYOND/x.
+        A distance x from where the loss is largest nothing is left of tilts above BEYOND_NATS/x.
         """
         low, high = self.span(theta)
         slope = self.steepest_on(theta)
         finest = WAVES / ((theta + 1) * slope)
-        widest = min(self.widest, WAVES / max(omega * slope, 1e-300))
-        if not self.peaks_at_end:
+        widest = min(self.law.resolved, 2 / self.law.steepest, WAVES / max(omega * slope, 1e-300))
+        if isinstance(self.law, LineLaw):  # else the largest loss ends the stretch: large tilts see only what is near
             widest = min(widest, finest)
-        if not POINTS * (high - low) / widest < self.most_nodes:
-            raise OutOfReach(
-                f"a loss tilted by {theta:g} takes more than {self.most_nodes:g} nodes at frequency {omega:g}"
-            )
+        self._check_count(POINTS * (high - low) / widest, theta, omega)
         distances = [0.0]
-        while (width := max(finest, distances[-1] * WAVES / BEYOND)) < widest and distances[-1] < high - low:
+        while (width := max(finest, distances[-1] * WAVES / BEYOND_NATS)) < widest and distances[-1] < high - low:
             distances.append(min(distances[-1] + width, high - low))
         rest = high - low - distances[-1]
         inwards = np.append(distances[:-1], np.linspace(distances[-1], high - low, math.ceil(rest / widest) + 1))
@@ -258,24 +245,54 @@ class Stretch(Branch):
 
     def _relevant(self, edges: Array, theta: float) -> NDArray[np.bool_]:
         """Return which pieces carry M(θ) - 1, whose integrand is about the density times L² e^{θL} or e^{-L}."""
-        losses = self.loss(edges)
+        losses, log_density = self.loss_and_log_density(edges)
         small = np.log(np.minimum(losses**2, 1.0) + 1e-300)
-        worth = self.log_density(edges) + np.maximum(theta * losses, np.maximum(-losses, 0.0)) + small
+        worth = log_density + np.maximum(theta * losses, np.maximum(-losses, 0.0)) + small
         ends = np.maximum(worth[:-1], worth[1:])
-        return np.asarray(ends > np.max(ends) - BEYOND)
+        return np.asarray(ends > np.max(ends) - BEYOND_NATS)
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class CoordinatePair(DominatingPair):
-    """A loss made of branches and atoms (L, log-mass under P).
+    """A law and what a map makes of it: a loss made of branches and atoms (L, log-mass under P)."""
 
-    `ball_atoms` returns the same atoms as balls, (L, mass), from the parameters.
-    """
+    law: Law
+    sampling: CoordinateMap
+    branches: tuple[Branch, ...] = field(init=False, repr=False, compare=False)
+    atoms: tuple[tuple[float, float], ...] = field(init=False, repr=False, compare=False)
 
-    branches: tuple[Branch, ...]
-    atoms: tuple[tuple[float, float], ...] = ()
-    supremum: float = math.inf
-    ball_atoms: Callable[[], list[tuple[arb, arb]]] = field(default=list, compare=False, repr=False)
+    def __post_init__(self) -> None:
+        law = self.law
+        branches = tuple(
+            Line(law, factors) if isinstance(law, LineLaw) and not above else Stretch(law, factors, above)
+            for above, factors in self.sampling.parts
+        )
+        object.__setattr__(self, "branches", branches)
+        object.__setattr__(self, "atoms", (*self._sampled_atoms(), *self.sampling.even_atoms(self.law)))
+
+    def _sampled_atoms(self) -> Iterator[tuple[float, float]]:
+        for above, factors in self.sampling.parts:
+            for u, log_mass in self.law.atoms:
+                ((_, sampling),) = factors  # mirrored ones are for laws without atoms
+                if u > 0 or not above:
+                    value = float(sampling.value(np.asarray(u)))
+                    yield sampling.sign * value, log_mass + value if sampling.sign > 0 else log_mass
+
+    def ball_atoms(self) -> list[tuple[arb, arb]]:
+        """Return the same atoms as balls, (L, mass), from the parameters."""
+        found = self.sampling.even_ball_atoms(self.law)
+        for above, factors in self.sampling.parts:
+            for u, mass in self.law.ball_atoms():
+                ((_, sampling),) = factors
+                if u > 0 or not above:
+                    value = sampling.value_ball(u)
+                    found.append((sampling.sign * value, mass * value.exp() if sampling.sign > 0 else mass))
+        return found
+
+    @property
+    def supremum(self) -> float:
+        return self.sampling.supremum(self.law)
 
     @property
     def log_top_mass(self) -> float:
@@ -294,13 +311,18 @@ class CoordinatePair(DominatingPair):
         return bool(self.atoms)
 
     def batch_key(self, closeness: float) -> Hashable:
-        return self if len(self.branches) > 1 or self.atoms else self.branches[0].batch_key(closeness)
+        """Laws may be so many octaves apart, and rates eight times as many."""
+        of_law = None if self.branches[0].above else self.law.batch_key(closeness)
+        if of_law is None:
+            return self
+        return type(self.sampling), of_law, math.floor(math.log2(self.sampling.rate) / (8 * closeness))
 
     @staticmethod
     def stack(pairs: Sequence[CoordinatePair]) -> CoordinatePair:
         if len(pairs) == 1:
             return pairs[0]
-        return CoordinatePair((pairs[0].branches[0].stack([pair.branches[0] for pair in pairs]),))
+        law = pairs[0].law.stack([pair.law for pair in pairs])
+        return CoordinatePair(law, stack_maps([pair.sampling for pair in pairs]))
 
     @property
     def octaves(self) -> int:

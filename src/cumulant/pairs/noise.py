@@ -1,33 +1,39 @@
-"""What sampling makes of a dominating pair: one family for each shape of noise.
+"""Noise: the law of u = log dP/dQ that each kind states, and the pairs of its samples.
 
-Poisson sampling at rate γ of a mechanism that (P, Q) dominates is dominated by ((1-γ)Q + γP, Q) when the record leaves
-and by (P, (1-γ)P + γQ) when it joins (Zhu, Dong and Wang 2022, Theorem 11); neither order is always the worse, so both
-are kept. Sampling without replacement is dominated by the envelope, the first for t >= 1 and the second for t < 1
-(Proposition 30). For a symmetric (P, Q) the second is (Q, (1-γ)Q + γP) as well.
-
-Under replace-one a pair that is not symmetric has no "with the record": see `FiniteNoise`.
+What sampling makes of a law is in `maps`. A parameter 1/σ that was rounded up comes with σ, from which balls are made.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
+
+from cumulant.errors import OutOfReach
 from cumulant.neighbors import ADD_REMOVE, Neighbors
-from cumulant.pairs.atoms import Atoms
+from cumulant.numerics.balls import as_ball, log_root_ball, log_sum_ball, normal_ball, reciprocal_ball
+from cumulant.numerics.logspace import Array, reciprocal_up
+from cumulant.pairs.atoms import Atoms, Reversed, Sampled
+from cumulant.pairs.coordinate import BEYOND_NATS, Branch, CoordinatePair
 from cumulant.pairs.finite_pair import finite_pair
+from cumulant.pairs.law import LineLaw, SymmetricLaw
+from cumulant.pairs.maps import Envelope, Join, Leave, SamplingMap
 from cumulant.pairs.pair import DominatingPair, GaussianPair
-from cumulant.pairs.sampled_atoms import Envelope, Join, Leave, Reversed
-from cumulant.pairs.sampled_pair import (
-    added_gaussian,
-    added_laplace,
-    envelope_gaussian,
-    envelope_laplace,
-    removed_gaussian,
-    removed_laplace,
-)
 from cumulant.pairs.symmetrised import Symmetrised
+
+if TYPE_CHECKING:
+    from flint import arb
+
+LOG_ROOT = 0.5 * math.log(2 * math.pi)
+REACH = 10.5  # standard deviations either side: e^-55 is left out
+MOST_REACH = 1e5  # standard deviations
+MOST_HALVES = 60
+FARTHEST_TILT = 1e9  # of losses of size 1: beyond it doubles do not resolve the peak at the largest loss
+WHOLE_REACH = 13.0  # standard deviations where it is proven: e^-84
 
 Pair = GaussianPair | DominatingPair
 Pairs = tuple[Pair, ...]
@@ -50,21 +56,29 @@ class Noise(ABC):
         return self.unsampled(ADD_REMOVE)
 
     @abstractmethod
+    def sampled(self, sampling: SamplingMap) -> Pair:
+        """Return what a map makes of the pair; the envelope of one that is not symmetric does not dominate."""
+
     def poisson(self, rate: float) -> Pairs:
         """Return the pairs of a Poisson sample under add-or-remove-one: the record leaves, the record joins."""
+        return self.sampled(Leave(rate)), self.sampled(Join(rate))
 
     def displaced(self, rate: float) -> Pairs:
         """Return the same for samples of fixed size, where the record takes the place of another one."""
         return self.poisson(rate)
 
-    @abstractmethod
     def envelope(self, rate: float) -> Pairs:
         """Return the pair of a sample without replacement under replace-one."""
+        return (self.sampled(Envelope(rate)),)
 
     @property
     def symmetric(self) -> bool:
         """Whether an exchange of outputs turns (P, Q) into (Q, P)."""
         return True
+
+    def farthest_tilt(self, reach: float) -> float:
+        """Return up to which tilt the peak of e^{θL} is followed, `reach` standard deviations away, at real orders."""
+        return math.inf
 
 
 @final
@@ -75,43 +89,219 @@ class NoRelease(Noise):
     def unsampled(self, relation: Neighbors | None) -> Pairs:
         return NO_PAIRS
 
+    def sampled(self, sampling: SamplingMap) -> Pair:
+        return NO_PAIRS[0]
+
     def poisson(self, rate: float) -> Pairs:
         return NO_PAIRS
 
-    def envelope(self, rate: float) -> Pairs:
-        return NO_PAIRS
+
+class NormalLaw(LineLaw):
+    """A law in a coordinate that is standard normal under Q."""
+
+    __slots__ = ()
+
+    curvature, resolved, atoms = 1.0, 1.0, ()
+
+    def log_density(self, t: Any) -> Any:
+        return -t * t / 2 - LOG_ROOT
+
+    def span_start(self, branch: Branch, theta: float) -> float:
+        """A falling loss moves the peak of φΠw^a to the left; a factor w(-t) does so with Q itself."""
+        if not branch.rises:
+            return _first_relevant(branch, theta) - REACH
+        return -REACH - 2 * (branch.steepest - self.steepest)
+
+    def span_end(self, branch: Branch, theta: float) -> float:
+        """A rising loss moves the peak to the right, by less than the factors grow per unit."""
+        near = 2 * branch.steepest + REACH
+        if not branch.rises:
+            return near
+        farthest = float(sum(map(abs, branch.powers(max(theta, 1.0)))) * self.steepest) + REACH
+        depth = BEYOND_NATS - branch.factors[0][1].log_excess(self.log_square, theta)
+        last = _last_relevant(branch, theta, farthest, depth)
+        return min(max(last, near), farthest)
+
+    def density_ball(self, t: arb) -> arb:
+        return normal_ball(t)
+
+    def whole_span(self, far: float) -> tuple[float, float]:
+        return -far - WHOLE_REACH, far + WHOLE_REACH
+
+    def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
+        """Beyond an end b a factor that grows by g per unit leaves e^{-b²/2}/(b-g) times its value there."""
+        logs = [log_factor(b) + (y * y - b * b) / 2 - (abs(b) - growth).log() - log_root_ball() for b in ends]
+        return log_sum_ball(logs)
+
+    def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
+        nearest = low if low > 0 else high if high < 0 else 0 * low
+        return (y * y - nearest * nearest) / 2 - log_root_ball()
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class GaussianNoise(Noise):
-    mean: float
+class GaussianNoise(Noise, NormalLaw, SymmetricLaw):
+    """N(μ, 1) against N(0, 1): u = μt - μ²/2. μ may be a column: several laws, whose values at nodes t are rows."""
+
+    mean: Any
     noise: float | None = None  # σ, where the mean is 1/σ rounded up
+
+    extremes, terms = (-math.inf, math.inf), 1
 
     def unsampled(self, relation: Neighbors | None) -> Pairs:
         return (GaussianPair(self.mean),)
 
-    def poisson(self, rate: float) -> Pairs:
-        return tuple(pair(self.mean, rate, noise=self.noise) for pair in (removed_gaussian, added_gaussian))
+    def sampled(self, sampling: SamplingMap) -> Pair:
+        return CoordinatePair(self, sampling)
 
-    def envelope(self, rate: float) -> Pairs:
-        return (envelope_gaussian(self.mean, rate, noise=self.noise),)
+    def farthest_tilt(self, reach: float) -> float:
+        return float(reach / self.mean - 1)
+
+    def batch_key(self, closeness: float) -> int:
+        return math.floor(math.log2(self.mean) / closeness)
+
+    def stack(self, laws: Sequence[GaussianNoise]) -> GaussianNoise:
+        return GaussianNoise(np.array([law.mean for law in laws])[:, None])
+
+    def log_ratio(self, t: Any) -> Any:
+        return self.mean * t - self.mean**2 / 2
+
+    def log_slope(self, t: Array) -> Any:
+        return np.log(self.mean)
+
+    @property
+    def steepest(self) -> float:
+        return self.mean if isinstance(self.mean, float) else float(np.max(self.mean))
+
+    def bend_on(self, low: float, high: float, largest_spread: Callable[[Array], Array]) -> float:
+        """Return the largest μ²m'', rounded up."""
+        spread = largest_spread(self.log_ratio(np.array([low, high])))
+        return float(np.max(np.square(self.mean) * spread)) * (1 + 1e-11)
+
+    @property
+    def strip(self) -> float:
+        return 0.95 * math.pi / self.steepest
+
+    @property
+    def log_square(self) -> Any:
+        """Of e^{μ²} - 1."""
+        near = np.minimum(self.mean, 1.0)
+        return near * near + 2 * np.log(near)
+
+    @property
+    def even(self) -> float:
+        return float(self.mean / 2)
+
+    @property
+    def log_variation(self) -> float:
+        """1 - 2Φ(-μ/2) = erf(μ/√8)."""
+        return math.log(math.erf(self.mean / math.sqrt(8.0)))
+
+    def mean_ball(self) -> arb:
+        return reciprocal_ball(self.mean, self.noise)
+
+    def ratio_ball(self, t: arb) -> arb:
+        mean = self.mean_ball()
+        return mean * t - mean * mean / 2
+
+    def slope_ball(self, t: arb) -> arb:
+        return self.mean_ball()
+
+    def even_ball(self) -> arb:
+        return self.mean_ball() / 2
+
+    def variation_ball(self) -> arb:
+        return (self.mean_ball() / as_ball(8.0).sqrt()).erf()
+
+    def bound_on_rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
+        return self.ratio_ball(low), self.ratio_ball(high), self.mean_ball() * y
+
+
+def gaussian_noise(noise_multiplier: float) -> GaussianNoise:
+    """Return N(1/σ, 1) against N(0, 1), the mean rounded up."""
+    return GaussianNoise(reciprocal_up(noise_multiplier), noise_multiplier)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class LaplaceNoise(Noise):
+class LaplaceNoise(Noise, SymmetricLaw):
+    """Laplace(1, b) against Laplace(0, b), θ = 1/b: u = t has density e^{-(t+θ)/2}/4 on [-θ, θ], and atoms at ±θ."""
+
     theta: float
     scale: float | None = None  # b, where θ is 1/b rounded up
 
+    curvature, resolved, steepest, even, terms = 0.0, 2.0, 1.0, 0.0, 1
+
+    def farthest_tilt(self, reach: float) -> float:
+        return FARTHEST_TILT / max(self.theta, 1.0)
+
     def unsampled(self, relation: Neighbors | None) -> Pairs:
-        return (removed_laplace(self.theta, 1.0, scale=self.scale),)
+        return (self.sampled(Leave(1.0)),)
 
-    def poisson(self, rate: float) -> Pairs:
-        return tuple(pair(self.theta, rate, scale=self.scale) for pair in (removed_laplace, added_laplace))
+    def sampled(self, sampling: SamplingMap) -> Pair:
+        return CoordinatePair(self, sampling)
 
-    def envelope(self, rate: float) -> Pairs:
-        return (envelope_laplace(self.theta, rate, scale=self.scale),)
+    @property
+    def extremes(self) -> tuple[float, float]:
+        return -self.theta, self.theta
+
+    @property
+    def atoms(self) -> tuple[tuple[float, float], ...]:
+        return (-self.theta, -math.log(2.0)), (self.theta, -self.theta - math.log(2.0))
+
+    def ball_atoms(self) -> list[tuple[arb, arb]]:
+        theta = self.theta_ball()
+        return [(-theta, as_ball(0.5)), (theta, (-theta).exp() / 2)]
+
+    def log_ratio(self, t: Any) -> Any:
+        return t
+
+    def log_slope(self, t: Array) -> Any:
+        return 0.0
+
+    def bend_on(self, low: float, high: float, largest_spread: Callable[[Array], Array]) -> float:
+        return 0.25
+
+    def log_density(self, t: Any) -> Any:
+        return -(t + self.theta) / 2 - math.log(4.0)
+
+    def span_start(self, branch: Branch, theta: float) -> float:
+        return -self.theta
+
+    def span_end(self, branch: Branch, theta: float) -> float:
+        return self.theta
+
+    @property
+    def log_variation(self) -> float:
+        """1 - e^{-θ/2}."""
+        return math.log(-math.expm1(-self.theta / 2))
+
+    def theta_ball(self) -> arb:
+        return reciprocal_ball(self.theta, self.scale)
+
+    def ratio_ball(self, t: arb) -> arb:
+        return t
+
+    def slope_ball(self, t: arb) -> arb:
+        return as_ball(1.0)
+
+    def density_ball(self, t: arb) -> arb:
+        return (-(t + self.theta_ball()) / 2).exp() / 4
+
+    def even_ball(self) -> arb:
+        return as_ball(0.0)
+
+    def variation_ball(self) -> arb:
+        return -(-self.theta_ball() / 2).expm1()
+
+    def ends_ball(self) -> tuple[arb | None, arb | None]:
+        return -self.theta_ball(), self.theta_ball()
+
+    def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
+        return -(low + self.theta_ball()) / 2 - as_ball(4.0).log()
+
+    def bound_on_rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
+        return low, high, y
 
 
 @final
@@ -129,30 +319,47 @@ class FiniteNoise(Noise):
     def unsampled(self, relation: Neighbors | None) -> Pairs:
         if relation is ADD_REMOVE:
             return self.both_orders()
-        return (finite_pair(self._symmetric()),)
+        return (finite_pair(self._symmetrised().atoms),)
 
     def both_orders(self) -> Pairs:
         if self.atoms.symmetric:
             return (finite_pair(self.atoms),)
         return finite_pair(self.atoms), finite_pair(Reversed(self.atoms))
 
-    def poisson(self, rate: float) -> Pairs:
-        return _left_and_joined(self.atoms, Reversed(self.atoms), rate)
+    def sampled(self, sampling: SamplingMap) -> Pair:
+        return finite_pair(Sampled(self.atoms, sampling))
 
     def displaced(self, rate: float) -> Pairs:
-        return _left_and_joined(self._symmetric(), self._symmetric(), rate)
+        return self._symmetrised().poisson(rate)
 
     def envelope(self, rate: float) -> Pairs:
-        return (finite_pair(Envelope(self._symmetric(), rate)),)
+        return (self._symmetrised().sampled(Envelope(rate)),)
 
-    def _symmetric(self) -> Atoms:
-        return self.atoms if self.symmetric else Symmetrised(self.atoms)
+    def _symmetrised(self) -> FiniteNoise:
+        return self if self.symmetric else FiniteNoise(Symmetrised(self.atoms))
 
     @property
     def symmetric(self) -> bool:
         return self.atoms.symmetric
 
 
-def _left_and_joined(pair: Atoms, reverse: Atoms, rate: float) -> Pairs:
-    """Return ((1-γ)Q + γP, Q) and (Q, (1-γ)Q + γP), the second from the pair (Q, P)."""
-    return finite_pair(Leave(pair, rate)), finite_pair(Join(reverse, rate))
+def _last_relevant(branch: Branch, theta: float, farthest: float, depth: float) -> float:
+    """Return where the tilted density on [0, farthest] has fallen for good by `depth` nats from its peak."""
+    if farthest > MOST_REACH:
+        raise OutOfReach(f"a loss would have to be followed for {farthest:g} standard deviations")
+    t = np.append(np.arange(0.0, farthest, 0.5), farthest)
+    values = np.atleast_2d(branch.log_tilted_density(t, theta))
+    relevant = np.any(values > np.max(values, axis=1, keepdims=True) - depth, axis=0)
+    last = int(np.flatnonzero(relevant)[-1])
+    return float(t[min(last + 1, len(t) - 1)])
+
+
+def _first_relevant(branch: Branch, theta: float) -> float:
+    """Return a point below the peak of φw^{-θ}, whose logarithm is concave: t = -θℓ'(t).
+
+    It is halved as long as the next one is still below the peak.
+    """
+    t = np.asarray(-theta * branch.steepest * 0.5 ** np.arange(MOST_HALVES + 1.0))
+    steepest = np.exp(np.max(np.atleast_2d(branch.log_slope(t)), axis=0))
+    passed = -theta * steepest[1:] <= t[1:]
+    return float(t[np.argmax(passed)] if np.any(passed) else t[-1])

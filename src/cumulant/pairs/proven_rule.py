@@ -7,7 +7,7 @@ M(z) is the integral of F(t) = base(t)·Π w(±t)^{a}, with complex exponents a.
 - on half-lines and intervals Gauss-Legendre on pieces. On a piece of half-width c, if |F| <= B on the ellipse around it
   with semi-axes c(ρ ± 1/ρ)/2, n points err by at most c·(64/15)·B·ρ^{-2n}/(1 - ρ^{-2}) (Trefethen 2008, Theorem 4.5).
 
-B comes from bounds of |F| on rectangles (`Branch.log_modulus_bound`), summed. What is left out is counted in the error.
+B comes from bounds of |F| on rectangles, `_Moment.log_modulus_bound`, summed. What is left out is part of the error.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, legendre_balls, log_sum_ball, pi_ball, upper_float
 from cumulant.pairs.coordinate import Branch, Line
+from cumulant.pairs.law import LineLaw, require_symmetric
 
 if TYPE_CHECKING:
     from flint import arb
 
-DEPTH = 66.0  # nats below M(θ) to which the trapezoidal rule goes: 2e-29
-NEGLIGIBLE = -70.0  # nats, relative to M(θ), of what a rectangle or a piece may be left out with
+DEPTH_NATS = 66.0  # nats below M(θ) to which the trapezoidal rule goes: 2e-29
+NEGLIGIBLE_NATS = -70.0  # nats, relative to M(θ), of what a rectangle or a piece may be left out with
 MOST_NODES = 50_000
 PAD = 3.5  # standard deviations beyond the span of the float path
 RECTANGLE = 0.5  # the widest rectangle by which an integral of a modulus is bounded
@@ -69,10 +70,44 @@ class _Moment:
     k_theta: arb
 
     def log_modulus_bound(self, low: arb, high: arb, y: arb) -> arb:
-        return self.branch.log_modulus_bound(low, high, y, self.theta, self.omega) - self.k_theta
+        """Return log of a bound of |F| where low <= Re t <= high and |Im t| <= y."""
+        law = self.branch.law
+        total = law.log_density_bound(low, high, y) - self.k_theta
+        for side, sampling in self.branch.factors:
+            ends = (low, high) if side > 0 else (-high, -low)
+            least, most, angle = sampling.bound_on_rectangle(*law.bound_on_rectangle(*ends, y))
+            power = sampling.power(self.theta)
+            total += self.omega * angle + power * (most if power >= 0 else least)
+        return total
 
     def log_tails(self, low: arb, high: arb, y: arb) -> arb:
-        return self.branch.log_tails(low, high, y, self.theta, self.omega) - self.k_theta
+        """Return log of a bound of ∫ |F| outside [low, high], on the whole span or beyond, for |Im t| <= y."""
+        law = self.branch.law
+        if not isinstance(law, LineLaw):
+            return log_sum_ball([])
+        growth = as_ball(law.steepest) * sum(map(abs, self.branch.powers(self.theta)), 0 * self.theta)
+        return law.log_tails((low, high), y, growth, lambda end: self._log_factors(end, y)) - self.k_theta
+
+    def _log_factors(self, t: arb, y: arb) -> arb:
+        """Return a bound of log Π|w^a| at Re t that holds with slope `growth` from there on: the whole angle counts."""
+        law, factors = self.branch.law, self.branch.factors
+        angle = as_ball(law.steepest) * y
+        total = len(factors) * self.omega * angle
+        for side, sampling in factors:
+            power = sampling.power(self.theta)
+            value = power * sampling.value_ball(law.ratio_ball(side * t))
+            total += value if power >= 0 else value + power * (angle / 2).cos().log()
+        return total
+
+
+def _whole_span(branch: Branch, theta: float) -> tuple[float, float]:
+    """Return a stretch outside which the tails are small, whatever the other parameters."""
+    if not isinstance(branch.law, LineLaw):
+        return branch.span(theta)
+    far = max(map(abs, branch.powers(theta))) * branch.steepest
+    low, high = branch.law.whole_span(far)
+    even = require_symmetric(branch.law).even if branch.above else 0.0
+    return even if branch.above else low, high + even
 
 
 # The whole line -------------------------------------------------------------------------------------------------------
@@ -81,9 +116,9 @@ class _Moment:
 def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
     low, high = branch.span(theta)
     low, high = low - PAD, high + PAD
-    whole = branch.whole_span(theta)
+    whole = _whole_span(branch, theta)
     nothing = as_ball(0.0)
-    h, d, log_b = _widest_step(moment, min(branch.strip, WIDEST_STRIP), (low, high), whole)
+    h, d, log_b = _widest_step(moment, min(branch.law.strip, WIDEST_STRIP), (low, high), whole)
     if (high - low) / h > MOST_NODES:
         raise OutOfReach(f"a certificate would take {(high - low) / h:.0f} nodes")
     first, last = math.floor(low / h), math.ceil(high / h)
@@ -118,7 +153,7 @@ def _step(
 ) -> tuple[float, float, arb]:
     """Return a step h, the half-width d of the strip it is for, and log B."""
     log_b = _log_integral(moment, as_ball(d), inner, whole)
-    return 2 * math.pi * d / (DEPTH + max(upper_float(log_b), 0.0)), d, log_b
+    return 2 * math.pi * d / (DEPTH_NATS + max(upper_float(log_b), 0.0)), d, log_b
 
 
 def _log_integral(moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[float, float]) -> arb:
@@ -140,7 +175,7 @@ def _outer(moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[flo
     while waiting:
         a, b = waiting.pop()
         log = moment.log_modulus_bound(as_ball(a), as_ball(b), y) + (as_ball(b) - as_ball(a) + as_ball(h)).log()
-        if log < NEGLIGIBLE or b - a < RECTANGLE or len(logs) + len(waiting) > MOST_RECTANGLES:
+        if log < NEGLIGIBLE_NATS or b - a < RECTANGLE or len(logs) + len(waiting) > MOST_RECTANGLES:
             logs.append(log)
         else:
             waiting += [(a, (a + b) / 2), ((a + b) / 2, b)]
@@ -158,12 +193,13 @@ def _by_pieces(branch: Branch, moment: _Moment, edges: list[arb], bits: int) -> 
     constant = (as_ball(64.0) / 15).log() - 2 * POINTS * as_ball(RHO).log() - (1 - as_ball(RHO) ** -2).log()
     rule = legendre_balls(POINTS, bits)
     still = _Moment(branch, moment.theta, 0 * moment.omega, moment.k_theta)
-    nodes, errors = [], [moment.log_tails(edges[0], edges[-1], 0 * edges[0])]
+    # nothing is left out where the pieces begin; as much as beyond their end is counted there all the same
+    nodes, errors = [], [moment.log_tails(-edges[-1], edges[-1], 0 * edges[0])]
     for a, b in pairwise(edges):
         width = b - a
         half, middle = width / 2, (a + b) / 2
         plain = still.log_modulus_bound(a, b, 0 * a) + width.log()
-        if plain < NEGLIGIBLE:
+        if plain < NEGLIGIBLE_NATS:
             errors.append(plain)
             continue
         reach, y = half * (RHO + 1 / RHO) / 2, half * (RHO - 1 / RHO) / 2
@@ -176,12 +212,13 @@ def _by_pieces(branch: Branch, moment: _Moment, edges: list[arb], bits: int) -> 
 
 def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
     """Return the ends of pieces: doubles, but for the ends of the branch itself."""
-    low, high = branch.whole_span(theta)
+    low, high = _whole_span(branch, theta)
     count = max(math.ceil((high - low) / _width(branch, theta, omega)), 1)
     if count > MOST_PIECES:
         raise OutOfReach(f"a certificate would take {count} pieces of the coordinate")
     edges = [as_ball(x) for x in np.linspace(low, high, count + 1).tolist()]
-    first, last = branch.ends_ball()
+    first, last = branch.law.ends_ball()
+    first = require_symmetric(branch.law).even_ball() if branch.above else first
     return [edges[0] if first is None else first, *edges[1:-1], edges[-1] if last is None else last]
 
 

@@ -14,14 +14,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from cumulant.curves.curve import Curve, interpolated
+from cumulant.curves.curve import Curve, interpolated, tabulate
 from cumulant.errors import OutOfReach, UnprovenCombination
 from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.curve import divergence, log_moments
 from cumulant.pairs.finite_pair import FinitePair, finite_loss
-from cumulant.pairs.noise import FiniteNoise, GaussianNoise, LaplaceNoise, Noise, Pairs
+from cumulant.pairs.noise import FiniteNoise, Noise, Pairs
 from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import product_above
 from cumulant.profiles.sampling import amplified_epsilon
@@ -31,6 +31,7 @@ from cumulant.sampling.without_replacement_theorems import best_black_box
 QUADRATURE_ERROR = 2e-13  # relative, generous for rules that leave out e^-50 and sums of 1e4 terms
 LINE_REACH, HALF_LINE_REACH = 2000.0, 100.0  # standard deviations up to which peaks are followed by either rule
 FARTHEST_ORDER = 1e8  # beyond it sums over integers are not attempted: they take as long as its square root
+NESTED_ORDER = 256  # the same for samples of samples
 TINIEST_RATE = 1e-140  # its square is still a double; the loss grows with the rate, so a larger rate is safe
 NO_LOSS = Curve(log_moment=np.zeros_like, kl=0.0, pure=0.0)
 
@@ -92,7 +93,7 @@ def _curve_of_pairs(
     leaving = sample(noise, rate)[0]
     if not isinstance(leaving, DominatingPair):
         return None
-    return near_and_far(leaving, _farthest_tilt(noise, reach), beyond(base, rate), amplified_pure(curve.pure, rate))
+    return near_and_far(leaving, noise.farthest_tilt(reach), beyond(base, rate), amplified_pure(curve.pure, rate))
 
 
 def _curve_of_finite(sample: Sample, noise: FiniteNoise, base: Curve, rate: float) -> Curve | None:
@@ -122,13 +123,6 @@ def near_and_far(pair: DominatingPair, farthest: float, far: Curve, pure: float 
     except OutOfReach:
         kl = far.kl
     return Curve(log_moment=log_moment, kl=kl, pure=pure, summed=True)
-
-
-def _farthest_tilt(noise: Noise, reach: float) -> float:
-    """Return the tilt up to which the peak of an order is followed, `reach` standard deviations away."""
-    if isinstance(noise, GaussianNoise):
-        return reach / noise.mean - 1
-    return 1e9 / max(noise.theta, 1.0) if isinstance(noise, LaplaceNoise) else math.inf
 
 
 def _poisson_beyond(base: Known, rate: float) -> Curve:
@@ -186,15 +180,14 @@ def _not_above_amplified(loss: Curve, base: Curve, rate: float) -> Curve:
 def black_box_loss(theorem: Callable[..., float], base: Curve, rate: float) -> Curve:
     """Return the bound for a mechanism known by its RDP curve: a theorem at integers, chords between.
 
-    Of a curve that is such a bound itself, a sample of a sample, only the convex bound is taken: sums of sums over
-    thousands of orders take minutes.
+    Of a curve that is a sum or an integral itself, a sample of a sample, it is asked up to `NESTED_ORDER`: sums of sums
+    over thousands of orders take minutes. The convex bound holds everywhere.
     """
-    anyway = convex_bound(base, rate)
-    if base.summed:
-        return anyway
+    anyway, curve = convex_bound(base, rate), tabulate(base, NESTED_ORDER) if base.summed else base
+    farthest = NESTED_ORDER if base.summed else FARTHEST_ORDER
 
     def at_integers(lam: int) -> float:
-        return anyway.at(float(lam)) if lam > FARTHEST_ORDER else theorem(lam + 1, rate=rate, cgf=base)
+        return anyway.at(float(lam)) if lam > farthest else theorem(lam + 1, rate=rate, cgf=curve)
 
     return at_most(interpolated(at_integers, pure=anyway.pure), anyway)
 

@@ -15,10 +15,11 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.known import Known, one_release
 from cumulant.names import by_name
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
-from cumulant.numerics.logspace import reciprocal_up
 from cumulant.numerics.rounding import float_above
-from cumulant.pairs.noise import NO_PAIRS
-from cumulant.pairs.sampled_pair import added_gaussian, removed_gaussian, replaced_gaussian
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.grouped_gaussian import grouped_pairs
+from cumulant.pairs.maps import Replace
+from cumulant.pairs.noise import NO_PAIRS, gaussian_noise
 from cumulant.parameters import probability
 from cumulant.profiles.profile import PrivacyProfile
 from cumulant.profiles.sampling import poisson_profile
@@ -121,8 +122,7 @@ class PoissonSampled(AbstractMechanism):
         if self.rate == 1:
             return two.directions(REPLACE_ONE)
         if isinstance(self.mechanism, Gaussian):
-            sigma = self.mechanism.noise_multiplier
-            return one_release((replaced_gaussian(reciprocal_up(sigma), self.rate, noise=sigma),))
+            return one_release((CoordinatePair(gaussian_noise(self.mechanism.noise_multiplier), Replace(self.rate)),))
         return None if two.noise is None else one_release(two.noise.envelope(self.rate))
 
     def _attained(self, base: Known) -> Directions | None:
@@ -144,7 +144,7 @@ class PoissonSampled(AbstractMechanism):
         return base.tight(ADD_REMOVE) and rate_is_close(self.rate, self.rounded_up_by)
 
     def _together(self, size: int) -> Directions | None:
-        """Return mixtures of N(j), j binomial: math in `GroupedGaussianMixture`; the group moves as one.
+        """Return mixtures of N(j), j binomial: math in `GroupedGaussian`; the group moves as one.
 
         With all records of the group equal every inner product is largest, so by Kahane's comparison the pair
         dominates, and one dataset attains it (Ganesh 2024).
@@ -156,11 +156,7 @@ class PoissonSampled(AbstractMechanism):
             return self.mechanism.group(size=several)._known().directions(self.relation)
         if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE or size > LARGEST_GROUP:
             return None
-        sigma = self.mechanism.noise_multiplier
-        mean = reciprocal_up(sigma)
-        return one_release(
-            tuple(pair(mean, self.rate, size, noise=sigma) for pair in (removed_gaussian, added_gaussian))
-        )
+        return one_release(grouped_pairs(gaussian_noise(self.mechanism.noise_multiplier), self.rate, size))
 
     def _failure(self, base: Known) -> float:
         may_fail = self._two() if self.relation is REPLACE_ONE else base
@@ -211,6 +207,6 @@ def replaced_gaussian_curve(noise_multiplier: float, rate: float) -> Curve:
     Holds for:  replace-one, Poisson sampling, any dimension; adaptive composition.
     Tightness:  attained by one pair of datasets, so exact.
     """
-    mean, rate = reciprocal_up(noise_multiplier), max(rate, TINIEST_RATE)
+    noise, rate = gaussian_noise(noise_multiplier), max(rate, TINIEST_RATE)
     far = convex_bound(Gaussian(noise_multiplier=noise_multiplier / 2)._known().curve(), rate)
-    return at_most(near_and_far(replaced_gaussian(mean, rate), REPLACED_REACH / mean - 1, far), far)
+    return at_most(near_and_far(CoordinatePair(noise, Replace(rate)), REPLACED_REACH / noise.mean - 1, far), far)

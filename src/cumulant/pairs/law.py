@@ -1,0 +1,175 @@
+"""What a noise says of itself: the law of u = log dP/dQ under Q, in a coordinate, and nothing about sampling."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cumulant.errors import OutOfReach
+from cumulant.numerics.logspace import Array
+
+if TYPE_CHECKING:
+    from flint import arb
+
+    from cumulant.pairs.coordinate import Branch
+
+
+class Law(ABC):
+    """The law of u under Q: a density in a coordinate t, of which u is an increasing function, and atoms.
+
+    e^u must be a sum of positive multiples of e^{at} with 0 <= a <= `steepest`. Then w = 1 - γ + γe^u is one, too, and
+    ℓ = log w has the following bounds, with a random according to the terms of w at Re t:
+
+    - ℓ' = E[a] lies in [0, steepest] and grows with t; ℓ'' = Var a <= steepest²/4. As Var a and |κ₃(a)| are at most
+      steepest and steepest² times E[a], |(log ℓ')''| <= 2 steepest².
+    - At Im t = y all terms turn by angles between 0 and steepest·y. For steepest·|y| < π, |arg w| <= steepest·|y| and
+      |w| >= cos(steepest·y/2) w(Re t).
+    """
+
+    __slots__ = ()
+
+    curvature: float
+    """-(log density)'', a constant c; so |density| at x + iy is e^{cy²/2} times that at x."""
+    resolved: float
+    """The width of pieces on which sixteen points resolve the density."""
+
+    @property
+    @abstractmethod
+    def extremes(self) -> tuple[float, float]:
+        """The least and the largest u, rounded outwards where they are no parameters."""
+
+    @property
+    @abstractmethod
+    def atoms(self) -> tuple[tuple[float, float], ...]:
+        """(u, log-mass) of each atom."""
+
+    def ball_atoms(self) -> list[tuple[arb, arb]]:
+        """Return the same as balls, (u, mass), from the parameters."""
+        return []
+
+    @property
+    @abstractmethod
+    def terms(self) -> int:
+        """How many exponentials a value of u takes."""
+
+    def batch_key(self, closeness: float) -> int | None:
+        """Return what laws share whose parameters are at most so many octaves apart; None: it can only stand alone."""
+        return None
+
+    def stack(self, laws: Sequence[Any]) -> Law:
+        """Return laws with one batch key as one, whose parameters are columns."""
+        return self
+
+    @abstractmethod
+    def log_ratio(self, t: Any) -> Any:
+        """Return u(t)."""
+
+    @abstractmethod
+    def log_slope(self, t: Array) -> Any:
+        """Return log u'(t)."""
+
+    @property
+    @abstractmethod
+    def steepest(self) -> float:
+        """A bound of u'; of several laws, one for all of them."""
+
+    @abstractmethod
+    def bend_on(self, low: float, high: float, largest_spread: Callable[[Array], Array]) -> float:
+        """Return a bound of ℓ'' and |(log ℓ')''| for low <= t <= high, from the largest m'' between two u or without.
+
+        Where u is affine, -(log ℓ')'' = ℓ''.
+        """
+
+    @abstractmethod
+    def log_density(self, t: Any) -> Any:
+        """Return the logarithm of the density of Q."""
+
+    @abstractmethod
+    def span_start(self, branch: Branch, theta: float) -> float:
+        """Return t before which nothing of a branch matters for Re z <= θ."""
+
+    @abstractmethod
+    def span_end(self, branch: Branch, theta: float) -> float:
+        """Return t after which nothing matters."""
+
+    @abstractmethod
+    def ratio_ball(self, t: arb) -> arb:
+        """Return u(t)."""
+
+    @abstractmethod
+    def slope_ball(self, t: arb) -> arb:
+        """Return u'(t)."""
+
+    @abstractmethod
+    def density_ball(self, t: arb) -> arb:
+        """Return the density of Q."""
+
+    def ends_ball(self) -> tuple[arb | None, arb | None]:
+        """Return where the density begins and ends; None: it does not."""
+        return None, None
+
+    @abstractmethod
+    def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
+        """Return a bound of log|density| where low <= Re t <= high and |Im t| <= y."""
+
+    @abstractmethod
+    def bound_on_rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
+        """Return bounds of Re u from below and above, and of |Im u|, there."""
+
+
+class LineLaw(Law):
+    """A law on the whole line, analytic in a strip."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def strip(self) -> float:
+        """The largest d with |arg e^u| < π for |Im t| < d, less a margin."""
+
+    @property
+    @abstractmethod
+    def log_square(self) -> Any:
+        """About log E_Q(e^u - 1)², at most that; of several laws a column."""
+
+    @abstractmethod
+    def whole_span(self, far: float) -> tuple[float, float]:
+        """Return a stretch beyond which `log_tails` is small where factors move the density by up to `far`."""
+
+    @abstractmethod
+    def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
+        """Return log of a bound of ∫ density·factor beyond both ends, for |Im t| <= y.
+
+        The logarithm of the factor, `log_factor` at an end, grows by at most `growth` per unit from there on.
+        """
+
+
+class SymmetricLaw(Law):
+    """A law with an exchange of outputs that turns (P, Q) into (Q, P): what an envelope needs."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def even(self) -> float:
+        """Where u = 0."""
+
+    @property
+    @abstractmethod
+    def log_variation(self) -> float:
+        """The logarithm of the total variation between P and Q."""
+
+    @abstractmethod
+    def even_ball(self) -> arb:
+        """Return where u = 0."""
+
+    @abstractmethod
+    def variation_ball(self) -> arb:
+        """Return the total variation."""
+
+
+def require_symmetric(law: Law) -> SymmetricLaw:
+    if not isinstance(law, SymmetricLaw):
+        raise OutOfReach(f"no envelope is known of {type(law).__name__}: it is not symmetric")
+    return law

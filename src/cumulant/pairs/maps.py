@@ -1,0 +1,318 @@
+"""What sampling makes of a dominating pair, as functions of u = log dP/dQ alone.
+
+Let (P, Q) dominate a mechanism with a record against the same without it, so that (Q, P) dominates the other order.
+Poisson sampling at rate γ is then dominated by (M, Q), M = (1-γ)Q + γP, when the record leaves and by (Q, M) when it
+joins (Zhu, Dong and Wang 2022, Theorem 11, with (Q, P) in the second case). Neither is always the worse, so both are
+kept. If (P, Q) dominates every order of neighbours under replace-one, sampling without replacement is dominated by the
+envelope of (M, Q), for t >= 1, and (P, (1-γ)P + γQ), for t < 1 (Proposition 30).
+
+All of them are made of w = dM/dQ = 1 - γ + γe^u and m(u) = log w:
+
+- Slopes. m' = s = γe^u/w, the share of P in M: 0 <= s <= 1, and s grows with u. m'' = -(log m')'' = s(1-s) <= 1/4.
+- Phases. At u + iv, w = w(u)(1 - s + se^{iv}), so |w|² = w(u)²(1 - 2s(1-s)(1 - cos v)) >= w(u)² cos²(v/2) for
+  |v| <= π. |arg w| <= |v|; where s < ½, |arg w| <= arcsin(s/(1-s)), so also at most s/(1-s)·min(|v|, π/2).
+- Strips. w vanishes first at |v| = π, so m is analytic for |v| < π.
+- Excess. w - 1 = γ(e^u - 1), so E_Q(w - 1)² = γ² E_Q(e^u - 1)².
+
+At γ = 1 the map is the identity. A rate may be a column: several maps, whose values at nodes are rows.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy as np
+
+from cumulant.numerics.balls import as_ball, log_mixture_ball
+from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import float_above
+from cumulant.pairs.atoms import BallColumns, Columns
+from cumulant.pairs.law import Law, require_symmetric
+
+if TYPE_CHECKING:
+    from flint import arb
+
+HALF_WAY_NATS = 600.0  # e^600 times the smallest double is one still
+ABOVE = 1 + 2.0**-50  # a largest loss, rounded up
+
+Factors = tuple[tuple[int, "MixtureMap"], ...]
+"""(side, map) of each factor w(side·t) that loss and density are made of in a coordinate t."""
+
+
+class CoordinateMap(ABC):
+    """A map on laws that have a coordinate."""
+
+    __slots__ = ()
+
+    rate: Any
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[tuple[bool, Factors], ...]:
+        """(whether only u > 0 counts, factors) of each stretch that the sampled pair is made of."""
+
+    @abstractmethod
+    def supremum(self, law: Law) -> float:
+        """Return the largest loss, rounded up; without sampling it is a parameter of the law."""
+
+    def even_atoms(self, law: Law) -> tuple[tuple[float, float], ...]:
+        """Return (0, log-mass) if the map puts mass where the loss is 0."""
+        return ()
+
+    def even_ball_atoms(self, law: Law) -> list[tuple[arb, arb]]:
+        """Return the same as balls, (0, mass)."""
+        return []
+
+
+class SamplingMap(CoordinateMap):
+    """A map that is defined by u alone, so on finitely many outputs as well; 0 < γ < 1 there."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def columns(self, base: Columns) -> Columns:
+        """Return what it makes of a pair on finitely many outputs."""
+
+    @abstractmethod
+    def balls(self, base: BallColumns) -> BallColumns:
+        """Return the same as balls."""
+
+
+class MixtureMap(SamplingMap):
+    """M and Q in one order: the loss is m or -m, and P e^{zL} is Q times a power of w."""
+
+    __slots__ = ()
+
+    sign: ClassVar[int]
+    """1 for (M, Q), of loss m(u) and density w against Q; -1 for (Q, M), of loss -m(u) and density 1."""
+
+    def power(self, theta: Any) -> Any:
+        """Return Re a, where P e^{zL} = Q w^a and Re z = θ; the imaginary part of a is ±Im z."""
+        return theta + 1 if self.sign > 0 else -theta
+
+    @property
+    def parts(self) -> tuple[tuple[bool, Factors], ...]:
+        return ((False, ((1, self),)),)
+
+    def value(self, u: Any) -> Any:
+        """Return m(u)."""
+        return log_mixture(u, self.rate)
+
+    def log_excess(self, log_square: Any, theta: float) -> float:
+        """Return about log(M(θ) - 1), at most 0, from log E_Q(e^u - 1)²: what errors are to be small against.
+
+        Where losses are small its largest term is E(w - 1)² θ(θ+1)/2. Of several maps it is the least.
+        """
+        log_spread = float(np.min(2 * np.log(self.rate) + log_square))
+        return min(0.0, log_spread + math.log(theta) + math.log1p(theta) - math.log(2.0))
+
+    def log_share(self, u: Any) -> Array:
+        """Return log s, which is log m'(u)."""
+        return np.asarray(-np.logaddexp(0.0, log_odds(self.rate) - u))
+
+    def largest_spread(self, u: Array) -> Array:
+        """Return the largest s(1-s) between the first and the last u of each row: s grows, s(1-s) with s up to ½."""
+        odds = np.asarray(log_odds(self.rate) - u)  # log (1-s)/s
+        first, last = odds[..., :1], odds[..., -1:]
+        nearest = np.where(last > 0, last, np.where(first < 0, first, 0.0))
+        return np.asarray(np.exp(-np.logaddexp(0.0, nearest) - np.logaddexp(0.0, -nearest)))
+
+    def value_ball(self, u: arb) -> arb:
+        return u if self.rate == 1 else log_mixture_ball(u, as_ball(self.rate))
+
+    def share_ball(self, u: arb) -> arb:
+        rate = as_ball(self.rate)
+        return 1 / (1 + (1 - rate) / rate * (-u).exp())
+
+    def bound_on_rectangle(self, low: arb, high: arb, angle: arb) -> tuple[arb, arb, arb]:
+        """Return bounds of log|w| from both sides, and of |arg w|, at u + iv: low <= u <= high, |v| <= angle < π."""
+        # see Phases above; w and s grow with u
+        first, last = self.share_ball(low), self.share_ball(high)
+        spread = last * (1 - last) if last < 0.5 else first * (1 - first) if first > 0.5 else as_ball(0.25)
+        least = self.value_ball(low) + (1 - 2 * spread * (1 - angle.cos())).log() / 2
+        turned = last / (1 - last) * angle if last < 0.5 else angle
+        return least, self.value_ball(high), turned.min(angle)
+
+    def _value_above(self, u: float) -> float:
+        """Return m(u), a largest loss or its negative, rounded away from 0."""
+        if self.rate == 1 or u == math.inf:
+            return u
+        return (math.log1p(-self.rate) if u == -math.inf else float(self.value(np.asarray(u)))) * ABOVE
+
+    def _ball_masses(self, base: BallColumns) -> tuple[list[arb], list[arb]]:
+        """Return m(u) and Q of every output; what P lacks has w = 1 - γ and comes last."""
+        values = [*(self.value_ball(u) for u in base.losses), (1 - as_ball(self.rate)).log()]
+        q = [*(mass * (-u).exp() for u, mass in zip(base.losses, base.masses, strict=True)), base.absent]
+        return values, q
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Leave(MixtureMap):
+    """(M, Q): the record is in the first dataset."""
+
+    sign: ClassVar[int] = 1
+    rate: Any
+
+    def supremum(self, law: Law) -> float:
+        return self._value_above(law.extremes[1])
+
+    def columns(self, base: Columns) -> Columns:
+        """What P lacks has w = 1 - γ."""
+        least, log_absent = math.log1p(-self.rate), _log(base.absent)
+        return Columns(
+            np.append(self.value(base.losses), least),
+            np.append(log_mixture_masses(base, self.rate), log_absent + least),
+            np.append(base.log_q, log_absent),
+            _product_up(self.rate, base.failure),
+            0.0,
+        )
+
+    def balls(self, base: BallColumns) -> BallColumns:
+        values, q = self._ball_masses(base)
+        masses = [mass * x.exp() for mass, x in zip(q, values, strict=True)]
+        return BallColumns(values, masses, as_ball(self.rate) * base.failure, as_ball(0.0))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Join(MixtureMap):
+    """(Q, M): the record is in the second dataset."""
+
+    sign: ClassVar[int] = -1
+    rate: Any
+
+    def supremum(self, law: Law) -> float:
+        return -self._value_above(law.extremes[0])
+
+    def columns(self, base: Columns) -> Columns:
+        return Leave(self.rate).columns(base).reverse()
+
+    def balls(self, base: BallColumns) -> BallColumns:
+        values, q = self._ball_masses(base)
+        return BallColumns([-x for x in values], q, as_ball(0.0), as_ball(self.rate) * base.failure)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Envelope(SamplingMap):
+    """(M, Q) where P is the larger, (P, (1-γ)P + γQ) where Q is, and an atom at 0 of mass P(p = q) + (1-γ)·TV(P, Q).
+
+    A law with a coordinate must be symmetric: the outputs with u < 0 are then those of (Q, P) with u > 0.
+    """
+
+    rate: float
+
+    @property
+    def parts(self) -> tuple[tuple[bool, Factors], ...]:
+        return (True, ((1, Join(self.rate)),)), (True, ((1, Leave(self.rate)),))
+
+    def supremum(self, law: Law) -> float:
+        return Leave(self.rate).supremum(law)
+
+    def even_atoms(self, law: Law) -> tuple[tuple[float, float], ...]:
+        return ((0.0, math.log1p(-self.rate) + require_symmetric(law).log_variation),)
+
+    def even_ball_atoms(self, law: Law) -> list[tuple[arb, arb]]:
+        return [(as_ball(0.0), (1 - as_ball(self.rate)) * require_symmetric(law).variation_ball())]
+
+    def columns(self, base: Columns) -> Columns:
+        leave, reverse, g = Leave(self.rate), base.reverse(), self.rate
+        above, below, p = base.losses > 0, base.losses < 0, np.exp(base.log_masses)
+        variation = float(np.sum(p[above] * -np.expm1(-base.losses[above]))) + base.failure
+        rest = [_log(float(np.sum(p[base.losses == 0])) + (1 - g) * variation)]
+        leaving, joining = log_mixture_masses(base, g)[above], log_mixture_masses(reverse, g)[below]
+        return Columns(
+            np.concatenate([leave.value(base.losses[above]), -leave.value(reverse.losses[below]), [0.0]]),
+            np.concatenate([leaving, reverse.log_q[below], rest]),
+            np.concatenate([base.log_q[above], joining, rest]),
+            _product_up(g, base.failure),
+            g * base.absent,
+        )
+
+    def balls(self, base: BallColumns) -> BallColumns:
+        m, g = Leave(self.rate).value_ball, as_ball(self.rate)
+        losses, masses, rest = [], [], (1 - g) * base.failure
+        for u, mass in zip(base.losses, base.masses, strict=True):
+            if u > 0:
+                losses.append(m(u))
+                masses.append(mass * (m(u) - u).exp())
+                rest = rest + (1 - g) * mass * -(-u).expm1()
+            elif u < 0:
+                losses.append(-m(-u))
+                masses.append(mass)
+            elif u.is_zero():
+                rest = rest + mass
+            else:  # 0, or so near that a ball does not tell: what either formula gives
+                losses.append(m(u).union(-m(-u)))
+                masses.append(mass.union(mass * (m(u) - u).exp()))
+                rest = rest + as_ball(0.0).union((1 - g) * mass * -(-u).expm1())
+        return BallColumns([*losses, as_ball(0.0)], [*masses, rest], g * base.failure, g * base.absent)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Replace(CoordinateMap):
+    """M against its mirror image, where t -> -t turns P into what another record contributes: loss m(u(t)) - m(u(-t)).
+
+    Poisson sampling of Gaussian noise under replace-one: N(μ) against N(-μ) inside the mixture with N(0).
+    """
+
+    rate: Any
+
+    @property
+    def parts(self) -> tuple[tuple[bool, Factors], ...]:
+        return ((False, ((1, Leave(self.rate)), (-1, Join(self.rate)))),)
+
+    def supremum(self, law: Law) -> float:
+        return math.inf
+
+
+def stack_maps(maps: Sequence[CoordinateMap]) -> CoordinateMap:
+    """Return maps of one kind as one, whose rate is a column."""
+    return type(maps[0])(np.array([one.rate for one in maps])[:, None])  # type: ignore[call-arg]
+
+
+def log_odds(rate: Any) -> Any:
+    """Return log (1-γ)/γ."""
+    with np.errstate(divide="ignore"):
+        return np.log1p(-rate) - np.log(rate)
+
+
+def log_mixture(u: Array, rate: Any) -> Array:
+    """Return log(1 - γ + γe^u), to full relative accuracy; γ may be a column.
+
+    γ(e^u - 1) is formed as a product as far as doubles reach: log γ + u would lose what is small beside u.
+    """
+    if isinstance(rate, float) and rate == 1.0:
+        return u
+    excess = rate * np.expm1(np.minimum(u, HALF_WAY_NATS))
+    if np.any(u > HALF_WAY_NATS):
+        with np.errstate(over="ignore"):
+            excess = excess * np.exp(np.maximum(u - HALF_WAY_NATS, 0.0))
+    near = (excess > -0.5) & np.isfinite(excess)
+    if np.all(near):
+        return np.asarray(np.log1p(excess))
+    with np.errstate(divide="ignore"):
+        apart = np.logaddexp(np.log1p(-rate), np.log(rate) + u)  # 1 + excess has lost the digits of 1 - γ, or overflows
+    return np.where(near, np.log1p(np.where(near, excess, 0.0)), apart)
+
+
+def log_mixture_masses(base: Columns, rate: float) -> Array:
+    """Return log(γp + (1-γ)q), from the larger of p and q: a difference of large logarithms would lose digits."""
+    log_p, log_q, u = base.log_masses, base.log_q, base.losses
+    log_rate, log_rest = math.log(rate), math.log1p(-rate)
+    return np.where(u > 0, log_p + np.logaddexp(log_rate, log_rest - u), log_q + np.logaddexp(log_rest, log_rate + u))
+
+
+def _product_up(a: float, b: float) -> float:
+    return float_above(Fraction(a) * Fraction(b))
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf
