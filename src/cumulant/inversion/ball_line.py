@@ -14,8 +14,7 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_end import beyond, gaussian_variance, lattice_end, line_end
 from cumulant.inversion.ball_lattice import BallLattice, ball_lattice, snapped
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.contour import Lattice
-from cumulant.inversion.enclosure import ROUGH_TAIL_NATS
+from cumulant.inversion.enclosure import ROUGH_TAIL_NATS, Enclosure
 from cumulant.inversion.plan import TAIL_NATS, Plan
 from cumulant.numerics.balls import as_ball, lower_float, pi_ball, precision, turned_sum, upper_float
 from cumulant.pairs.cache import CACHE
@@ -34,15 +33,18 @@ if TYPE_CHECKING:
 
 MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
-CLOSELY = 25.0  # nats below δ to which a tail may be left out where a line would be long: 1e-11
+CLOSE_TAIL_NATS = 25.0  # below δ to which a tail may be left out where a line would be long: 1e-11
 MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
 SMOOTHED_POINTS, FEW_POINTS = 4000, 64  # of a smoothed line: the most, and as few as are tried
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class BallLine:
-    """e^{K(z_j) - K(θ)} at z_j = θ + ijη, K(θ), what lies beyond the end, and K at the tilts of Chernoff's bound."""
+class BallLine(Enclosure):
+    """The sum over a line.
+
+    e^{K(z_j) - K(θ)} at z_j = θ + ijη, K(θ), what lies beyond the end, and K at the tilts of Chernoff's bound.
+    """
 
     theta: float
     step: arb
@@ -54,7 +56,6 @@ class BallLine:
     bits: int
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return lower and upper bound of log δ(ε) given that the loss is finite."""
         with precision(self.bits):
             at = as_ball(epsilon)
             off = as_ball(0.0) if self.lattice is None else self.lattice.error
@@ -111,7 +112,6 @@ class BallLine:
         return [first * arb(0.5), *rest]
 
     def slope(self, epsilon: float) -> float:
-        """Return about d log δ/dε."""
         if self.lattice is not None:  # between two points, about that of the scale
             return -self.theta
         with precision(self.bits):
@@ -138,16 +138,14 @@ class BallLine:
         return bounds[True] + whole if True in bounds else arb(math.inf)
 
 
-def ball_line(losses: ComposedPairs, plan: Plan, lattice: Lattice | None) -> BallLine:
+def ball_line(losses: ComposedPairs, plan: Plan) -> BallLine:
     """Return the line of a plan, so long that what lies beyond is nothing beside the answer, or almost nothing."""
-    if len(losses.parts) > MOST_PARTS:
-        raise OutOfReach(f"a certificate of {len(losses.parts)} distinct releases takes too long")
     bits = _bits(losses, plan)
     with precision(bits):
-        if lattice is not None:
+        if losses.lattice is not None:
             return _lattice_line(losses, plan, bits)
         eta = plan.eta
-        for accuracy in (TAIL_NATS, CLOSELY, ROUGH_TAIL_NATS):
+        for accuracy in (TAIL_NATS, CLOSE_TAIL_NATS, ROUGH_TAIL_NATS):
             end = line_end(losses, replace(plan, accuracy=accuracy), bits, eta)
             if end is not None and _affordable(losses, plan, end[0], bits):
                 return _line(losses, plan, _Points(as_ball(eta), *end, as_ball(0.0)), bits)
@@ -156,8 +154,6 @@ def ball_line(losses: ComposedPairs, plan: Plan, lattice: Lattice | None) -> Bal
 
 def smoothed_lines(losses: ComposedPairs, plan: Plan) -> tuple[BallLine, BallLine, float]:
     """Return the lines of the loss with one more Gaussian release, and with one twice as large, and its variance."""
-    if len(losses.parts) > MOST_PARTS:
-        raise OutOfReach(f"a certificate of {len(losses.parts)} distinct releases takes too long")
     bits, eta = _bits(losses, plan), plan.eta
     with precision(bits):
         count = _affordable_points(losses, plan, bits)
@@ -192,6 +188,8 @@ def _affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, times:
 
 def _bits(losses: ComposedPairs, plan: Plan) -> int:
     """Return how many bits: those of the answer, of the factor n, and of the height of the line above it."""
+    if len(losses.parts) > MOST_PARTS:
+        raise OutOfReach(f"a certificate of {len(losses.parts)} distinct releases takes too long")
     bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1) + 1.5 * math.ceil(plan.height))
     if bits > MOST_BITS:
         raise OutOfReach(f"a certificate would take {bits} bits")
