@@ -32,7 +32,7 @@ from cumulant.inversion.ball_enclosure import (
     largest_loss,
     log_left,
 )
-from cumulant.inversion.ball_line import ball_line, chernoff_above, smoothed_lines
+from cumulant.inversion.ball_line import ball_line, chernoff_bound, smooth_lines
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import Effort, Enclosure, WholeEnclosure, enclosures_at
@@ -140,7 +140,7 @@ def _is_below(losses: ComposedPairs, around: Tilts, epsilon: float, log_delta: f
     """Return whether Chernoff's bound proves that log δ(ε) is at most this."""
     place = int(np.argmin(log_chernoff(around.theta) + around.k - around.theta * epsilon))
     try:
-        return chernoff_above(losses, around.index + place, epsilon) <= log_delta
+        return chernoff_bound(losses, around.index + place, epsilon) <= log_delta
     except OutOfReach:
         return False
 
@@ -221,7 +221,7 @@ class Balls(Road):
         except OutOfReach:
             return (LargestLossInBalls.of(losses),)
         # doubles afford longer lines: where they smooth too much, balls would
-        smoothed = _smoothed(losses, plan) if _distance(doubles, around.epsilon) <= WIDE_NATS else None
+        smoothed = _smooth(losses, plan) if _distance(doubles, around.epsilon) <= WIDE_NATS else None
         if smoothed is not None and _distance(smoothed, around.epsilon) <= WIDE_NATS:
             return (smoothed,)
         return (replace(doubles, enough=0.0, effort=LITTLE),)
@@ -230,11 +230,11 @@ class Balls(Road):
 BALLS = Balls()
 
 
-def _smoothed(losses: ComposedPairs, plan: Plan) -> SmoothedBallLine | None:
+def _smooth(losses: ComposedPairs, plan: Plan) -> SmoothedBallLine | None:
     if losses.lattice is not None or not any(pair.has_atoms for pair, _ in losses.parts):
         return None
     try:
-        return SmoothedBallLine(*smoothed_lines(losses, plan))
+        return SmoothedBallLine(*smooth_lines(losses, plan))
     except OutOfReach:
         return None
 

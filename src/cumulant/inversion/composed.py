@@ -26,9 +26,9 @@ from cumulant.pairs.curve import CUMULANTS, k_of_each, nodes_together
 from cumulant.pairs.grid import PER_OCTAVE, chunk_frequencies, shared_octaves, tilt, tilts
 from cumulant.pairs.pair import DominatingPair, GaussianPair
 
-ALIKE = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
-UNIT = 2.0**-53  # half a unit in the last place
-UNDERFLOWN = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
+ALIKE_OCTAVES = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
+HALF_ULP = 2.0**-53  # half a unit in the last place
+UNDERFLOWN_KL = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
 
 
 Octave = tuple[Array, Array, Array, Array]
@@ -68,7 +68,7 @@ class ComposedPairs:
         """
         kept = CUMULANTS.of(*self._blocks(0))
         kl = self.variance / 2 + math.fsum(n * block.divergence for block, (_, n) in zip(kept, self.parts, strict=True))
-        return 0.5 * (math.log(kl + UNDERFLOWN) - math.log(2.0)) + 1e-9
+        return 0.5 * (math.log(kl + UNDERFLOWN_KL) - math.log(2.0)) + 1e-9
 
     @property
     def log_top_mass(self) -> float:
@@ -108,7 +108,7 @@ class ComposedPairs:
         spread = self._counts * self._cumulants_of(octave)[:, 2, place]
         groups: dict[Hashable, list[int]] = {}
         for i, pair in enumerate(self._pairs):
-            groups.setdefault(pair.batch_key(ALIKE), []).append(i)
+            groups.setdefault(pair.batch_key(ALIKE_OCTAVES), []).append(i)
         order = sorted(groups.values(), key=lambda members: -float(np.sum(spread[members])))
         return [(tuple(self.parts[i][0] for i in group), sum(self.parts[i][1] for i in group)) for group in order]
 
@@ -133,12 +133,12 @@ class ComposedPairs:
         if not self.parts:
             return total, error
         asked = (self._pairs, [(index, eta, count)] * len(self.parts))
-        kept = _kept_lines.of(*asked)
+        kept = LINES.of(*asked)
         values, errors = np.array([line[0] for line in kept]), np.array([line[1] for line in kept])
         total += self._counts @ values
         # a sum of many parts loses a unit of its terms for each of them, whichever way they are added
-        error = self._counts @ errors + UNIT * (len(kept) - 1) * (self._counts @ np.abs(values))
-        return total, error * (1 + 2 * UNIT * len(kept))
+        error = self._counts @ errors + HALF_ULP * (len(kept) - 1) * (self._counts @ np.abs(values))
+        return total, error * (1 + 2 * HALF_ULP * len(kept))
 
     @property
     def releases(self) -> int:
@@ -200,7 +200,7 @@ def _lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) 
     return list(zip(*nodes.log_moment(tilt(index), eta, count, k_of_each(pairs, index)), strict=True))
 
 
-_kept_lines = BatchedTable("lines", _lines)
+LINES = BatchedTable("lines", _lines)
 
 
 def _dispersion(

@@ -21,7 +21,7 @@ from typing import NamedTuple, final
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Contour, Lattice
-from cumulant.inversion.cut import cut_by_decay, cut_by_samples, cut_on_lattice, rounded_count
+from cumulant.inversion.cut import cut_by_decay, cut_by_samples, cut_on_lattice, round_count
 from cumulant.inversion.plan import TAIL_NATS, Plan
 from cumulant.numerics.search import smallest_true
 from cumulant.pairs.pair import GaussianPair
@@ -126,6 +126,8 @@ class LineInDoubles(Enclosure):
         return min(high, 0.0), slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        if epsilon == math.inf:
+            return -math.inf, 0.0
         low, high = self.contour.log_bounds(epsilon)
         if self.coarser is not None:
             upper = self.coarser.log_bounds(epsilon)[1]
@@ -229,15 +231,15 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles]:
             if aim is plan:
                 return
     if not found:
-        yield _smoothed(losses, plan, _affordable(losses, plan, MOST_EVALUATIONS / 16))
-        yield _smoothed(losses, plan, _affordable(losses, plan, MOST_EVALUATIONS))
+        yield _smooth(losses, plan, _affordable(losses, plan, MOST_EVALUATIONS / 16))
+        yield _smooth(losses, plan, _affordable(losses, plan, MOST_EVALUATIONS))
 
 
-def _smoothed(losses: ComposedPairs, plan: Plan, omega: float) -> LineInDoubles:
+def _smooth(losses: ComposedPairs, plan: Plan, omega: float) -> LineInDoubles:
     """Return the enclosure by the loss smoothed so much that the line may end at ω."""
     smoothing = 2 * (plan.height + TAIL_NATS) / omega**2
     plain = _contour(losses, plan, omega, plan.negligible / omega)
-    once, twice = plain.smoothed(smoothing), plain.smoothed(4 * smoothing)
+    once, twice = plain.smooth(smoothing), plain.smooth(4 * smoothing)
     return LineInDoubles(once, twice, smoothing, "smoothed contour", enough=CLOSE_ENOUGH_NATS)
 
 
@@ -249,7 +251,7 @@ def _affordable(losses: ComposedPairs, plan: Plan, budget: float) -> float:
 
 
 def _contour(losses: ComposedPairs, plan: Plan, omega: float, tail: float) -> Contour:
-    line = losses.line(plan.index, plan.eta, rounded_count(omega / plan.eta))
+    line = losses.line(plan.index, plan.eta, round_count(omega / plan.eta))
     return Contour.of((plan.theta, plan.eta), line, tail, (plan.tilts.theta, plan.tilts.k))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_SUMS = 4000
-LARGEST_LOSS = 1e6  # beyond it e^ε takes more bits than there are
+LARGEST_LOSS_NATS = 1e6  # beyond it e^ε takes more bits than there are
 BITS = 256
 
 Law = list[tuple["arb", "arb"]]
@@ -34,7 +34,7 @@ Law = list[tuple["arb", "arb"]]
 @lru_cache(maxsize=32)
 def enumerate_sums(losses: ComposedPairs) -> Enumerated | None:
     """Return the profile of all sums of losses, or None where they are too many or not finitely many."""
-    if not 0 < sums_of(losses.parts) <= MOST_SUMS or losses.variance > 0 or not losses.supremum <= LARGEST_LOSS:
+    if not 0 < sums_of(losses.parts) <= MOST_SUMS or losses.variance > 0 or not losses.supremum <= LARGEST_LOSS_NATS:
         return None
     with precision(BITS):
         law: Law = [(as_ball(0.0), as_ball(1.0))]

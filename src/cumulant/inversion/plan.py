@@ -49,7 +49,7 @@ class Tilts:
         """About how much log δ falls for a unit of ε: the middle tilt."""
         return float(self.theta[len(self.theta) // 2])
 
-    def asking(self, epsilon: float, log_delta: float) -> Tilts:
+    def ask(self, epsilon: float, log_delta: float) -> Tilts:
         return replace(self, epsilon=epsilon, log_delta=log_delta)
 
 

@@ -146,8 +146,7 @@ class Question:
             return known
         whole = road.whole(losses)
         if whole is None and self.around is not None:
-            found = _follow(road, losses, self.around, self._look)
-            return min(found, key=lambda one: self.side * one.epsilon if self.side else one.log_delta)
+            return self._best(_follow(road, losses, self.around, self._look))
         whole = whole or road.below_largest(losses)
         return self._look(whole, whole.start(self.asked) if self.side else self.asked)
 
@@ -165,15 +164,21 @@ class Question:
         revealed = self.losses.failure == 1 or self.asked >= self.road.largest(self.losses, 1)
         return Solution(self.asked, -math.inf) if revealed else None
 
+    def _best(self, found: Sequence[Solution]) -> Solution:
+        if self.side:
+            return min(found, key=lambda one: self.side * one.epsilon)
+        best = min(found, key=lambda one: one.log_delta)
+        return Solution(self.asked, best.log_delta, best.enclosure, max(one.low for one in found), best.slack)
+
     def _look(self, enclosure: Enclosure, start: float) -> Solution:
         """Return what one enclosure says; ε is searched for from `start` on."""
         if self.side == 0:
             low, high = enclosure.log_bounds(self.asked)
             low, high = -math.inf if math.isnan(low) else low, 0.0 if math.isnan(high) else high
-            return Solution(self.asked, high, enclosure, low, high - low)
+            return Solution(self.asked, high, enclosure, low, high - low if enclosure.enough > 0 else None)
         anyway = self.road.largest(self.losses, 1) if self.side > 0 else 0.0
         epsilon = meet(enclosure, self.side, self.asked, start, anyway)
-        slack = enclosure.slack(epsilon) if enclosure.enough > 0 and epsilon < math.inf else None
+        slack = enclosure.slack(epsilon) if enclosure.enough > 0 else None
         return Solution(epsilon, self.asked, enclosure, slack=slack)
 
 
@@ -192,7 +197,7 @@ def _follow(
         at_an_end = last.epsilon != around.epsilon and not 0 < last.epsilon < math.inf
         if settled or at_an_end or not away > NEAR_NATS or rounds >= enclosure.effort.rounds:
             break
-        around = around.asking(last.epsilon, last.log_delta)
+        around = around.ask(last.epsilon, last.log_delta)
     return [one for one in found if is_proven(one)] or found
 
 
@@ -354,7 +359,5 @@ def _inversion(solution: Solution, epsilon: float, value: float, otherwise: str)
     enclosure = solution.enclosure
     if enclosure is None:
         return Inversion(value, 0.0, otherwise)
-    if epsilon == math.inf > solution.log_delta > -math.inf:  # nothing was found
-        return Inversion(value, math.inf, enclosure.route, 1.0)
     slack = enclosure.slack(epsilon) if solution.slack is None else solution.slack
     return Inversion(value, slack, enclosure.route, enclosure.excess(epsilon, solution.log_delta, slack))
