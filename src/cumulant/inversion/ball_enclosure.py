@@ -60,17 +60,14 @@ class GaussianInBalls(WholeEnclosure):
         with precision(BITS + math.ceil(far)):
             mean = as_ball(self.mean)
             low, high = _gaussian_delta(mean * (1 - as_ball(MEAN_ROUNDED_UP)), epsilon), _gaussian_delta(mean, epsilon)
-            return (lower_float(low.log()) if low > 0 else -math.inf), _log_below_one(high)
+            # what is no number says nothing: δ lies between 0 and 1
+            log_high = min(upper_float(high.log()), 0.0) if high > 0 and high.is_finite() else 0.0
+            return (lower_float(low.log()) if low > 0 else -math.inf), log_high
 
     def slope(self, epsilon: float) -> float:
         step = 1e-6 * epsilon + 1e-9 * self.mean
         here, there = self.log_bounds(epsilon)[1], self.log_bounds(epsilon + step)[1]
         return (there - here) / step
-
-
-def _log_below_one(delta: arb) -> float:
-    """Return an upper bound of log δ; of what is no number, 0."""
-    return min(upper_float(delta.log()), 0.0) if delta > 0 and delta.is_finite() else 0.0
 
 
 def _gaussian_delta(mean: arb, epsilon: float) -> arb:
@@ -93,7 +90,8 @@ class LargestLossInBalls(WholeEnclosure):
     @staticmethod
     def of(losses: ComposedPairs) -> LargestLossInBalls:
         with precision(BITS):
-            log_mass = sum((n * _log(top_mass_ball(pair, BITS)) for pair, n in losses.parts), as_ball(0.0))
+            masses = [(top_mass_ball(pair, BITS), n) for pair, n in losses.parts]
+            log_mass = sum((n * (p.log() if p > 0 else as_ball(-1e300)) for p, n in masses), as_ball(0.0))
             return LargestLossInBalls(largest_loss(losses), log_mass)
 
     def start(self, log_delta: float) -> float:
@@ -120,10 +118,6 @@ def largest_loss(losses: ComposedPairs) -> arb | None:
     with precision(BITS):
         tops = [(top, n) for pair, n in losses.parts if (top := supremum_ball(pair, BITS)) is not None]
         return sum((n * top for top, n in tops), as_ball(0.0)) if len(tops) == len(losses.parts) else None
-
-
-def _log(x: arb) -> arb:
-    return x.log() if x > 0 else as_ball(-1e300)
 
 
 def failure_of(losses: ComposedPairs) -> arb:

@@ -87,10 +87,7 @@ class Road(ABC):
 
     @abstractmethod
     def left(self, losses: ComposedPairs, delta: Any, side: int) -> float:
-        """Return the log of what the failure probability leaves of δ, rounded towards more ε by side 1, less by -1.
-
-        NaN where it takes more than δ.
-        """
+        """Return log δ without the failure probability, rounded down by side 1, up by -1; NaN where nothing is left."""
 
     @abstractmethod
     def is_nothing(self, losses: ComposedPairs, log_delta: float) -> bool:
@@ -161,8 +158,8 @@ class Question:
         return Solution(road.largest(losses, self.side), log_delta, road.whole(losses) or road.below_largest(losses))
 
     def _known_delta(self) -> Solution | None:
-        revealed = self.losses.failure == 1 or self.asked >= self.road.largest(self.losses, 1)
-        return Solution(self.asked, -math.inf) if revealed else None
+        beyond = self.losses.failure == 1 or self.asked >= self.road.largest(self.losses, 1)
+        return Solution(self.asked, -math.inf) if beyond else None
 
     def _best(self, found: Sequence[Solution]) -> Solution:
         if self.side:
