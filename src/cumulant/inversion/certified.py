@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from flint import arb
 
 WIDE_NATS = 1e-4  # how far apart proven bounds may be before estimated ones are preferred
-LITTLE = Effort(rounds=2, turns=7, still=1e-10)  # for bounds that rest on estimates
+LITTLE = Effort(rounds=3, turns=12, still=1e-10)  # for bounds that rest on estimates
 
 
 @final

@@ -73,8 +73,8 @@ def nearest_on_side(
     >>> nearest_on_side(lambda x: (4 - x * x, -2 * x), 1, 1.0, 9.0, slope=lambda x: -2 * x, turns=40, still=1e-15)
     2.0
     """
-    nearer, best, low, high = (min, anyway, 0.0, anyway) if side > 0 else (max, anyway, 0.0, math.inf)
-    x, before, blind = max(min(start, high), 1e-300), None, 0
+    nearer, best, low, high = (min if side > 0 else max), anyway, 0.0, math.inf
+    x, before, blind = max(min(start, anyway) if side > 0 else start, 1e-300), None, 0
     for _ in range(turns):
         f, steepness = falling(x)
         blind = blind + 1 if not abs(f) < SAYS_NOTHING else 0
