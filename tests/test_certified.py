@@ -304,6 +304,12 @@ def test_the_largest_loss_is_rounded_up(scale: float, rate: float, count: int) -
             assert run.delta_interval(epsilon=just_below).upper > 0
 
 
+def test_an_epsilon_beyond_the_largest_double_is_infinite() -> None:
+    interval = cm.Gaussian(noise_multiplier=1e-200).epsilon_interval(delta=1e-5)
+    assert interval.certified
+    assert interval.upper == math.inf
+
+
 def test_balls_without_a_value_prove_nothing() -> None:
     """An indeterminate sum must not come out as an upper bound of log 0."""
     from flint import acb

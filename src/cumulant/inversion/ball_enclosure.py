@@ -56,6 +56,8 @@ class GaussianInBalls(WholeEnclosure):
         return gaussian_epsilon(GaussianPair(self.mean), log_delta)
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        if epsilon == math.inf:
+            return -math.inf, -math.inf
         far = 2 * math.log2(1 + epsilon / self.mean) + 2 * math.log2(1 + 1 / self.mean)
         with precision(BITS + math.ceil(far)):
             mean = as_ball(self.mean)

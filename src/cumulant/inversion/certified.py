@@ -201,7 +201,7 @@ class Balls(Road):
         top = largest_loss(losses)
         if top is None:
             return math.inf
-        return max(lower_float(top), 0.0) if side < 0 or top == 0 else upper_float(top)
+        return max(lower_float(top) if side < 0 or top == 0 else upper_float(top), 0.0)
 
     def whole(self, losses: ComposedPairs) -> WholeEnclosure | None:
         return enumerate_sums(losses) if losses.parts else GaussianInBalls(losses.mean)
