@@ -11,10 +11,10 @@ import pytest
 from mpmath import mp, mpf
 
 import cumulant as cm
-from cumulant.inversion.ball_bounds import GaussianClosedForm
+from cumulant.inversion.ball_enclosure import GaussianInBalls
 from cumulant.inversion.ball_line import ball_line
+from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.plan import plan_for, tilts_for_epsilon
-from cumulant.inversion.solve import prepared
 from cumulant.numerics.balls import as_ball, precision, upper_float
 from cumulant.pairs.certified import ball_nodes, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
@@ -270,7 +270,7 @@ def test_the_closed_form_of_gaussians(sigma: float, epsilon: float) -> None:
 
 def test_far_out_the_closed_form_needs_no_more_bits() -> None:
     """δ = e^{-5·10⁷}: as a logarithm, and in no time."""
-    low, high = GaussianClosedForm(1e-4).log_bounds(1.0)
+    low, high = GaussianInBalls(1e-4).log_bounds(1.0)
     with mp.workdps(60):
         exact = mp.log(gaussian_delta(mpf(1e-4), mpf(1)))
         assert low <= exact <= high
@@ -304,6 +304,12 @@ def test_the_largest_loss_is_rounded_up(scale: float, rate: float, count: int) -
             assert run.delta_interval(epsilon=just_below).upper > 0
 
 
+def test_an_epsilon_beyond_the_largest_double_is_infinite() -> None:
+    interval = cm.Gaussian(noise_multiplier=1e-200).epsilon_interval(delta=1e-5)
+    assert interval.certified
+    assert interval.upper == math.inf
+
+
 def test_balls_without_a_value_prove_nothing() -> None:
     """An indeterminate sum must not come out as an upper bound of log 0."""
     from flint import acb
@@ -311,10 +317,10 @@ def test_balls_without_a_value_prove_nothing() -> None:
     run = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.1) * 50
     directions = run._known().directions(run.neighbors)
     assert directions is not None
-    losses, lattice = prepared(directions[0])
+    losses = ComposedPairs.of(directions[0])
     tilts = tilts_for_epsilon(losses, 1.0)
     assert tilts is not None
-    bounds = ball_line(losses, plan_for(tilts), lattice)
+    bounds = ball_line(losses, plan_for(tilts))
     broken = replace(bounds, moments=[*bounds.moments[:-1], acb("nan")])
     assert broken.log_bounds(1.0)[1] > bounds.log_bounds(1.0)[0]
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Contour, Lattice, log_chernoff
 from cumulant.inversion.enclosure import enclosures_at
 from cumulant.inversion.plan import plan_for, tilts_for_epsilon
-from cumulant.inversion.solve import prepared
 from cumulant.numerics.complex_plane import sine_versine_of_multiples
 from cumulant.numerics.nonuniform import characteristic_function
 from cumulant.pairs.atoms import LossTable, Table
@@ -84,8 +84,8 @@ def test_smoothed_inversions_enclose_a_sum_over_all_outcomes(count: int, epsilon
     """Losses on no lattice, with failure and absent mass: the smoothed route, against the multinomial sum."""
     p, q = [0.3, 0.25, 0.4, 0.05, 0.0], [0.1, 0.35, 0.49, 0.0, 0.06]
     pair = FinitePair(Table(tuple(p), tuple(q)))
-    losses, lattice = prepared([(pair, count)])
-    assert lattice is None
+    losses = ComposedPairs.of([(pair, count)])
+    assert losses.lattice is None
     tilts = tilts_for_epsilon(losses, epsilon)
     assert tilts is not None
     with mp.workdps(30):
@@ -95,7 +95,7 @@ def test_smoothed_inversions_enclose_a_sum_over_all_outcomes(count: int, epsilon
         law = convolved(values, [a / share for a, _ in finite], count)
         sums = [(mp.fsum(n * x for n, x in zip(times, values, strict=True)), mass) for times, mass in law.items()]
         exact = mp.log(mp.fsum(mass * max(1 - mp.exp(epsilon - x), mpf(0)) for x, mass in sums))
-        for inversion in enclosures_at(losses, plan_for(tilts), None):
+        for inversion in enclosures_at(losses, plan_for(tilts)):
             low, high = inversion.log_bounds(epsilon)
             assert low <= exact <= high
 

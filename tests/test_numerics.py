@@ -19,7 +19,7 @@ from cumulant.numerics.binomial import Binomial
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_binomial, log_expm1, log_sum, reciprocal_up
 from cumulant.numerics.quadrature import legendre, nodes_on
 from cumulant.numerics.rounding import exp_above, float_above, log_above
-from cumulant.numerics.search import largest_true, minimise_positive, root, smallest_true
+from cumulant.numerics.search import largest_true, minimise_positive, nearest_on_side, root, smallest_true
 from cumulant.profiles.tradeoff import false_negative_rate
 
 SIZES = st.floats(-12, 2.5).map(lambda x: 10.0**x)
@@ -32,6 +32,29 @@ SIZES = st.floats(-12, 2.5).map(lambda x: 10.0**x)
 def test_root_is_within_its_tolerance(place: float, width: float) -> None:
     found = root(lambda x: math.tanh(x - place), place - width, place + 2 * width, tolerance=1e-9)
     assert abs(found - place) <= 1e-9
+
+
+@pytest.mark.parametrize("slope", [-1.0, math.nan])
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize("place", [1e-9, 0.3, 7.0, 1e6])
+def test_the_nearest_point_was_tested_and_lies_on_its_side(place: float, side: int, slope: float) -> None:
+    seen: list[float] = []
+
+    def falling(x: float) -> tuple[float, float]:
+        seen.append(x)
+        return math.log(place / x), slope / x
+
+    anyway = 1e10 if side > 0 else 0.0
+    found = nearest_on_side(falling, side, 1.0, anyway, slope=lambda x: -1 / x, turns=80, still=1e-15)
+    assert found in seen
+    assert side * (found - place) >= -1e-15 * place
+    assert found == pytest.approx(place, rel=1e-13)
+
+
+@pytest.mark.parametrize(("side", "anyway"), [(1, 5.0), (-1, 0.0)])
+def test_without_a_point_on_its_side_the_answer_is_what_holds_anyway(side: int, anyway: float) -> None:
+    blind = (side * math.inf, math.nan)
+    assert nearest_on_side(lambda _: blind, side, 1.0, anyway, slope=abs, turns=9, still=0.0) == anyway
 
 
 @given(st.floats(1e-9, 1e9))

@@ -32,10 +32,6 @@ class BallLattice:
         gaps = [self.offset + k * self.span - epsilon for k in (near - 1, near, near + 1, near + 2)]
         return [gap for gap in gaps if not gap <= 0 and not gap > self.span] or gaps[1:3]
 
-    def same_as(self, other: BallLattice) -> bool:
-        pairs = ((self.offset, other.offset), (self.span, other.span))
-        return all(bool(a == b) for a, b in pairs)
-
 
 def ball_lattice(losses: ComposedPairs, bits: int) -> BallLattice:
     """Return the lattice of all losses together: exact numbers near the losses, and how far these may be from it."""
@@ -60,7 +56,7 @@ def _places(pair: DominatingPair, bits: int) -> tuple[list[arb], list[int]]:
     return losses, [round(float((x - losses[0]).mid()) / pair.lattice.span) for x in losses]
 
 
-def snapped(nodes: BallNodes, lattice: BallLattice) -> BallNodes:
+def snap(nodes: BallNodes, lattice: BallLattice) -> BallNodes:
     """Return nodes moved onto the lattice."""
     start = min(nodes.losses, key=lambda x: float(x.mid())).mid()
     span = lattice.span

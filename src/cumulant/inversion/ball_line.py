@@ -12,19 +12,13 @@ import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_end import beyond, gaussian_variance, lattice_end, line_end
-from cumulant.inversion.ball_lattice import BallLattice, ball_lattice, snapped
+from cumulant.inversion.ball_lattice import BallLattice, ball_lattice, snap
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.contour import Lattice
-from cumulant.inversion.enclosure import ROUGH_TAIL_NATS
+from cumulant.inversion.enclosure import ROUGH_TAIL_NATS, Enclosure
 from cumulant.inversion.plan import TAIL_NATS, Plan
 from cumulant.numerics.balls import as_ball, lower_float, pi_ball, precision, turned_sum, upper_float
 from cumulant.pairs.cache import CACHE
-from cumulant.pairs.certified import (
-    ball_nodes,
-    check_affordable,
-    moment_of,
-    tilted_moments,
-)
+from cumulant.pairs.certified import ball_nodes, check_affordable, moment_of, tilted_moments
 from cumulant.pairs.curve import k_at
 from cumulant.pairs.grid import tilt
 from cumulant.pairs.pair import DominatingPair
@@ -34,15 +28,18 @@ if TYPE_CHECKING:
 
 MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
-CLOSELY = 25.0  # nats below δ to which a tail may be left out where a line would be long: 1e-11
+CLOSE_TAIL_NATS = 25.0  # below δ to which a tail may be left out where a line would be long: 1e-11
 MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
 SMOOTHED_POINTS, FEW_POINTS = 4000, 64  # of a smoothed line: the most, and as few as are tried
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class BallLine:
-    """e^{K(z_j) - K(θ)} at z_j = θ + ijη, K(θ), what lies beyond the end, and K at the tilts of Chernoff's bound."""
+class BallLine(Enclosure):
+    """The sum over a line.
+
+    e^{K(z_j) - K(θ)} at z_j = θ + ijη, K(θ), what lies beyond the end, and K at the tilts of Chernoff's bound.
+    """
 
     theta: float
     step: arb
@@ -54,7 +51,6 @@ class BallLine:
     bits: int
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return lower and upper bound of log δ(ε) given that the loss is finite."""
         with precision(self.bits):
             at = as_ball(epsilon)
             off = as_ball(0.0) if self.lattice is None else self.lattice.error
@@ -111,7 +107,6 @@ class BallLine:
         return [first * arb(0.5), *rest]
 
     def slope(self, epsilon: float) -> float:
-        """Return about d log δ/dε."""
         if self.lattice is not None:  # between two points, about that of the scale
             return -self.theta
         with precision(self.bits):
@@ -138,26 +133,22 @@ class BallLine:
         return bounds[True] + whole if True in bounds else arb(math.inf)
 
 
-def ball_line(losses: ComposedPairs, plan: Plan, lattice: Lattice | None) -> BallLine:
+def ball_line(losses: ComposedPairs, plan: Plan) -> BallLine:
     """Return the line of a plan, so long that what lies beyond is nothing beside the answer, or almost nothing."""
-    if len(losses.parts) > MOST_PARTS:
-        raise OutOfReach(f"a certificate of {len(losses.parts)} distinct releases takes too long")
     bits = _bits(losses, plan)
     with precision(bits):
-        if lattice is not None:
+        if losses.lattice is not None:
             return _lattice_line(losses, plan, bits)
         eta = plan.eta
-        for accuracy in (TAIL_NATS, CLOSELY, ROUGH_TAIL_NATS):
+        for accuracy in (TAIL_NATS, CLOSE_TAIL_NATS, ROUGH_TAIL_NATS):
             end = line_end(losses, replace(plan, accuracy=accuracy), bits, eta)
             if end is not None and _affordable(losses, plan, end[0], bits):
-                return _line(losses, plan, _Points(as_ball(eta), *end, as_ball(0.0)), bits)
+                return _line(losses, plan, _Points(as_ball(eta), end[0]), end[1], bits)
     raise OutOfReach("the characteristic function does not fall within the points that balls afford")
 
 
-def smoothed_lines(losses: ComposedPairs, plan: Plan) -> tuple[BallLine, BallLine, float]:
+def smooth_lines(losses: ComposedPairs, plan: Plan) -> tuple[BallLine, BallLine, float]:
     """Return the lines of the loss with one more Gaussian release, and with one twice as large, and its variance."""
-    if len(losses.parts) > MOST_PARTS:
-        raise OutOfReach(f"a certificate of {len(losses.parts)} distinct releases takes too long")
     bits, eta = _bits(losses, plan), plan.eta
     with precision(bits):
         count = _affordable_points(losses, plan, bits)
@@ -165,9 +156,8 @@ def smoothed_lines(losses: ComposedPairs, plan: Plan) -> tuple[BallLine, BallLin
         variance = 2 * (plan.height + TAIL_NATS) / omega**2
         end = count * as_ball(eta)
         tail = beyond(as_ball(variance) * end**2 / 2, end, as_ball(eta))
-        once, twice = (
-            _line(losses, plan, _Points(as_ball(eta), count, tail, as_ball(share * variance)), bits) for share in (1, 4)
-        )
+        points = _Points(as_ball(eta), count)
+        once, twice = (_line(losses, plan, points, tail, bits, smoothing=share * variance) for share in (1, 4))
     return once, twice, variance
 
 
@@ -192,6 +182,8 @@ def _affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, times:
 
 def _bits(losses: ComposedPairs, plan: Plan) -> int:
     """Return how many bits: those of the answer, of the factor n, and of the height of the line above it."""
+    if len(losses.parts) > MOST_PARTS:
+        raise OutOfReach(f"a certificate of {len(losses.parts)} distinct releases takes too long")
     bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1) + 1.5 * math.ceil(plan.height))
     if bits > MOST_BITS:
         raise OutOfReach(f"a certificate would take {bits} bits")
@@ -204,68 +196,59 @@ def _bits(losses: ComposedPairs, plan: Plan) -> int:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class _Points:
-    """The points of a line, what lies beyond the last, and what is done to the loss: smoothed, or put on a lattice."""
+    """The points of a line, and the lattice that losses are moved onto, if any; equal if all are the same numbers."""
 
     step: arb
     count: int
-    tail: arb
-    smoothing: arb
     lattice: BallLattice | None = None
 
+    def _key(self) -> tuple[object, ...]:
+        lattice = () if self.lattice is None else (self.lattice.offset, self.lattice.span)
+        return self.count, *(number.man_exp() for number in (self.step.mid(), self.step.rad(), *lattice))
 
-def _line(losses: ComposedPairs, plan: Plan, points: _Points, bits: int) -> BallLine:
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Points) and self._key() == other._key()
+
+
+def _line(
+    losses: ComposedPairs, plan: Plan, points: _Points, tail: arb, bits: int, *, smoothing: float = 0.0
+) -> BallLine:
     from flint import acb
 
-    step, count, lattice, smoothing = points.step, points.count, points.lattice, points.smoothing
-    theta = as_ball(tilt(plan.index))
-    variance = gaussian_variance(losses) + smoothing
-    line = [acb(theta, step * j) for j in range(count)]
+    theta, more = as_ball(plan.theta), as_ball(smoothing)
+    variance = gaussian_variance(losses) + more
+    line = [acb(theta, points.step * j) for j in range(points.count)]
     values = [(variance * (z * (z + 1) - theta * (theta + 1)) / 2).exp() for z in line]
     k_theta = variance * theta * (theta + 1) / 2
     for pair, n in losses.parts:
-        k, moments = _moments(pair, plan.index, _Grid(step, count, lattice), bits)
+        k, moments = _moments(pair, plan.index, points, bits)
         k_theta += n * (as_ball(k) + moments[0].real.log())
         # powers, not logarithms: those would have to stay on one branch
         values = [value * (moment / moments[0].real) ** n for value, moment in zip(values, moments, strict=True)]
     chernoff = tuple(
-        (tilt(index), _k_of(losses, index, lattice, smoothing, bits)) for index in _chernoff_tilts(plan, step)
+        (tilt(index), _k_of(losses, index, bits, points.lattice, more)) for index in _chernoff_tilts(plan, points.step)
     )
-    return BallLine(tilt(plan.index), step, values, k_theta, points.tail, chernoff, lattice, bits)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Grid:
-    """Where moments are asked for; equal grids are the same numbers."""
-
-    step: arb
-    count: int
-    lattice: BallLattice | None
-
-    def __hash__(self) -> int:
-        return hash((str(self.step), self.count))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Grid) or (self.lattice is None) != (other.lattice is None):
-            return False
-        if self.lattice is not None and other.lattice is not None and not self.lattice.same_as(other.lattice):
-            return False
-        return self.count == other.count and self.step.mid() == other.step.mid() and self.step.rad() == other.step.rad()
+    return BallLine(plan.theta, points.step, values, k_theta, tail, chernoff, points.lattice, bits)
 
 
 @CACHE.remember  # both ends of an interval, and smoothed lines, ask for the same moments
-def _moments(pair: DominatingPair, index: int, grid: _Grid, bits: int) -> tuple[float, list[Any]]:
+def _moments(pair: DominatingPair, index: int, points: _Points, bits: int) -> tuple[float, list[Any]]:
     """Return K(θ), about, and e^{-K} M at the nodes."""
     theta, k = tilt(index), k_at(pair, index)
-    omega = upper_float(grid.step) * (grid.count - 1)
-    check_affordable(pair, theta, omega, k, bits=bits, points=grid.count)
+    omega = upper_float(points.step) * (points.count - 1)
+    check_affordable(pair, theta, omega, k, bits=bits, points=points.count)
     nodes = ball_nodes(pair, theta, omega, k, bits=bits)
-    if grid.lattice is not None:
-        nodes = snapped(nodes, grid.lattice)
-    return k, tilted_moments(nodes, theta, k, step=grid.step, count=grid.count)
+    if points.lattice is not None:
+        nodes = snap(nodes, points.lattice)
+    return k, tilted_moments(nodes, theta, k, step=points.step, count=points.count)
 
 
-def _k_of(losses: ComposedPairs, index: int, lattice: BallLattice | None, smoothing: arb, bits: int) -> arb:
+def _k_of(
+    losses: ComposedPairs, index: int, bits: int, lattice: BallLattice | None = None, smoothing: arb | float = 0.0
+) -> arb:
     """Return K at one tilt."""
     theta = tilt(index)
     t = as_ball(theta)
@@ -274,18 +257,18 @@ def _k_of(losses: ComposedPairs, index: int, lattice: BallLattice | None, smooth
         k = k_at(pair, index)
         nodes = ball_nodes(pair, theta, 0.0, k, bits=bits)
         if lattice is not None:
-            nodes = snapped(nodes, lattice)
+            nodes = snap(nodes, lattice)
         total += n * (as_ball(k) + moment_of(nodes, theta, k).log())
     return total
 
 
-def chernoff_above(losses: ComposedPairs, index: int, epsilon: float) -> float:
+def chernoff_bound(losses: ComposedPairs, index: int, epsilon: float) -> float:
     """Return an upper bound of log δ(ε) by Chernoff's inequality at one tilt: log c(τ) + K(τ) - τε."""
     bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1))
     with precision(bits):
         t = as_ball(tilt(index))
         log_c = -t * (1 + 1 / t).log() - (1 + t).log()
-        bound = log_c + _k_of(losses, index, None, as_ball(0.0), bits) - t * as_ball(epsilon)
+        bound = log_c + _k_of(losses, index, bits) - t * as_ball(epsilon)
         return upper_float(bound) if bound.is_finite() else 0.0
 
 
@@ -312,4 +295,4 @@ def _lattice_line(losses: ComposedPairs, plan: Plan, bits: int) -> BallLine:
     step, count, tail = 2 * pi_ball() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
     if count > MANY_POINTS:
         count, tail = lattice_end(losses, plan, lattice, step, bits)
-    return _line(losses, plan, _Points(step, count, tail, as_ball(0.0), lattice), bits)
+    return _line(losses, plan, _Points(step, count, lattice), tail, bits)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import final
 
 import numpy as np
 
 from cumulant.curves.curve import combined_failure
+from cumulant.inversion.contour import Lattice
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
@@ -25,10 +26,13 @@ from cumulant.pairs.curve import CUMULANTS, k_of_each, nodes_together
 from cumulant.pairs.grid import PER_OCTAVE, chunk_frequencies, shared_octaves, tilt, tilts
 from cumulant.pairs.pair import DominatingPair, GaussianPair
 
-ALIKE = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
-UNIT = 2.0**-53  # half a unit in the last place
+ALIKE_OCTAVES = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
+HALF_ULP = 2.0**-53  # half a unit in the last place
+UNDERFLOWN_KL = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
 
 
+Octave = tuple[Array, Array, Array, Array]
+Parts = tuple[tuple[DominatingPair, int], ...]
 Cluster = tuple[tuple[DominatingPair, ...], int]
 """Pairs that are much alike, and how many releases have one of them."""
 
@@ -38,60 +42,46 @@ Cluster = tuple[tuple[DominatingPair, ...], int]
 class ComposedPairs:
     """Pairs with counts; composed Gaussians are one more pair, N(μ, 1) against N(0, 1)."""
 
-    parts: tuple[tuple[DominatingPair, int], ...]
+    parts: Parts
     mean: float
+    variance: float = field(compare=False)  # μ², of the loss of the Gaussians; not rounded to 0
+    failure: float = field(compare=False)  # P(L = ∞) = 1 - Π (1-p_i)^{n_i}, rounded up
+    supremum: float = field(compare=False)  # the largest finite loss of all, rounded up unless the sum is a double
+    lattice: Lattice | None = field(compare=False)  # that all losses lie on together, if they do
 
     @staticmethod
     def of(releases: Sequence[tuple[DominatingPair | GaussianPair, int]]) -> ComposedPairs:
         gaussians = [(pair, count) for pair, count in releases if isinstance(pair, GaussianPair)]
         others = [(pair, count) for pair, count in releases if isinstance(pair, DominatingPair)]
-        told = tuple((pair, count) for pair, count in others if not pair.reveals_nothing)
-        return ComposedPairs(told, GaussianPair.product(gaussians).mean)
+        parts = tuple((pair, count) for pair, count in others if not pair.reveals_nothing)
+        mean = GaussianPair.product(gaussians).mean if gaussians else 0.0
+        failure = combined_failure([(pair.failure, n) for pair, n in parts])
+        if mean > 0:
+            return ComposedPairs(parts, mean, max(mean * mean, 5e-324), failure, math.inf, None)
+        return ComposedPairs(parts, 0.0, 0.0, failure, _supremum(parts), _lattice(parts))
 
     @property
-    def variance(self) -> float:
-        """μ², of the loss of the Gaussians; not rounded to 0."""
-        return max(self.mean * self.mean, 5e-324) if self.mean > 0 else 0.0
+    def log_pinsker(self) -> float:
+        """Log √(KL/2), which is at least log TV (Pinsker's inequality), rounded up.
 
-    @property
-    def released_nothing(self) -> bool:
-        return not self.parts and self.mean == 0
-
-    @property
-    def failure(self) -> float:
-        """P(L = ∞) = 1 - Π (1-p_i)^{n_i}, rounded up."""
-        return combined_failure([(pair.failure, n) for pair, n in self.parts])
-
-    @property
-    def supremum(self) -> float:
-        """The largest finite loss of all, rounded up unless the product is a double."""
-        tops = [(pair.supremum, n) for pair, n in self.parts]
-        if self.variance > 0 or math.inf in [top for top, _ in tops]:
-            return math.inf
-        if -math.inf in [top for top, _ in tops]:
-            return -math.inf
-        return float_above(sum((n * Fraction(top) for top, n in tops), Fraction(0)))
-
-    @property
-    def divergence(self) -> float:
-        """The Kullback-Leibler divergence of P from Q where the loss is finite, E_P[L]."""
+        KL = E_P[L] is the divergence of P from Q where the loss is finite.
+        """
         kept = CUMULANTS.of(*self._blocks(0))
-        return self.variance / 2 + math.fsum(
-            n * block.divergence for block, (_, n) in zip(kept, self.parts, strict=True)
-        )
+        kl = self.variance / 2 + math.fsum(n * block.divergence for block, (_, n) in zip(kept, self.parts, strict=True))
+        return 0.5 * (math.log(kl + UNDERFLOWN_KL) - math.log(2.0)) + 1e-9
 
     @property
     def log_top_mass(self) -> float:
         """Log P(L = sup L); -inf where the largest loss is not attained."""
         return math.fsum(n * pair.log_top_mass for pair, n in self.parts) if self.variance == 0 else -math.inf
 
-    def cumulants(self, octave: int) -> tuple[Array, Array, Array]:
-        """Return K, K' and K'' at the tilts of one octave, from 2^octave on."""
+    def cumulants(self, octave: int) -> Octave:
+        """Return the tilts of one octave, from 2^octave on, with K, K' and K'' there."""
         theta = tilts(octave)
         gaussian = np.array([theta * (theta + 1) / 2, theta + 0.5, np.ones(PER_OCTAVE)])
         parts = self._counts @ self._cumulants_of(octave).reshape(len(self.parts), -1)
         k, mean, spread = self.variance * gaussian + parts.reshape(3, PER_OCTAVE)
-        return k, mean, spread
+        return theta, k, mean, spread
 
     def _cumulants_of(self, octave: int) -> Array:
         """Return K, K' and K'' of each part."""
@@ -118,7 +108,7 @@ class ComposedPairs:
         spread = self._counts * self._cumulants_of(octave)[:, 2, place]
         groups: dict[Hashable, list[int]] = {}
         for i, pair in enumerate(self._pairs):
-            groups.setdefault(pair.batch_key(ALIKE), []).append(i)
+            groups.setdefault(pair.batch_key(ALIKE_OCTAVES), []).append(i)
         order = sorted(groups.values(), key=lambda members: -float(np.sum(spread[members])))
         return [(tuple(self.parts[i][0] for i in group), sum(self.parts[i][1] for i in group)) for group in order]
 
@@ -143,12 +133,12 @@ class ComposedPairs:
         if not self.parts:
             return total, error
         asked = (self._pairs, [(index, eta, count)] * len(self.parts))
-        kept = _kept_lines.of(*asked)
+        kept = LINES.of(*asked)
         values, errors = np.array([line[0] for line in kept]), np.array([line[1] for line in kept])
         total += self._counts @ values
         # a sum of many parts loses a unit of its terms for each of them, whichever way they are added
-        error = self._counts @ errors + UNIT * (len(kept) - 1) * (self._counts @ np.abs(values))
-        return total, error * (1 + 2 * UNIT * len(kept))
+        error = self._counts @ errors + HALF_ULP * (len(kept) - 1) * (self._counts @ np.abs(values))
+        return total, error * (1 + 2 * HALF_ULP * len(kept))
 
     @property
     def releases(self) -> int:
@@ -176,6 +166,24 @@ class ComposedPairs:
         return a, b
 
 
+def _supremum(parts: Parts) -> float:
+    tops = [(pair.supremum, n) for pair, n in parts]
+    if math.inf in [top for top, _ in tops]:
+        return math.inf
+    if -math.inf in [top for top, _ in tops]:
+        return -math.inf
+    return float_above(sum((n * Fraction(top) for top, n in tops), Fraction(0)))
+
+
+def _lattice(parts: Parts) -> Lattice | None:
+    found = [(lattice, n) for pair, n in parts if (lattice := pair.lattice) is not None]
+    if not found or len(found) < len(parts) or len({lattice.span for lattice, _ in found}) > 1:
+        return None
+    offset = sum((n * Fraction(lattice.offset) for lattice, n in found), Fraction(0))
+    apart = sum((n * Fraction(lattice.error) for lattice, n in found), abs(offset - Fraction(float(offset))))
+    return Lattice(float(offset), found[0][0].span, float_above(apart))
+
+
 @CACHE.remember
 def _escape(cluster: tuple[DominatingPair, ...], index: int, chunk: int) -> Array:
     return escape(_cells(cluster, index), chunk_frequencies(chunk))
@@ -192,7 +200,7 @@ def _lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) 
     return list(zip(*nodes.log_moment(tilt(index), eta, count, k_of_each(pairs, index)), strict=True))
 
 
-_kept_lines = BatchedTable("lines", _lines)
+LINES = BatchedTable("lines", _lines)
 
 
 def _dispersion(

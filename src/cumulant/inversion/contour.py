@@ -25,8 +25,8 @@ from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 
 ROUNDOFF = 4e-16  # relative error of an elementary function, and of products
-LARGEST_ERROR = 600.0
-NEXT = 1.01  # tilts this close are taken as the same
+LARGEST_ERROR_NATS = 600.0
+SAME_TILT = 1.01  # ratio of tilts that are taken as the same
 
 
 @final
@@ -92,7 +92,7 @@ class Contour:
         """Return the contour at (θ, η) of K with its error on that line, and of (τ, K(τ))."""
         (theta, step), (k, error) = at, line
         k = np.minimum(k.real, k[0].real) + 1j * k.imag  # |M(z)| <= M(θ), whatever rounding says
-        error = np.minimum(error, LARGEST_ERROR)  # enough to make the bounds useless
+        error = np.minimum(error, LARGEST_ERROR_NATS)  # enough to make the bounds useless
         z = theta + 1j * step * np.arange(len(k))
         fixed = 1 / (z * (z + 1)) if lattice is None else np.ones(len(k))
         share = np.full(len(k), step / math.pi)
@@ -107,7 +107,7 @@ class Contour:
         doubts = np.abs(fixed) * astray, ROUNDOFF * np.abs(weights) * np.abs(z)
         return Contour(theta, step, k, error, tail, *tilts, lattice, z, weights, doubts)
 
-    def smoothed(self, variance: float) -> Contour:
+    def smooth(self, variance: float) -> Contour:
         """Return the same for L with N(s²/2, s²) added, s² = variance: the loss of one more Gaussian release."""
         k = self.k + variance * (self.z * (self.z + 1) / 2)
         k_tilts = self.k_tilts + variance * self.tilts * (self.tilts + 1) / 2
@@ -115,7 +115,7 @@ class Contour:
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         """Return the upper bound of log δ(ε), and its slope, approximately."""
-        epsilon = self._moved(epsilon, -1)
+        epsilon = self._move(epsilon, -1)
         terms, doubt = self._terms(epsilon)
         total = float(np.sum(terms.real))
         high = total + doubt + self.tail
@@ -125,13 +125,13 @@ class Contour:
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return lower and upper bound of log δ(ε); the lower is -inf where the error eats the value."""
-        above = self._moved(epsilon, 1)
+        above = self._move(epsilon, 1)
         terms, doubt = self._terms(above)
         low = float(np.sum(terms.real)) - doubt - self.tail - self.alias(above)
         # what is not positive, or not a number, says nothing: δ lies between 0 and 1
         return self._scale(above) + math.log(low) if low > 0 else -math.inf, self.log_upper(epsilon)[0]
 
-    def _moved(self, epsilon: float, side: int) -> float:
+    def _move(self, epsilon: float, side: int) -> float:
         """Return ε moved to one side by what the losses are off their lattice, and as much for rounding."""
         return epsilon if self.lattice is None or self.lattice.error == 0 else epsilon + 2 * side * self.lattice.error
 
@@ -161,7 +161,7 @@ class Contour:
         logs = log_chernoff(self.tilts) + self.k_tilts - self.tilts * (epsilon - off) - scale
         with np.errstate(divide="ignore", invalid="ignore"):  # a tilt equal to θ is left out below
             bounds = np.exp(np.minimum(logs - gap, 700.0)) / -np.expm1(-gap)
-        above, below = bounds[self.tilts > self.theta * NEXT], bounds[self.tilts < self.theta / NEXT]
+        above, below = bounds[self.tilts > self.theta * SAME_TILT], bounds[self.tilts < self.theta / SAME_TILT]
         whole = math.exp(min(-scale - self.theta * window, 700.0)) / -math.expm1(-self.theta * window)  # δ <= 1
         return float(np.min(above, initial=np.inf)) + min(float(np.min(below, initial=np.inf)), whole)
 

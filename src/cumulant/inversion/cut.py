@@ -40,7 +40,7 @@ def cut_by_decay(losses: ComposedPairs, plan: Plan, farthest: float) -> tuple[fl
         )
         end = float(low[-1]) * math.sqrt(2.0)
         pieces = np.exp(-bounds) * (1 / low - 1 / np.append(low[1:], end) + eta / low**2) / math.pi
-        cut = _earliest(np.append(low, end), np.append(pieces, beyond(end, last)), need, farthest)
+        cut = _find_cut(np.append(low, end), np.append(pieces, beyond(end, last)), need, farthest)
         if cut is not None:
             return cut
     return None
@@ -64,7 +64,7 @@ def _escapes(
     return np.concatenate(lows), np.concatenate(bounds), last
 
 
-def _earliest(places: Array, pieces: Array, need: float, farthest: float = math.inf) -> tuple[float, float] | None:
+def _find_cut(places: Array, pieces: Array, need: float, farthest: float = math.inf) -> tuple[float, float] | None:
     """Return the first place from which the pieces add up to at most `need`, and their sum."""
     tails = np.cumsum(pieces[::-1])[::-1]
     fine = np.flatnonzero((tails <= need) & (places <= farthest))
@@ -87,7 +87,7 @@ def cut_by_samples(losses: ComposedPairs, plan: Plan, omega: float, tail: float)
     count = math.ceil(math.log(max(omega / start, 1.0)) / math.log(SAMPLE_RATIO))
     a, b = losses.effort(plan.index)
     nodes = a + b * omega
-    effort = line_effort(nodes, rounded_count(omega / eta))
+    effort = line_effort(nodes, round_count(omega / eta))
     if not 1 < count <= MOST_SAMPLES or effort < FEW_SINES + SINES_PER_NODE * nodes * count:
         return omega, tail
     at = np.append(start * SAMPLE_RATIO ** np.arange(count), omega)
@@ -96,7 +96,7 @@ def cut_by_samples(losses: ComposedPairs, plan: Plan, omega: float, tail: float)
     worst = np.maximum(worst * (1 - NODE_ERROR) - losses.releases * math.e * NODE_ERROR, 0.0)
     worst += losses.variance * at[:-1] ** 2 / 2
     pieces = np.exp(-worst) * (1 / at[:-1] - 1 / at[1:] + eta / at[:-1] ** 2) / math.pi
-    return _earliest(at, np.append(pieces, tail), 2 * plan.negligible) or (omega, tail)
+    return _find_cut(at, np.append(pieces, tail), 2 * plan.negligible) or (omega, tail)
 
 
 def _lipschitz_floor(turning: Array, slope: Array, gaps: Array) -> Array:
@@ -120,10 +120,10 @@ def cut_on_lattice(losses: ComposedPairs, plan: Plan, lattice: Lattice, eta: flo
         raise OutOfReach("the period of the lattice of losses is longer than its decay was followed")
     low, bounds = low[low < period], bounds[low < period]
     high = np.append(low[1:], low[-1] * math.sqrt(2.0))
-    return _earliest(low, np.exp(-bounds) * (high - low + eta) * largest / math.pi, plan.negligible)
+    return _find_cut(low, np.exp(-bounds) * (high - low + eta) * largest / math.pi, plan.negligible)
 
 
-def rounded_count(count: float) -> int:
+def round_count(count: float) -> int:
     """Return at least this count, 2^k or 3·2^k, so that later questions meet the same nodes."""
     power: int = 2 ** max(math.ceil(math.log2(max(count, 1.0))), 4)
     return power * 3 // 4 if count <= power * 3 // 4 else power

@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, final
 
-from cumulant.inversion.ball_bounds import Bounds
 from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.enclosure import WholeEnclosure
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.pairs.certified import ball_nodes
 from cumulant.pairs.finite_pair import sums_of
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_SUMS = 4000
-LARGEST_LOSS = 1e6  # beyond it e^ε takes more bits than there are
+LARGEST_LOSS_NATS = 1e6  # beyond it e^ε takes more bits than there are
 BITS = 256
 
 Law = list[tuple["arb", "arb"]]
 
 
 @lru_cache(maxsize=32)
-def enumerated(losses: ComposedPairs) -> Enumerated | None:
+def enumerate_sums(losses: ComposedPairs) -> Enumerated | None:
     """Return the profile of all sums of losses, or None where they are too many or not finitely many."""
-    if not 0 < sums_of(losses.parts) <= MOST_SUMS or losses.variance > 0 or not losses.supremum <= LARGEST_LOSS:
+    if not 0 < sums_of(losses.parts) <= MOST_SUMS or losses.variance > 0 or not losses.supremum <= LARGEST_LOSS_NATS:
         return None
     with precision(BITS):
         law: Law = [(as_ball(0.0), as_ball(1.0))]
@@ -60,8 +60,10 @@ def _powers(atoms: Law, n: int) -> Iterator[tuple[arb, arb]]:
 
 
 @final
-class Enumerated(Bounds):
+class Enumerated(WholeEnclosure):
     """A finite law: losses in order, and what P and Q have from each on."""
+
+    route = "every sum"
 
     def __init__(self, law: Law) -> None:
         law = sorted(law, key=lambda atom: float(atom[0].mid()))
@@ -104,10 +106,6 @@ class Enumerated(Bounds):
             delta, q = self._delta(epsilon), as_ball(epsilon).exp() * self._q[place]
             return -float((q / delta).mid()) if delta > 0 and q > 0 else -1.0
 
-    def log_upper(self, epsilon: float) -> tuple[float, float]:
-        """Return the upper bound and its slope, approximately."""
-        return self.log_bounds(epsilon)[1], self.slope(epsilon)
-
     def start(self, log_delta: float) -> float:
         """Return about the ε of a δ: between two losses δ = P - e^ε Q, so e^ε = (P - δ)/Q."""
         low, high = 0, len(self._losses)
@@ -122,10 +120,3 @@ class Enumerated(Bounds):
         with precision(BITS):
             share = (self._p[low] - as_ball(log_delta).exp()) / self._q[low]
             return max(float(share.log().mid()), 0.0) if share > 0 else 0.0
-
-    def epsilon(self, log_delta: float) -> float:
-        """Return the smallest ε that can be found at which δ(ε) <= δ is proven; the largest loss is one anyway."""
-        start = self.start(log_delta)
-        points = (start + nudge * max(start, 1e-300) for nudge in (0.0, 2e-16, 1e-15, 4e-15, 1e-13, 1e-11, 1e-9, 1e-6))
-        proven = (point for point in points if self.log_bounds(point)[1] <= log_delta)
-        return max(min(next(proven, math.inf), self._highest[-1]), 0.0)

@@ -18,10 +18,10 @@ from typing import final
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.composed import ComposedPairs, Octave
 from cumulant.inversion.contour import log_chernoff
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.grid import PER_OCTAVE, spacing, tilt, tilts
+from cumulant.pairs.grid import PER_OCTAVE, spacing
 
 TAIL_NATS = 30.0  # below δ, to which alias and tail are pushed: 1e-13
 FIRST_OCTAVE, LAST_OCTAVE = -70, 60  # in which tilts are looked for
@@ -49,7 +49,7 @@ class Tilts:
         """About how much log δ falls for a unit of ε: the middle tilt."""
         return float(self.theta[len(self.theta) // 2])
 
-    def asking(self, epsilon: float, log_delta: float) -> Tilts:
+    def ask(self, epsilon: float, log_delta: float) -> Tilts:
         return replace(self, epsilon=epsilon, log_delta=log_delta)
 
 
@@ -69,8 +69,7 @@ def _tilts(losses: ComposedPairs, excess: Excess, answer: Callable[[float, float
     if octaves is None:
         return None
     order = sorted(octaves)
-    theta = np.concatenate([tilts(octave) for octave in order])
-    k, mean, spread = (np.concatenate([octaves[octave][i] for octave in order]) for i in range(3))
+    theta, k, mean, spread = (np.concatenate([octaves[octave][i] for octave in order]) for i in range(4))
     log_delta, nearby = _approximation(theta, k, mean, spread)
     place = int(np.argmin(np.abs(excess(log_delta, nearby))))
     at = float(theta[place])
@@ -80,12 +79,12 @@ def _tilts(losses: ComposedPairs, excess: Excess, answer: Callable[[float, float
     return Tilts(order[0] * PER_OCTAVE, theta, k, curvature, epsilon, min(front - at * epsilon, -1e-9))
 
 
-def _walk(losses: ComposedPairs, excess: Excess) -> dict[int, tuple[Array, Array, Array]] | None:
+def _walk(losses: ComposedPairs, excess: Excess) -> dict[int, Octave] | None:
     """Return cumulants octave by octave, from where `excess` changes sign, with two octaves below and one above.
 
     Where tilts are so large that their nodes are out of reach the walk ends before them: any tilt gives bounds.
     """
-    octaves: dict[int, tuple[Array, Array, Array]] = {}
+    octaves: dict[int, Octave] = {}
     octave, direction = 0, 0
     while True:
         try:
@@ -95,7 +94,7 @@ def _walk(losses: ComposedPairs, excess: Excess) -> dict[int, tuple[Array, Array
                 raise
             octave -= direction
             break
-        values = excess(*_approximation(tilts(octave), *octaves[octave]))
+        values = excess(*_approximation(*octaves[octave]))
         here = 1 if values[-1] >= 0 else -1 if values[0] < 0 else 0
         if here in (0, -direction):
             break
@@ -128,20 +127,12 @@ class Plan:
     """Which line, how fine, and how far Chernoff's bound is above the answer there: `height`, in nats."""
 
     index: int
-    step: int
+    theta: float
+    eta: float  # the spacing of nodes along the line
     height: float
     curvature: float
     tilts: Tilts
     accuracy: float = TAIL_NATS  # nats below δ to which the tail is pushed
-
-    @property
-    def theta(self) -> float:
-        return tilt(self.index)
-
-    @property
-    def eta(self) -> float:
-        """The spacing of nodes along the line."""
-        return spacing(self.step)
 
     @property
     def negligible(self) -> float:
@@ -168,4 +159,5 @@ def plan_for(t: Tilts) -> Plan:
         effort += NODES_PER_DROWNED_NAT * np.maximum(excess - DROWNING_NATS, 0.0)
     best = int(np.argmin(effort))
     step = math.floor(4 * math.log2(2 * math.pi / max(float(window[best]), 1e-250)))
-    return Plan(t.index + best, step, max(float(excess[best]), 0.0), float(t.curvature[best]), t)
+    height, curvature = max(float(excess[best]), 0.0), float(t.curvature[best])
+    return Plan(t.index + best, float(t.theta[best]), spacing(step), height, curvature, t)

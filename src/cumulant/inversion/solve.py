@@ -1,17 +1,21 @@
-"""Exact (ε, δ) of dominating pairs: one entry point that chooses how to invert, and says which way it went.
+"""ε at δ and δ at ε of dominating pairs: one solver, in doubles and in balls.
 
 A *direction* is one order of the neighbours: the pairs of all releases in that order, with counts. The answer is the
-worst over directions, and every answer is an upper bound whatever the route; `slack` says how far it can be off.
+worst over directions. Here δ in {0, 1}, the failure probability, the largest loss and several directions are treated;
+a *road* says how, in doubles (here) or in balls (`certified`).
+
+Every answer in doubles is an upper bound whatever the route; `slack` says how far it can be off.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, final
+from itertools import count
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
@@ -19,29 +23,30 @@ from cumulant.curves.best_order import less_rounding
 from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.contour import Lattice, log_chernoff
-from cumulant.inversion.enclosure import CLOSE_NATS, Enclosure, enclosures_at
+from cumulant.inversion.contour import log_chernoff
+from cumulant.inversion.enclosure import (
+    CLOSE_NATS,
+    Enclosure,
+    GaussianInDoubles,
+    LargestLossInDoubles,
+    LineInDoubles,
+    WholeEnclosure,
+    enclosures_at,
+)
+from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  # noqa: PLC0414 - an entry point
+from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
 from cumulant.inversion.plan import Tilts, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.rounding import float_above
-from cumulant.numerics.search import smallest_true
+from cumulant.numerics.search import nearest_on_side
 from cumulant.pairs.finite_pair import sums_of
-from cumulant.pairs.grid import PER_OCTAVE, tilts
+from cumulant.pairs.grid import PER_OCTAVE
 from cumulant.pairs.noise import Pair
 from cumulant.pairs.pair import GaussianPair
-from cumulant.profiles import profile
 
-if TYPE_CHECKING:
-    from cumulant.inversion.enumeration import Enumerated
-
-LEAST_MEAN = 1e-300  # products with smaller means lose their digits
 FEW_SUMS = 1000  # sums of losses, up to which all are formed
-EXACT = 1e-9  # the share of ε within which both bounds must lie for an answer to be called exact
-AGREED = 1e-12  # slack in log δ from which δ(ε), on a line of its own, may come out above the δ that was asked for
-UNDERFLOWN = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
-TINY = 1e-12  # a change of ε that counts as none
-LARGEST = 1e300  # of ε: what is not solved below is not solved
-ROUNDS = 4  # plans that may be made for one question, each from the answer of the last
+AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
+NEAR_NATS = 0.5  # how far an answer may be from what its line was planned for
+RAISES = 4  # times that ε is raised until δ(ε) agrees
 
 Direction = Sequence[tuple[Pair, int]]
 Directions = Sequence[Direction]
@@ -61,258 +66,298 @@ class Inversion:
     excess: float = 0.0
 
 
-def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
-    """Return the smallest ε with δ(ε) <= δ in every direction, rounded up."""
-    questions = [_Question.of(direction, log_delta) for direction in directions]
-    octave = questions[0].best_octave() if len(questions) > 1 else None
-    bounds = [math.inf if octave is None else question.chernoff(octave) for question in questions]
-    worst = Inversion(0.0, 0.0, "total variation")
-    for bound, question in sorted(zip(bounds, questions, strict=True), key=lambda pair: -pair[0]):
-        if not bound <= worst.value:  # the worst came first: its answer may settle the rest
-            worst = max(worst, question.answer(), key=lambda inverted: inverted.value)
-    return worst
+class Solution(NamedTuple):
+    """A point of the profile: ε and log δ, one asked for, the other on the safe side, and the enclosure that says so.
+
+    Without an enclosure nothing is in doubt. `low` bounds log δ from below where log δ was asked for.
+    """
+
+    epsilon: float
+    log_delta: float
+    enclosure: Enclosure | None = None
+    low: float = -math.inf
+    slack: float | None = None  # of the enclosure at ε, if it was looked at
 
 
-def log_delta_of_pairs(directions: Directions, epsilon: float) -> Inversion:
-    """Return log δ(ε), the largest over directions, rounded up."""
-    answers = []
-    for losses, lattice in map(prepared, directions):
-        inverted = _log_delta(losses, lattice, epsilon) if losses.failure < 1 else Inversion(0.0, 0.0, "largest loss")
-        if not inverted.slack <= AGREED and losses.failure == 0 and losses.parts:
-            inverted = _not_above_pinsker(losses, inverted)
-        answers.append(replace(inverted, value=log_delta_with(losses.failure, inverted.value)))
-    return max(answers, key=lambda inverted: inverted.value)
+def is_proven(solution: Solution) -> bool:
+    return solution.enclosure is None or solution.enclosure.proven
 
 
-def prepared(direction: Direction) -> tuple[ComposedPairs, Lattice | None]:
-    """Return the sum of losses, and the lattice they lie on together, if they do."""
-    losses = ComposedPairs.of(direction)
-    if losses.variance > 0 or not losses.parts:
-        return losses, None
-    found = [(lattice, n) for pair, n in losses.parts if (lattice := pair.lattice) is not None]
-    if len(found) < len(losses.parts) or len({lattice.span for lattice, _ in found}) > 1:
-        return losses, None
-    offset = sum((n * Fraction(lattice.offset) for lattice, n in found), Fraction(0))
-    apart = sum((n * Fraction(lattice.error) for lattice, n in found), abs(offset - Fraction(float(offset))))
-    return losses, Lattice(float(offset), found[0][0].span, float_above(apart))
+class Road(ABC):
+    """How doubles, or balls, say what a solution rests on."""
+
+    @abstractmethod
+    def left(self, losses: ComposedPairs, delta: Any, side: int) -> float:
+        """Return log δ without the failure probability, rounded down by side 1, up by -1; NaN where nothing is left."""
+
+    @abstractmethod
+    def is_nothing(self, losses: ComposedPairs, log_delta: float) -> bool:
+        """Return whether it takes no search to see that ε = 0 is enough."""
+
+    @abstractmethod
+    def largest(self, losses: ComposedPairs, side: int) -> float:
+        """Return the largest finite loss, rounded up or down."""
+
+    @abstractmethod
+    def whole(self, losses: ComposedPairs) -> WholeEnclosure | None:
+        """Return a closed form, or the law of all sums, where there is one."""
+
+    @abstractmethod
+    def below_largest(self, losses: ComposedPairs) -> WholeEnclosure:
+        """Return what the largest loss alone says."""
+
+    @abstractmethod
+    def lines(self, losses: ComposedPairs, around: Tilts) -> Iterable[Enclosure]:
+        """Return the enclosures that a plan leads to, cheapest first; never none."""
+
+
+# One direction --------------------------------------------------------------------------------------------------------
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Question:
-    """ε at δ in one direction; `log_delta` is what the failure probability leaves, NaN if nothing."""
+class Question:
+    """One direction is asked for ε at log δ, from above (side 1) or below (side -1), or for log δ at ε (side 0).
+
+    log δ is what the failure probability leaves of δ, given that the loss is finite; NaN where it takes more than δ.
+    """
 
     losses: ComposedPairs
-    lattice: Lattice | None
-    log_delta: float
+    road: Road
+    side: int
+    asked: float
 
-    @staticmethod
-    def of(direction: Direction, log_delta: float) -> _Question:
-        losses, lattice = prepared(direction)
-        return _Question(losses, lattice, less_rounding(log_delta_left(losses.failure, log_delta)))
+    @property
+    def needs_tilts(self) -> bool:
+        """Whether a line may be needed for ε."""
+        return bool(self.losses.parts) and -math.inf < self.asked < 0 < self.losses.supremum
 
     @cached_property
-    def around_saddle(self) -> Tilts | None:
-        """Tilts around the saddle; None if there is no need of them, or no saddle."""
-        needed = self.losses.parts and -math.inf < self.log_delta < 0 and self.losses.supremum > 0
-        return tilts_for_delta(self.losses, self.log_delta) if needed else None
+    def around(self) -> Tilts | None:
+        """Tilts around the saddle; None if none is large enough: then only the largest loss matters."""
+        return (tilts_for_delta if self.side else tilts_for_epsilon)(self.losses, self.asked)
 
-    def best_octave(self) -> int | None:
-        """Return the octave of tilts where Chernoff's bound of ε is the smallest."""
-        around = self.around_saddle
-        if around is None:
+    def solve(self) -> Solution:
+        losses, road = self.losses, self.road
+        known = self._known_epsilon() if self.side else self._known_delta()
+        if known is not None:
+            return known
+        whole = road.whole(losses)
+        if whole is None and self.around is not None:
+            return self._best(_follow(road, losses, self.around, self._look))
+        whole = whole or road.below_largest(losses)
+        return self._look(whole, whole.start(self.asked) if self.side else self.asked)
+
+    def _known_epsilon(self) -> Solution | None:
+        losses, road, log_delta = self.losses, self.road, self.asked
+        if math.isnan(log_delta):
+            return Solution(math.inf, log_delta)
+        if log_delta >= 0 or road.is_nothing(losses, log_delta):
+            return Solution(0.0, log_delta)
+        if log_delta > -math.inf:
             return None
-        return (around.index + int(np.argmin(self._chernoff(around.theta, around.k)))) // PER_OCTAVE
+        return Solution(road.largest(losses, self.side), log_delta, road.whole(losses) or road.below_largest(losses))
 
-    def chernoff(self, octave: int) -> float:
-        """Return a bound of ε by Chernoff's inequality at the tilts of one octave."""
-        if math.isnan(self.log_delta):  # the failure probability takes more than δ
-            return math.inf
-        if self.losses.supremum <= 0:
-            return 0.0
-        return max(float(np.min(self._chernoff(tilts(octave), self.losses.cumulants(octave)[0]))), 0.0)
+    def _known_delta(self) -> Solution | None:
+        beyond = self.losses.failure == 1 or self.asked >= self.road.largest(self.losses, 1)
+        return Solution(self.asked, -math.inf) if beyond else None
 
-    def _chernoff(self, theta: Array, k: Array) -> Array:
-        return np.asarray((log_chernoff(theta) + k * (1 + 1e-13) - self.log_delta + 1e-9) / theta)  # rounded up
+    def _best(self, found: Sequence[Solution]) -> Solution:
+        if self.side:
+            return min(found, key=lambda one: self.side * one.epsilon)
+        best = min(found, key=lambda one: one.log_delta)
+        return Solution(self.asked, best.log_delta, best.enclosure, max(one.low for one in found), best.slack)
 
-    def answer(self) -> Inversion:
-        if math.isnan(self.log_delta) or self.log_delta >= 0:
-            return Inversion(math.inf if math.isnan(self.log_delta) else 0.0, 0.0, "total variation")
-        if not self.losses.parts:
-            return Inversion(gaussian_epsilon(GaussianPair(self.losses.mean), self.log_delta), 0.0, "closed form")
-        if self.losses.supremum <= 0 or self._hardly_anything():
-            return Inversion(0.0, 0.0, "total variation")
-        if (every := _every_sum(self.losses, self.lattice)) is not None:
-            epsilon = every.epsilon(self.log_delta)
-            low, high = every.log_bounds(epsilon)
-            excess = _excess(every, epsilon, self.log_delta, high - low)
-            return Inversion(epsilon, high - low, "every sum", excess)
-        if self.around_saddle is None:  # only the largest loss matters; ε = sup L holds at every δ
-            return Inversion(self.losses.supremum, 0.0, "largest loss", self._below_largest())
-        return self._inverted(self.around_saddle)
+    def _look(self, enclosure: Enclosure, start: float) -> Solution:
+        """Return what one enclosure says; ε is searched for from `start` on."""
+        if self.side == 0:
+            low, high = enclosure.log_bounds(self.asked)
+            low, high = -math.inf if math.isnan(low) else low, 0.0 if math.isnan(high) else high
+            return Solution(self.asked, high, enclosure, low, high - low if enclosure.enough > 0 else None)
+        anyway = self.road.largest(self.losses, 1) if self.side > 0 else 0.0
+        epsilon = meet(enclosure, self.side, self.asked, start, anyway)
+        slack = enclosure.slack(epsilon) if enclosure.enough > 0 else None
+        return Solution(epsilon, self.asked, enclosure, slack=slack)
 
-    def _below_largest(self) -> float:
-        """Return how far sup L is above the truth, sup L + log(1 - δ/P(L = sup L)) or more, as a share of it."""
-        log_share = self.log_delta - self.losses.log_top_mass
-        if not log_share < -1e-9 or self.losses.supremum <= 0:
-            return 1.0
-        return min(-math.log1p(-math.exp(log_share)) / self.losses.supremum + 1e-15, 1.0)
 
-    def _hardly_anything(self) -> bool:
-        """Whether δ(0), the total variation, is at most δ by Pinsker's inequality."""
-        return self.losses.failure == 0 and _log_pinsker(self.losses) <= self.log_delta
-
-    def _inverted(self, around: Tilts) -> Inversion:
-        """Return the smallest ε that any of a few lines proves, each planned from the answer of the last."""
-        found: list[tuple[float, float, Enclosure]] = []
-        for _ in range(ROUNDS):
-            for inversion in enclosures_at(self.losses, plan_for(around), self.lattice):
-                epsilon = _solved(inversion, around.epsilon, self.log_delta, self.losses.supremum)
-                slack = _slack(inversion, epsilon)
-                found.append((epsilon, slack, inversion))
-                if slack <= inversion.enough:
-                    break
-            settled = abs(epsilon - around.epsilon) * around.steepness <= 0.5
-            if slack <= inversion.enough or settled or epsilon >= LARGEST:
+def _follow(
+    road: Road, losses: ComposedPairs, around: Tilts, solve: Callable[[Enclosure, float], Solution]
+) -> list[Solution]:
+    """Return what a few lines say, each planned from the answer of the last: what is proven, if anything is."""
+    found: list[Solution] = []
+    for rounds in count(1):
+        for enclosure in road.lines(losses, around):
+            last = solve(enclosure, around.epsilon)
+            found.append(last)
+            if settled := last.slack is not None and last.slack <= enclosure.enough:
                 break
-            around = around.asking(epsilon, self.log_delta)
-        epsilon, slack, inversion = min(found, key=lambda one: one[0])
-        if epsilon >= LARGEST:
-            raise OutOfReach("no line that can be afforded proves a bound: its rounding is larger than this δ")
-        if inversion.coarser is not None or inversion.enough > CLOSE_NATS or slack > AGREED:
-            epsilon = self._confirmed(inversion, epsilon)
-        epsilon = min(epsilon, self.losses.supremum)
-        return Inversion(epsilon, slack, inversion.route, _excess(inversion, epsilon, self.log_delta, slack))
-
-    def _confirmed(self, inversion: Enclosure, epsilon: float) -> float:
-        """Return ε raised until δ(ε) itself, which is smoothed or cut in its own way, is at most δ."""
-        for _ in range(ROUNDS):
-            excess = _log_delta(self.losses, self.lattice, epsilon).value - self.log_delta
-            if excess <= 0:
-                break
-            epsilon += 1.1 * excess / -inversion.log_upper(epsilon)[1]
-        return epsilon
-
-
-def _not_above_pinsker(losses: ComposedPairs, inverted: Inversion) -> Inversion:
-    """Return log δ(ε), or the bound of the total variation where that is smaller: δ(ε) <= δ(0)."""
-    cap = _log_pinsker(losses)
-    if cap >= inverted.value:
-        return inverted
-    return Inversion(cap, max(inverted.slack - (inverted.value - cap), 0.0), "total variation", 1.0)
-
-
-def _log_pinsker(losses: ComposedPairs) -> float:
-    """Return log √(KL/2), which is at least log TV (Pinsker's inequality), rounded up."""
-    return 0.5 * (math.log(losses.divergence + UNDERFLOWN) - math.log(2.0)) + 1e-9
-
-
-def _log_delta(losses: ComposedPairs, lattice: Lattice | None, epsilon: float) -> Inversion:
-    if epsilon >= losses.supremum:
-        return Inversion(-math.inf, 0.0, "largest loss")
-    if not losses.parts:
-        return Inversion(profile.gaussian_log_delta(losses.mean, epsilon), 0.0, "closed form")
-    if (every := _every_sum(losses, lattice)) is not None:
-        low, high = every.log_bounds(epsilon)
-        return Inversion(high, high - low, "every sum", _excess(every, epsilon, high, high - low))
-    around = tilts_for_epsilon(losses, epsilon)
-    if around is None:  # so near the largest loss that δ <= 1 - e^{ε - sup L} is as good as anything
-        return Inversion(math.log(-math.expm1(epsilon - losses.supremum)) + 1e-12, math.inf, "largest loss", 1.0)
-    found: list[tuple[float, float, Enclosure]] = []
-    for _ in range(ROUNDS):
-        for inversion in enclosures_at(losses, plan_for(around), lattice):
-            low, high = inversion.log_bounds(epsilon)
-            found.append((high, high - low, inversion))
-            if high - low <= inversion.enough:
-                break
-        if high - low <= inversion.enough or abs(high - around.log_delta) <= 0.5:
+        away = abs(last.epsilon - around.epsilon) * around.steepness + abs(last.log_delta - around.log_delta)
+        at_an_end = last.epsilon != around.epsilon and not 0 < last.epsilon < math.inf
+        if settled or at_an_end or not away > NEAR_NATS or rounds >= enclosure.effort.rounds:
             break
-        around = around.asking(epsilon, high)
-    high, slack, inversion = min(found, key=lambda one: one[0])
-    return Inversion(high, slack, inversion.route, _excess(inversion, epsilon, high, slack))
+        around = around.ask(last.epsilon, last.log_delta)
+    return [one for one in found if is_proven(one)] or found
 
 
-def _every_sum(losses: ComposedPairs, lattice: Lattice | None) -> Enumerated | None:
-    """Return the profile of every sum of losses, where these are few and lie on no lattice."""
-    if lattice is not None or losses.variance > 0 or not 0 < sums_of(losses.parts) <= FEW_SUMS:
-        return None
-    from cumulant.inversion.enumeration import enumerated
+def meet(enclosure: Enclosure, side: int, log_delta: float, start: float, anyway: float) -> float:
+    """Return an ε on one side of where a bound meets log δ, as near as can be found.
 
-    return enumerated(losses)
-
-
-def _excess(inversion: Enclosure | Enumerated, epsilon: float, log_delta: float, slack: float) -> float:
-    """Return a share x of ε such that δ is proven to be larger at ε(1-x): how far above the truth the answer can be.
-
-    Near 0 a change of ε by TINY counts as one by EXACT. Where nothing is proven it is 1.
+    Side 1 asks for an upper bound of log δ(ε) that is at most log δ, -1 for a lower one that is at least log δ. Only
+    points that were tested are returned, or `anyway`: the largest loss from above, 0 from below.
     """
-    slope = -inversion.log_upper(epsilon)[1]
-    likely = slack / max(slope * epsilon, 1e-300) if slack < math.inf else 1.0
-    for share in (EXACT, *(factor * likely for factor in (1.2, 3.0, 10.0))):
-        if not share < 1:
-            break
-        below = min(epsilon * (1 - share), epsilon - TINY * share / EXACT)
-        if inversion.log_bounds(below)[0] >= log_delta:
-            return share
-    return 1.0
-
-
-def _solved(inversion: Enclosure, start: float, log_delta: float, supremum: float) -> float:
-    """Return ε with log δ(ε) <= log δ by the upper bound, as small as doubles allow: Newton's method in a bracket."""
-    low, high, epsilon = 0.0, min(supremum, LARGEST), min(max(start, 0.0), supremum)
-    for _ in range(80):
-        value, slope = inversion.log_upper(epsilon)
-        above = value - log_delta
-        if above <= 0:
-            high = min(high, epsilon)
-        else:
-            low = max(low, epsilon)
-        step = above / max(-slope, 1e-300)
-        if above <= 0 and epsilon == 0:
-            return 0.0
-        if abs(step) <= 2e-15 * abs(epsilon) or high - low <= 2e-15 * high:
-            break
-        trial = epsilon + step
-        if trial <= 0:
-            epsilon = 0.0 if low == 0 else (low + high) / 2
-        else:
-            epsilon = trial if low < trial < high else (2 * epsilon + 1 if high >= LARGEST else (low + high) / 2)
-    return _nudged(inversion, epsilon, high, log_delta)
-
-
-def _slack(inversion: Enclosure, epsilon: float) -> float:
-    """Return how far the bounds of log δ are apart; of an ε that was not found, infinitely far."""
-    if epsilon >= LARGEST:
-        return math.inf
-    low, high = inversion.log_bounds(epsilon)
-    return high - low
-
-
-def _nudged(inversion: Enclosure, epsilon: float, high: float, log_delta: float) -> float:
-    """Return the first of a few points from ε up at which the bound itself meets δ."""
-    for nudge in (0.0, 1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 1e-10, 1e-8, 1e-5):
-        point = epsilon * (1 + nudge)
-        if point < high and inversion.log_upper(point)[0] <= log_delta:
-            return point
-    return high
-
-
-def gaussian_log_delta(pair: GaussianPair, epsilon: float) -> float:
-    """Return log δ(ε) of N(μ,1) against N(0,1), rounded up: Balle and Wang (2018), Theorem 5.
-
-    Holds for:  any composition of Gaussian mechanisms, adaptive too; ε >= 0.
-    Tightness:  exact; see `profile.gaussian_log_delta`.
-    """
-    return profile.gaussian_log_delta(pair.mean, epsilon)
-
-
-def gaussian_epsilon(pair: GaussianPair, log_delta: float) -> float:
-    """Return the smallest ε with δ(ε) <= δ for N(μ,1) against N(0,1), rounded up; inf beyond the largest double."""
-    if gaussian_log_delta(pair, 0.0) <= log_delta:
+    if enclosure.log_upper(0.0)[0] <= log_delta:  # then 0 is the answer itself
         return 0.0
-    mu = max(pair.mean, LEAST_MEAN)  # safe side: a larger mean is easier to tell apart
-    # Mironov's conversion at its best order, ρ + 2√(ρ log 1/δ) for ρ = μ²/2; raised for its rounding.
-    high = mu * (mu / 2 + math.sqrt(2.0) * math.sqrt(-log_delta)) * (1 + 1e-12)
-    if math.isinf(high):  # δ = 0, or ε overflows
+
+    def above(epsilon: float) -> tuple[float, float]:
+        if side < 0:
+            return enclosure.log_bounds(epsilon)[0] - log_delta, math.nan
+        value, slope = enclosure.log_upper(epsilon)
+        return value - log_delta, slope
+
+    _, turns, still = enclosure.effort
+    return nearest_on_side(above, side, start, anyway, slope=enclosure.slope, turns=turns, still=still)
+
+
+# All directions -------------------------------------------------------------------------------------------------------
+
+
+def ask_epsilon(directions: Directions, delta: Any, side: int, road: Road) -> list[Question]:
+    composed = [ComposedPairs.of(direction) for direction in directions]
+    return [Question(losses, road, side, road.left(losses, delta, side)) for losses in composed]
+
+
+def ask_delta(directions: Directions, epsilon: float, road: Road) -> list[Question]:
+    return [Question(ComposedPairs.of(direction), road, 0, epsilon) for direction in directions]
+
+
+Answer = TypeVar("Answer")
+
+
+def solve_worst_first(
+    ranked: Iterable[tuple[float, Question]],
+    solve: Callable[[Question], Answer],
+    is_settled: Callable[[Question, float, list[Answer]], bool],
+) -> list[Answer]:
+    """Return answers of directions, the likely worst first: others that Chernoff's bound settles need none."""
+    found: list[Answer] = []
+    for likely, question in sorted(ranked, key=lambda one: -one[0]):
+        if not found or not is_settled(question, likely, found):
+            found.append(solve(question))
+    return found
+
+
+# Doubles --------------------------------------------------------------------------------------------------------------
+
+
+def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
+    """Return the smallest ε with δ(ε) <= δ in every direction, rounded up."""
+    questions = ask_epsilon(directions, log_delta, 1, DOUBLES)
+    ceilings = zip(_ceilings(questions), questions, strict=True)
+    found = solve_worst_first(ceilings, _epsilon_in_doubles, lambda _, most, some: most <= max(x.value for x in some))
+    return max([Inversion(0.0, 0.0, "total variation"), *found], key=lambda inversion: inversion.value)
+
+
+def log_delta_of_pairs(directions: Directions, epsilon: float) -> Inversion:
+    """Return log δ(ε), the largest over directions, rounded up."""
+    found = [_log_delta_in_doubles(question) for question in ask_delta(directions, epsilon, DOUBLES)]
+    return max(found, key=lambda inversion: inversion.value)
+
+
+@final
+class Doubles(Road):
+    """Rounded to the safe side, which is up: there is no lower end."""
+
+    def left(self, losses: ComposedPairs, delta: float, side: int) -> float:
+        return less_rounding(log_delta_left(losses.failure, delta) if losses.failure > 0 else delta)
+
+    def is_nothing(self, losses: ComposedPairs, log_delta: float) -> bool:
+        """Return whether δ(0), the total variation, is at most δ: no loss is positive, or by Pinsker's inequality."""
+        if not losses.parts:
+            return False
+        return losses.supremum <= 0 or (losses.failure == 0 and losses.log_pinsker <= log_delta)
+
+    def largest(self, losses: ComposedPairs, side: int) -> float:
+        return losses.supremum
+
+    def whole(self, losses: ComposedPairs) -> WholeEnclosure | None:
+        if not losses.parts:
+            return GaussianInDoubles(GaussianPair(losses.mean))
+        if losses.lattice is not None or losses.variance > 0 or not 0 < sums_of(losses.parts) <= FEW_SUMS:
+            return None
+        from cumulant.inversion.enumeration import enumerate_sums
+
+        return enumerate_sums(losses)
+
+    def below_largest(self, losses: ComposedPairs) -> WholeEnclosure:
+        return LargestLossInDoubles(losses.supremum, losses.log_top_mass)
+
+    def lines(self, losses: ComposedPairs, around: Tilts) -> Iterable[Enclosure]:
+        return enclosures_at(losses, plan_for(around))
+
+
+DOUBLES = Doubles()
+
+
+def _ceilings(questions: Sequence[Question]) -> list[float]:
+    """Return Chernoff's bounds of ε, all at the tilts of the octave that is best for the first question."""
+    first = questions[0]
+    if len(questions) == 1 or not first.needs_tilts or first.around is None:
+        return [math.inf] * len(questions)
+    bounds = _chernoff(first.around.theta, first.around.k, first.asked)
+    octave = (first.around.index + int(np.argmin(bounds))) // PER_OCTAVE
+    return [float(np.min(bounds)), *(_ceiling(question, octave) for question in questions[1:])]
+
+
+def _ceiling(question: Question, octave: int) -> float:
+    if math.isnan(question.asked):
         return math.inf
-    return smallest_true(lambda e: profile.gaussian_log_delta(mu, e) <= log_delta, 0.0, high, relative=2e-14)
+    if question.losses.supremum <= 0:
+        return 0.0
+    theta, k, _, _ = question.losses.cumulants(octave)
+    return max(float(np.min(_chernoff(theta, k, question.asked))), 0.0)
+
+
+def _chernoff(theta: Array, k: Array, log_delta: float) -> Array:
+    return np.asarray((log_chernoff(theta) + k * (1 + 1e-13) - log_delta + 1e-9) / theta)  # rounded up
+
+
+def _epsilon_in_doubles(question: Question) -> Inversion:
+    """Return ε, raised where a line was rough until δ(ε) itself, smoothed or cut in its own way, is at most δ."""
+    solution = question.solve()
+    line, epsilon = solution.enclosure, solution.epsilon
+    if isinstance(line, LineInDoubles):
+        if line.coarser is not None or line.enough > CLOSE_NATS or not (solution.slack or 0.0) <= AGREED_NATS:
+            epsilon = _raise_until_agreed(question, line, epsilon)
+        epsilon = min(epsilon, question.losses.supremum)
+        if math.isinf(epsilon):
+            raise OutOfReach("no line that can be afforded proves a bound: its rounding is larger than this δ")
+    return _inversion(solution, epsilon, epsilon, "total variation")
+
+
+def _raise_until_agreed(question: Question, line: LineInDoubles, epsilon: float) -> float:
+    for _ in range(RAISES):
+        excess = Question(question.losses, DOUBLES, 0, epsilon).solve().log_delta - question.asked
+        if excess <= 0:
+            break
+        epsilon += 1.1 * excess / -line.slope(epsilon)
+    return epsilon
+
+
+def _log_delta_in_doubles(question: Question) -> Inversion:
+    """Return log δ(ε), or the bound of the total variation where that is smaller, δ(ε) <= δ(0); with the failure."""
+    losses, solution = question.losses, question.solve()
+    found = _inversion(solution, question.asked, solution.log_delta, "largest loss")
+    if not found.slack <= AGREED_NATS and losses.failure == 0 and losses.parts:
+        cap = losses.log_pinsker
+        if cap < found.value:
+            found = Inversion(cap, max(found.slack - (found.value - cap), 0.0), "total variation", 1.0)
+    return replace(found, value=log_delta_with(losses.failure, found.value)) if losses.failure > 0 else found
+
+
+def _inversion(solution: Solution, epsilon: float, value: float, otherwise: str) -> Inversion:
+    """Return a value with what its enclosure says of it at ε; `otherwise` is the route without an enclosure."""
+    enclosure = solution.enclosure
+    if enclosure is None:
+        return Inversion(value, 0.0, otherwise)
+    slack = enclosure.slack(epsilon) if solution.slack is None else solution.slack
+    return Inversion(value, slack, enclosure.route, enclosure.excess(epsilon, solution.log_delta, slack))

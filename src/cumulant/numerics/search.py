@@ -21,6 +21,9 @@ SECTION = np.arange(-7, 8) / 8.0  # a bracket of one octave either side is cut i
 SMOOTH = 0.01  # octaves over which a smooth function is a parabola to twelve digits
 BENT = 0.01  # share of its rise by which a function may miss its parabola
 SECTION_WIDTH = 1.0 / 7.0  # the next bracket reaches the neighbours of the best point
+NUDGES = (1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 2e-11, 2e-10, 2e-9, 1e-7, 1e-5)  # relative steps to the safe side
+SAYS_NOTHING = 1e299  # a value as large as this, or larger
+BLIND = 8  # points in a row at which a function says nothing, after which no others are tried
 
 
 def root(function: Callable[[float], float], low: float, high: float, *, tolerance: float) -> float:
@@ -50,6 +53,50 @@ def root(function: Callable[[float], float], low: float, high: float, *, toleran
             high, f_high = x, value
             f_low, side = (f_low / 2, 1) if side == 1 else (f_low, 1)
     return 0.5 * (low + high)
+
+
+def nearest_on_side(
+    falling: Callable[[float], tuple[float, float]],
+    side: int,
+    start: float,
+    anyway: float,
+    *,
+    slope: Callable[[float], float],
+    turns: int,
+    still: float,
+) -> float:
+    """Return x > 0 on one side of where a falling function vanishes, as near as can be found, or `anyway`.
+
+    Side 1 asks for a value <= 0, -1 for one >= 0, and only points that were tested are returned. The function gives its
+    value with its slope, NaN where `slope` has to be asked: once, then secants do. Newton's method or secants in a
+    bracket, for so many turns or until a relative step is at most `still`.
+
+    >>> nearest_on_side(lambda x: (4 - x * x, -2 * x), 1, 1.0, 9.0, slope=lambda x: -2 * x, turns=40, still=1e-15)
+    2.0
+    """
+    nearer, best, low, high = (min if side > 0 else max), anyway, 0.0, math.inf
+    x, before, blind = max(min(start, anyway) if side > 0 else start, 1e-300), None, 0
+    for _ in range(turns):
+        f, steepness = falling(x)
+        blind = blind + 1 if not abs(f) < SAYS_NOTHING else 0
+        if blind > BLIND:
+            break
+        if side * f <= 0:
+            best = nearer(best, x)
+        low, high = (max(low, x), high) if f > 0 else (low, min(high, x))
+        if math.isnan(steepness):
+            steepness = slope(x) if before is None or before[0] == x else (f - before[1]) / (x - before[0])
+        step = -f / steepness if not blind and steepness < 0 else math.inf
+        before = None if blind else (x, f)
+        if abs(step) <= still * x or (high < math.inf and high - low <= still * high):
+            break
+        trial = x + step
+        x = trial if low < trial < high else ((low + high) / 2 if high < math.inf else 2 * x + 1)
+    for nudge in (0.0, *(nudge for nudge in NUDGES if nudge >= still)):
+        point = x * (1 + side * nudge)
+        if nearer(best, point) == best or side * falling(point)[0] <= 0:
+            return nearer(best, point)
+    return best
 
 
 def smallest_true(holds: Callable[[float], bool], low: float, high: float, *, relative: float) -> float:

@@ -12,10 +12,10 @@ from typing import final
 
 import numpy as np
 
+from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Contour, log_chernoff
 from cumulant.inversion.enclosure import enclosures_at
 from cumulant.inversion.plan import plan_for, tilts_for_delta
-from cumulant.inversion.solve import prepared
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.numerics.complex_plane import Complex
@@ -49,7 +49,7 @@ class Question:
     def of(step: AbstractMechanism, count: int, delta: float) -> Question:
         directions = (step * count)._known().directions(None)
         assert directions is not None  # STEP has a pair
-        losses, _ = prepared(directions[0])
+        losses = ComposedPairs.of(directions[0])
         tilts = tilts_for_delta(losses, math.log(delta))
         assert tilts is not None  # its losses have no largest value
         contour = next(enclosures_at(losses, plan_for(tilts))).contour

@@ -1,4 +1,4 @@
-"""What encloses δ(ε) of one direction: a line, a smoothed line, a closed form, the largest loss, or doubles.
+"""δ(ε) enclosed in balls: a smoothed line, a closed form, the largest loss; a plain line is `ball_line.BallLine`.
 
 And the largest loss and the failure probability themselves.
 """
@@ -6,13 +6,12 @@ And the largest loss and the failure probability themselves.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from cumulant.inversion.ball_line import BallLine
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.enclosure import Enclosure
-from cumulant.inversion.solve import gaussian_epsilon
+from cumulant.inversion.enclosure import Enclosure, WholeEnclosure, gaussian_epsilon
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.pairs.certified import failure_ball, supremum_ball, top_mass_ball
 from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
@@ -23,109 +22,54 @@ if TYPE_CHECKING:
 BITS = 192
 
 
-class Bounds(ABC):
-    """log δ(ε) of one direction given that the loss is finite, enclosed; `proven` if by balls."""
-
-    proven = True
-
-    @abstractmethod
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return a lower and an upper bound."""
-
-    @abstractmethod
-    def slope(self, epsilon: float) -> float:
-        """Return about d log δ/dε."""
-
-    def estimated(self, epsilon: float) -> float:
-        """Return how much of the distance of the bounds rests on estimates of rounding, in nats."""
-        return 0.0
-
-
 @final
-class OnALine(Bounds):
-    """The sum over a line, in balls."""
+@dataclass(frozen=True, slots=True, eq=False)
+class SmoothedBallLine(Enclosure):
+    """The loss with one more tiny Gaussian release: D_s - e^{3s²/8}(D_2s - D_s) <= D <= D_s (see `enclosure`)."""
 
-    def __init__(self, line: BallLine) -> None:
-        self._line = line
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        return self._line.log_bounds(epsilon)
-
-    def slope(self, epsilon: float) -> float:
-        return self._line.slope(epsilon)
-
-
-@final
-class SmoothedLine(Bounds):
-    """The same with one more tiny Gaussian release: D_s - e^{3s²/8}(D_2s - D_s) <= D <= D_s (see `inversion`)."""
-
-    def __init__(self, once: BallLine, twice: BallLine, variance: float) -> None:
-        self._once, self._twice, self._variance = once, twice, variance
+    once: BallLine
+    twice: BallLine
+    variance: float
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        low, high = self._once.log_bounds(epsilon)
+        low, high = self.once.log_bounds(epsilon)
         if low == -math.inf:
             return low, high
         with precision(BITS):
-            upper = as_ball(self._twice.log_bounds(epsilon)[1])
-            gain = (as_ball(self._variance) * 3 / 8).exp() * (upper - as_ball(low)).expm1()
+            upper = as_ball(self.twice.log_bounds(epsilon)[1])
+            gain = (as_ball(self.variance) * 3 / 8).exp() * (upper - as_ball(low)).expm1()
             left = 1 - gain if gain > 0 else as_ball(1.0)
             return (lower_float(as_ball(low) + left.log()) if left > 0 else -math.inf), high
 
     def slope(self, epsilon: float) -> float:
-        return self._once.slope(epsilon)
+        return self.once.slope(epsilon)
 
 
 @final
-class InDoubles(Bounds):
-    """The bounds of the float path: its rounding is estimated, not enclosed."""
-
-    proven = False
-
-    def __init__(self, inversions: list[Enclosure], epsilon: float) -> None:
-        def distance(inversion: Enclosure) -> float:
-            low, high = inversion.log_bounds(epsilon)
-            return high - low if low > -math.inf else math.inf
-
-        self._inversion = min(inversions, key=distance)
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        return self._inversion.log_bounds(epsilon)
-
-    def slope(self, epsilon: float) -> float:
-        return self._inversion.log_upper(epsilon)[1]
-
-    def estimated(self, epsilon: float) -> float:
-        return self._inversion.contour.estimated(epsilon)
-
-
-@final
-class GaussianClosedForm(Bounds):
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianInBalls(WholeEnclosure):
     """δ = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle and Wang 2018, Theorem 5), which grows with μ; μ was rounded up."""
 
-    def __init__(self, mean: float) -> None:
-        self._mean = mean
+    mean: float
 
     def start(self, log_delta: float) -> float:
-        """Return about the ε of a δ."""
-        return gaussian_epsilon(GaussianPair(self._mean), log_delta)
+        return gaussian_epsilon(GaussianPair(self.mean), log_delta)
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        far = 2 * math.log2(1 + epsilon / self._mean) + 2 * math.log2(1 + 1 / self._mean)
+        if epsilon == math.inf:
+            return -math.inf, -math.inf
+        far = 2 * math.log2(1 + epsilon / self.mean) + 2 * math.log2(1 + 1 / self.mean)
         with precision(BITS + math.ceil(far)):
-            mean = as_ball(self._mean)
+            mean = as_ball(self.mean)
             low, high = _gaussian_delta(mean * (1 - as_ball(MEAN_ROUNDED_UP)), epsilon), _gaussian_delta(mean, epsilon)
-            return (lower_float(low.log()) if low > 0 else -math.inf), _log_below_one(high)
+            # what is no number says nothing: δ lies between 0 and 1
+            log_high = min(upper_float(high.log()), 0.0) if high > 0 and high.is_finite() else 0.0
+            return (lower_float(low.log()) if low > 0 else -math.inf), log_high
 
     def slope(self, epsilon: float) -> float:
-        step = 1e-6 * epsilon + 1e-9 * self._mean
+        step = 1e-6 * epsilon + 1e-9 * self.mean
         here, there = self.log_bounds(epsilon)[1], self.log_bounds(epsilon + step)[1]
         return (there - here) / step
-
-
-def _log_below_one(delta: arb) -> float:
-    """Return an upper bound of log δ; of what is no number, 0."""
-    return min(upper_float(delta.log()), 0.0) if delta > 0 and delta.is_finite() else 0.0
 
 
 def _gaussian_delta(mean: arb, epsilon: float) -> arb:
@@ -135,28 +79,37 @@ def _gaussian_delta(mean: arb, epsilon: float) -> arb:
 
 
 @final
-class NearTheLargestLoss(Bounds):
+@dataclass(frozen=True, slots=True, eq=False)
+class LargestLossInBalls(WholeEnclosure):
     """P(L = sup L)(1 - e^{ε - sup L}) <= δ(ε) <= 1 - e^{ε - sup L}, where no line is affordable.
 
     Without a largest loss nothing is said but that δ is a probability.
     """
 
-    def __init__(self, losses: ComposedPairs) -> None:
+    top: arb | None
+    log_mass: arb
+
+    @staticmethod
+    def of(losses: ComposedPairs) -> LargestLossInBalls:
         with precision(BITS):
-            self._top = largest_loss(losses)
-            self._log_mass = sum((n * _log(top_mass_ball(pair, BITS)) for pair, n in losses.parts), as_ball(0.0))
+            masses = [(top_mass_ball(pair, BITS), n) for pair, n in losses.parts]
+            log_mass = sum((n * (p.log() if p > 0 else as_ball(-1e300)) for p, n in masses), as_ball(0.0))
+            return LargestLossInBalls(largest_loss(losses), log_mass)
+
+    def start(self, log_delta: float) -> float:
+        return max(upper_float(self.top), 0.0) if self.top is not None else 0.0
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        if self._top is None:
+        if self.top is None:
             return -math.inf, 0.0
         with precision(BITS):
-            gap = -(as_ball(epsilon) - self._top).expm1()
+            gap = -(as_ball(epsilon) - self.top).expm1()
             if not gap > 0:
                 return -math.inf, -math.inf if gap <= 0 else min(upper_float(gap.upper().log()), 0.0)
-            return lower_float(gap.log() + self._log_mass), min(upper_float(gap.log()), 0.0)
+            return lower_float(gap.log() + self.log_mass), min(upper_float(gap.log()), 0.0)
 
     def slope(self, epsilon: float) -> float:
-        gap = max(float(self._top.mid()) - epsilon, 1e-300) if self._top is not None else 1.0
+        gap = max(float(self.top.mid()) - epsilon, 1e-300) if self.top is not None else 1.0
         return -1 / math.expm1(min(gap, 700.0))
 
 
@@ -167,10 +120,6 @@ def largest_loss(losses: ComposedPairs) -> arb | None:
     with precision(BITS):
         tops = [(top, n) for pair, n in losses.parts if (top := supremum_ball(pair, BITS)) is not None]
         return sum((n * top for top, n in tops), as_ball(0.0)) if len(tops) == len(losses.parts) else None
-
-
-def _log(x: arb) -> arb:
-    return x.log() if x > 0 else as_ball(-1e300)
 
 
 def failure_of(losses: ComposedPairs) -> arb:
