@@ -93,7 +93,7 @@ def replaced(universe: int, size: int) -> Iterator[tuple[Batch, Batch]]:
             yield batch, other
 
 
-def both_orders(pairs: Iterable[tuple[Batch, Batch]], output: Callable[[Batch], Array]) -> Pairs:
+def both_directions(pairs: Iterable[tuple[Batch, Batch]], output: Callable[[Batch], Array]) -> Pairs:
     """Return the outputs of neighbours, in either order."""
     once = cache(output)
     return ordered((once(one), once(other)) for one, other in pairs)

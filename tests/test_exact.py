@@ -515,3 +515,11 @@ def test_the_best_of_several_lines_is_returned(
     run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
     assert run.epsilon(delta=delta) <= most
     assert run.guarantee(delta=delta).exact
+
+
+def test_equal_pairs_of_different_mechanisms_count_once() -> None:
+    """Sampling at rate 1 is no sampling: the pair is the same, the mechanism is not."""
+    for noise in (cm.Laplace(scale=1.0), cm.Gaussian(noise_multiplier=2.0), cm.RandomizedResponse(p=0.7)):
+        mixed = noise * 3 + noise.without_replacement(rate=1.0) * 2
+        assert mixed.epsilon(delta=1e-4) == pytest.approx((noise * 5).epsilon(delta=1e-4), rel=1e-12)
+        assert mixed.epsilon_interval(delta=1e-4).lower <= (noise * 5).epsilon(delta=1e-4)

@@ -113,7 +113,7 @@ def worlds(universe: int, sizes: range) -> list[bf.Mechanism]:
 
 
 def pure_epsilon(mechanism: bf.Mechanism, neighbors: Iterable[tuple[bf.Batch, bf.Batch]]) -> float:
-    return bf.both_orders(neighbors, lambda batch: mechanism[batch]).pure()
+    return bf.both_directions(neighbors, lambda batch: mechanism[batch]).pure()
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.7])
@@ -136,7 +136,7 @@ def test_the_envelope_dominates_samples_without_replacement(which: int) -> None:
     size, batch = 3, 2
     mechanism = worlds(3, range(4))[which]
     pair = binary_pair(pure_epsilon(mechanism, bf.replaced(3, batch)))
-    outputs = bf.both_orders(bf.replaced(3, size), lambda data: bf.without_replacement(mechanism, data, batch))
+    outputs = bf.both_directions(bf.replaced(3, size), lambda data: bf.without_replacement(mechanism, data, batch))
     for t in RATIOS:
         assert largest_profile(outputs, t) <= of_pair(enveloped(pair, batch / size), t) + 1e-12
 
@@ -147,12 +147,12 @@ def test_the_envelope_of_groups_of_two_dominates_poisson_samples_under_replaceme
     """ε-DP under add-or-remove-one is 2ε-DP for the two that are exchanged."""
     mechanism = worlds(3, range(4))[which]
     pair = binary_pair(2 * pure_epsilon(mechanism, bf.added(3, range(3))))
-    outputs = bf.both_orders(bf.replaced(3, 2), lambda data: bf.poisson(mechanism, data, rate))
+    outputs = bf.both_directions(bf.replaced(3, 2), lambda data: bf.poisson(mechanism, data, rate))
     for t in RATIOS:
         assert largest_profile(outputs, t) <= of_pair(enveloped(pair, rate), t) + 1e-12
 
 
-def test_both_orders_are_attained_by_telling_who_is_there() -> None:
+def test_both_directions_are_attained_by_telling_who_is_there() -> None:
     """All records but one are the same: batches with record 0 answer one way, the others the other way."""
     p, batch, size = 0.8, 2, 3
     mechanism = bf.membership(universe=2, sizes=range(4), p=p)

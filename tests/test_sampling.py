@@ -60,8 +60,8 @@ def assert_covered(bound: AbstractMechanism, truth: bf.Pairs) -> None:
 def test_poisson_add_or_remove_one_by_enumeration(seed: int, rate: float) -> None:
     universe, n = 2, 3
     mechanism = some_mechanism(seed, universe, range(n + 2))
-    base = bf.both_orders(bf.added(universe, range(n)), mechanism.__getitem__)
-    truth = bf.both_orders(bf.added(universe, range(n)), lambda data: bf.poisson(mechanism, data, rate))
+    base = bf.both_directions(bf.added(universe, range(n)), mechanism.__getitem__)
+    truth = bf.both_directions(bf.added(universe, range(n)), lambda data: bf.poisson(mechanism, data, rate))
     for known in known_by(base):
         assert_covered(known.poisson(rate=rate), truth)
 
@@ -71,8 +71,8 @@ def test_poisson_add_or_remove_one_by_enumeration(seed: int, rate: float) -> Non
 def test_poisson_replace_one_by_enumeration(seed: int, rate: float) -> None:
     universe, n = 3, 3
     mechanism = some_mechanism(seed, universe, range(n + 1))
-    base = bf.both_orders(bf.added(universe, range(n)), mechanism.__getitem__)
-    truth = bf.both_orders(bf.replaced(universe, n), lambda data: bf.poisson(mechanism, data, rate))
+    base = bf.both_directions(bf.added(universe, range(n)), mechanism.__getitem__)
+    truth = bf.both_directions(bf.replaced(universe, n), lambda data: bf.poisson(mechanism, data, rate))
     for known in known_by(base):
         assert_covered(known.poisson(rate=rate, neighbors=cm.REPLACE_ONE), truth)
 
@@ -83,13 +83,13 @@ def test_without_replacement_by_enumeration(seed: int, batch: int, population: i
     """Both relations: a record replaced, or added to a dataset one smaller while the batch stays as it is."""
     universe = 3
     mechanism = some_mechanism(seed, universe, range(batch, batch + 1))
-    base = bf.both_orders(bf.replaced(universe, batch), mechanism.__getitem__)
+    base = bf.both_directions(bf.replaced(universe, batch), mechanism.__getitem__)
 
     def output(data: bf.Batch) -> bf.Array:
         return bf.without_replacement(mechanism, data, batch)
 
-    replaced = bf.both_orders(bf.replaced(universe, population), output)
-    added = bf.both_orders(bf.added(universe, [population - 1]), output)
+    replaced = bf.both_directions(bf.replaced(universe, population), output)
+    added = bf.both_directions(bf.added(universe, [population - 1]), output)
     for known in known_by(base):
         assert_covered(known.without_replacement(batch=batch, population=population), replaced)
         step = known.without_replacement(batch=batch, population=population, neighbors=cm.ADD_REMOVE)
@@ -101,15 +101,15 @@ def test_without_replacement_by_enumeration(seed: int, batch: int, population: i
 def test_with_replacement_by_enumeration(seed: int, draws: int, population: int) -> None:
     universe = 3
     mechanism = some_mechanism(seed, universe, range(draws, draws + 1))
-    base = bf.both_orders(bf.replaced(universe, draws), mechanism.__getitem__)
+    base = bf.both_directions(bf.replaced(universe, draws), mechanism.__getitem__)
 
     def output(data: bf.Batch) -> bf.Array:
         return bf.with_replacement(mechanism, data, draws)
 
     known = known_by(base)[1]
-    truth = bf.both_orders(bf.replaced(universe, population), output)
+    truth = bf.both_directions(bf.replaced(universe, population), output)
     assert_covered(known.with_replacement(draws=draws, population=population), truth)
-    added = bf.both_orders(bf.added(universe, [population]), output)  # the smaller dataset has n records
+    added = bf.both_directions(bf.added(universe, [population]), output)  # the smaller dataset has n records
     assert_covered(known.with_replacement(draws=draws, population=population, neighbors=cm.ADD_REMOVE), added)
 
 
@@ -118,16 +118,16 @@ def test_composed_and_nested_samples_by_enumeration(seed: int) -> None:
     """Two independent samples cost the sum; a sample of a sample of two releases is covered as well."""
     universe, n, inner, outer = 2, 2, 0.3, 0.6
     mechanism = some_mechanism(seed, universe, range(n + 2))
-    base = bf.both_orders(bf.added(universe, range(n + 1)), mechanism.__getitem__)
+    base = bf.both_directions(bf.added(universe, range(n + 1)), mechanism.__getitem__)
 
     def twice(data: bf.Batch) -> bf.Array:
         once = bf.poisson(mechanism, data, inner)
         return np.outer(once, once).ravel()
 
     both = {batch: twice(batch) for size in range(n + 2) for batch in bf.batches(universe, size)}
-    truth = bf.both_orders(bf.added(universe, range(n)), both.__getitem__)
-    nested = bf.both_orders(bf.added(universe, range(n)), lambda data: bf.poisson(both, data, outer))
-    thinned = bf.both_orders(bf.added(universe, range(n)), lambda data: bf.poisson(mechanism, data, inner * outer))
+    truth = bf.both_directions(bf.added(universe, range(n)), both.__getitem__)
+    nested = bf.both_directions(bf.added(universe, range(n)), lambda data: bf.poisson(both, data, outer))
+    thinned = bf.both_directions(bf.added(universe, range(n)), lambda data: bf.poisson(mechanism, data, inner * outer))
     for known in known_by(base):
         assert_covered(known.poisson(rate=inner) * 2, truth)
         assert_covered((known.poisson(rate=inner) * 2).poisson(rate=outer), nested)
@@ -140,8 +140,8 @@ def test_a_batch_of_a_batch_by_enumeration(seed: int) -> None:
     universe = 3
     mechanism = some_mechanism(seed, universe, range(1, 2))
     inside = {pair: bf.without_replacement(mechanism, pair, 1) for pair in bf.batches(universe, 2)}
-    base = bf.both_orders(bf.replaced(universe, 1), mechanism.__getitem__)
-    truth = bf.both_orders(bf.replaced(universe, 4), lambda data: bf.without_replacement(inside, data, 2))
+    base = bf.both_directions(bf.replaced(universe, 1), mechanism.__getitem__)
+    truth = bf.both_directions(bf.replaced(universe, 4), lambda data: bf.without_replacement(inside, data, 2))
     for known in known_by(base):
         inner = known.without_replacement(batch=1, population=2)
         assert_covered(inner.without_replacement(batch=2, population=4), truth)
@@ -158,7 +158,7 @@ def test_a_fixed_batch_of_a_poisson_sample_is_not_sampled_at_the_product_of_rate
     inside = {
         data: bf.without_replacement(mechanism, data, 1) for size in range(n + 1) for data in bf.batches(universe, size)
     }
-    truth = bf.both_orders(bf.added(universe, [n - 1]), lambda data: bf.poisson(inside, data, rate))
+    truth = bf.both_directions(bf.added(universe, [n - 1]), lambda data: bf.poisson(inside, data, rate))
     base = cm.RandomizedResponse(p=p)
     try:
         if scheme == "without_replacement":
@@ -561,9 +561,9 @@ def test_groups_of_sampled_mechanisms_by_enumeration(seed: int) -> None:
     """Two records more, and one record fewer and another more, of a Poisson sample."""
     universe, rate = 3, 0.3
     mechanism = some_mechanism(seed, universe, range(4))
-    base = bf.both_orders(bf.added(universe, range(3)), mechanism.__getitem__)
+    base = bf.both_directions(bf.added(universe, range(3)), mechanism.__getitem__)
     pairs = [(batch, tuple(sorted((*batch, x, y)))) for batch in bf.batches(universe, 1) for x, y in bf.batches(3, 2)]
-    truth = bf.both_orders([*pairs, *bf.replaced(universe, 3)], lambda data: bf.poisson(mechanism, data, rate))
+    truth = bf.both_directions([*pairs, *bf.replaced(universe, 3)], lambda data: bf.poisson(mechanism, data, rate))
     assert_covered(known_by(base)[1].poisson(rate=rate).group(size=2), truth)
 
 

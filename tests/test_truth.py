@@ -235,7 +235,7 @@ def stated(table: Table, relation: Neighbors | None) -> AbstractMechanism:
 KINDS = ("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "StatedPair")
 
 
-def both_orders(base: Base, rate: Fraction) -> tuple[Laws, ...]:
+def both_directions(base: Base, rate: Fraction) -> tuple[Laws, ...]:
     """Return leaving and joining."""
     if base.noise is not None:
         return ((base.noise(rate, "leaving"), base.noise(rate, "joining")),)
@@ -259,7 +259,7 @@ def unsampled(generator: Generator, kind: str) -> Release:
 def poisson(generator: Generator, kind: str) -> Release:
     base, rate = draw_base(generator, kind), log_uniform(generator, 0.003, 0.9)
     mechanism = base.mechanism if base.symmetric or base.table is None else stated(base.table, None)
-    laws = both_orders(base, Fraction(rate))
+    laws = both_directions(base, Fraction(rate))
     return Release(mechanism.poisson(rate=rate), laws, laws, cm.ADD_REMOVE)
 
 
@@ -285,12 +285,12 @@ def without_replacement(generator: Generator, kind: str) -> Release:
     relation = cm.ADD_REMOVE if generator.integers(2) else cm.REPLACE_ONE
     mechanism = base.mechanism if base.symmetric or base.table is None else stated(base.table, None)
     sampled = mechanism.without_replacement(batch=batch, population=population, neighbors=relation)
-    attained = both_orders(base, rate)
+    attained = both_directions(base, rate)
     if not base.symmetric and base.table is not None:
-        attained += both_orders(Base(base.mechanism, base.table.reverse), rate)
+        attained += both_directions(Base(base.mechanism, base.table.reverse), rate)
         base = Base(base.mechanism, symmetrised(base.table))
     if relation is cm.ADD_REMOVE:
-        return Release(sampled, both_orders(base, rate), attained, relation)
+        return Release(sampled, both_directions(base, rate), attained, relation)
     if base.noise is not None:
         return Release(sampled, ((base.noise(rate, "envelope"),),), attained, relation)
     assert base.table is not None

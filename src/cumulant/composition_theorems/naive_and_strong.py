@@ -2,7 +2,7 @@
 
 These theorems know nothing of a mechanism but its (ε, δ), so they are what a moments accountant is compared with
 (Wang et al. 2019, Section 5 and Appendix A), and what is left when (ε, δ) is all that is known. The composition
-theorems, here and in `optimal_composition`, `heterogeneous_composition` and `calibrated_composition`, hold for
+theorems, here and in `optimal`, `unequal` and `calibrated`, hold for
 mechanisms chosen adaptively, with the (ε, δ) of every round fixed beforehand, under either relation.
 """
 

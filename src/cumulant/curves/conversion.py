@@ -1,7 +1,7 @@
 """RDP at one order to (ε, δ)-DP: four conversions, weakest to best.
 
 All take λ = α - 1 > 0 and K = λ·RDP(α), and work in logarithms, so δ = 1e-300 costs what δ = 1e-5 costs.
-Each is valid at every order; minimising over the order belongs to `moments_accountant.py`.
+Each is valid at every order; minimising over the order belongs to `best_order`.
 """
 
 from __future__ import annotations

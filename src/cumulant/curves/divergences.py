@@ -285,7 +285,7 @@ def pearson_vajda_log_delta(log_moment: float, *, order: float, epsilon: float) 
     Markov's inequality under q; δ is a probability under p, and the printed δ is too small for some pairs when
     e^ε - 1 > (α-1)(α/(α-1))^α (at α = 2, when ε > log 5).
 
-    Holds for:  α > 1 and both orders of the neighbours.
+    Holds for:  α > 1 and both directions of the neighbours.
     Tightness:  attained by r that is 1 + tα/(α-1) on one set and about 1 elsewhere.
     """
     return log_moment + _log_touching(order) - (order - 1) * float(log_expm1(epsilon))

@@ -51,9 +51,13 @@ class ComposedPairs:
 
     @staticmethod
     def of(releases: Sequence[tuple[DominatingPair | GaussianPair, int]]) -> ComposedPairs:
+        """Return the composition; equal pairs, of whatever mechanisms, are kept once."""
         gaussians = [(pair, count) for pair, count in releases if isinstance(pair, GaussianPair)]
-        others = [(pair, count) for pair, count in releases if isinstance(pair, DominatingPair)]
-        parts = tuple((pair, count) for pair, count in others if not pair.reveals_nothing)
+        counts: Counter[DominatingPair] = Counter()
+        for pair, count in releases:
+            if isinstance(pair, DominatingPair) and not pair.reveals_nothing:
+                counts[pair] += count
+        parts = tuple(counts.items())
         mean = GaussianPair.product(gaussians).mean if gaussians else 0.0
         failure = combined_failure([(pair.failure, n) for pair, n in parts])
         if mean > 0:

@@ -1,6 +1,6 @@
 """ε at δ and δ at ε of dominating pairs: one solver, in doubles and in balls.
 
-A *direction* is one order of the neighbours: the pairs of all releases in that order, with counts. The answer is the
+A *direction* says which neighbour comes first: the pairs of all releases that way round, with counts. The answer is the
 worst over directions. Here δ in {0, 1}, the failure probability, the largest loss and several directions are treated;
 a *road* says how, in doubles (here) or in balls (`certified`).
 

@@ -1,4 +1,4 @@
-"""What was released: one mechanism per file; `base.py` holds the questions every one answers."""
+"""What was released: one mechanism per file; `base` holds the questions that every one answers."""
 
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.exponential_family import ExponentialFamily

@@ -92,7 +92,7 @@ class Known:
         return Known(
             curve=curve,
             directions=lambda run: one_release(noise.unsampled(relation or run)),
-            attained=lambda run: one_release(reached.both_orders()),
+            attained=lambda run: one_release(reached.both_directions()),
             tight=tight,
             profile=profile or (lambda: None if groups is None else groups(1)),
             failure=lambda: curve().failure,

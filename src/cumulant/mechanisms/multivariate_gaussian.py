@@ -30,7 +30,7 @@ class MultivariateGaussian(AbstractMechanism):
 
     infinite where Σ_α is not positive definite. The RDP is the larger of the two directions.
 
-    Holds for:  the one pair of outputs described, in both orders; state the worst pair of your mechanism.
+    Holds for:  the one pair of outputs described, in both directions; state the worst pair of your mechanism.
     Tightness:  exact for that pair.
 
     >>> MultivariateGaussian(shift=[1.0], covariance=[[4.0]], neighbor_covariance=[[4.0]]).rdp(order=8)

@@ -30,7 +30,7 @@ Values = tuple[float, ...]
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedPair(AbstractMechanism):
-    """A mechanism whose outputs on neighbours are no easier to tell apart than P and Q, in either order.
+    """A mechanism whose outputs on neighbours are no easier to tell apart than P and Q, in either direction.
 
     Give P, with the record, and Q, without it, as tables of probabilities, output by output. `from_losses` takes the
     distribution of the privacy loss instead, `from_densities` two densities on an interval. `inner_probabilities` is a
@@ -41,7 +41,7 @@ class StatedPair(AbstractMechanism):
     that is not symmetric costs more. `relation=` says for which relation the pair holds; without it an unsampled run is
     answered for both, that is, as under replace-one.
 
-    What a table lacks of 1, beyond rounding, counts as revealed: P's rest in one order, Q's in the other.
+    What a table lacks of 1, beyond rounding, counts as revealed: P's rest in one direction, Q's in the other.
 
     Holds for:  what you state; the pair must dominate for every ratio t >= 0 (Zhu, Dong and Wang 2022, Definition 7).
     Tightness:  exact for mechanisms that attain it.
@@ -86,7 +86,7 @@ class StatedPair(AbstractMechanism):
     ) -> StatedPair:
         """Return the pair of a privacy loss that takes finitely many values under P; an infinite loss is revelation.
 
-        What is missing of E[e^-L] = 1, beyond rounding, is what Q has and P lacks: in the other order it is revealed.
+        What is missing of E[e^-L] = 1, beyond rounding, is what Q has and P lacks: the other way round it is revealed.
 
         >>> p = 1 / (1 + math.exp(-1.0))
         >>> round(StatedPair.from_losses(losses=[1.0, -1.0], probabilities=[p, 1 - p]).epsilon(delta=0.0), 12)
@@ -122,7 +122,7 @@ class StatedPair(AbstractMechanism):
 
         Inside a cell the ratio lies between its smallest and largest value; putting the cell's masses there makes
         outputs easier to tell apart, merging the cell makes it harder. What P has outside counts as revealed, and so
-        does what Q has outside, in the other order. A density may vanish, log 0 = -inf, but at the ends of cells only.
+        does what Q has outside, the other way round. A density may vanish, log 0 = -inf, but at the ends of cells only.
 
         Holds for:  densities whose ratio is monotone between neighbouring nodes of a Gauss-Legendre rule.
         """
@@ -159,9 +159,9 @@ class StatedPair(AbstractMechanism):
         )
 
     def _curve(self) -> Curve:
-        return finite_loss([finite_pair(atoms) for atoms in self._both_orders()])
+        return finite_loss([finite_pair(atoms) for atoms in self._both_directions()])
 
-    def _both_orders(self) -> tuple[Atoms, ...]:
+    def _both_directions(self) -> tuple[Atoms, ...]:
         atoms = self._atoms()
         return (atoms,) if atoms.symmetric else (atoms, Reversed(atoms))
 

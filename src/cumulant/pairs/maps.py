@@ -1,9 +1,9 @@
 """What sampling makes of a dominating pair, as functions of u = log dP/dQ alone.
 
-Let (P, Q) dominate a mechanism with a record against the same without it, so that (Q, P) dominates the other order.
+Let (P, Q) dominate a mechanism with a record against the same without it, so that (Q, P) dominates the other direction.
 Poisson sampling at rate γ is then dominated by (M, Q), M = (1-γ)Q + γP, when the record leaves and by (Q, M) when it
 joins (Zhu, Dong and Wang 2022, Theorem 11, with (Q, P) in the second case). Neither is always the worse, so both are
-kept. If (P, Q) dominates every order of neighbours under replace-one, sampling without replacement is dominated by the
+kept. If (P, Q) dominates all neighbours under replace-one, sampling without replacement is dominated by the
 envelope of (M, Q), for t >= 1, and (P, (1-γ)P + γQ), for t < 1 (Proposition 30).
 
 All of them are made of w = dM/dQ = 1 - γ + γe^u and m(u) = log w:
@@ -84,7 +84,7 @@ class SamplingMap(CoordinateMap):
 
 
 class MixtureMap(SamplingMap):
-    """M and Q in one order: the loss is m or -m, and P e^{zL} is Q times a power of w."""
+    """M and Q in one direction: the loss is m or -m, and P e^{zL} is Q times a power of w."""
 
     __slots__ = ()
 

@@ -37,7 +37,7 @@ WHOLE_REACH = 13.0  # standard deviations where it is proven: e^-84
 
 Pair = GaussianPair | DominatingPair
 Pairs = tuple[Pair, ...]
-"""One pair that dominates both orders of neighbours, or one for each: leaving and joining."""
+"""One pair that dominates both directions of neighbours, or one for each: leaving and joining."""
 
 NO_PAIRS: Pairs = (GaussianPair(0.0),)  # nothing is released
 
@@ -51,7 +51,7 @@ class Noise(ABC):
     def unsampled(self, relation: Neighbors | None) -> Pairs:
         """Return pairs that dominate the mechanism itself; under no stated relation they dominate under either."""
 
-    def both_orders(self) -> Pairs:
+    def both_directions(self) -> Pairs:
         """Return the pair and its reverse, which some neighbours attain, whatever the relation."""
         return self.unsampled(ADD_REMOVE)
 
@@ -309,7 +309,7 @@ class LaplaceNoise(Noise, SymmetricLaw):
 class FiniteNoise(Noise):
     """Finitely many outputs: P with the record against Q without it.
 
-    Under add-or-remove-one the record is there in every release or in none, so all releases have one order, and both
+    Under add-or-remove-one the record is there in every release or in none, so all releases go one way, and both
     are kept. Under replace-one neighbours have no order: one release may be (P, Q), the next (Q, P). Then the pair is
     `Symmetrised`, which dominates each.
     """
@@ -318,10 +318,10 @@ class FiniteNoise(Noise):
 
     def unsampled(self, relation: Neighbors | None) -> Pairs:
         if relation is ADD_REMOVE:
-            return self.both_orders()
+            return self.both_directions()
         return (finite_pair(self._symmetrised().atoms),)
 
-    def both_orders(self) -> Pairs:
+    def both_directions(self) -> Pairs:
         if self.atoms.symmetric:
             return (finite_pair(self.atoms),)
         return finite_pair(self.atoms), finite_pair(Reversed(self.atoms))

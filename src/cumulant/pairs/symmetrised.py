@@ -1,4 +1,4 @@
-"""One pair for both orders of two neighbours."""
+"""One pair for both directions of two neighbours."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Symmetrised(Atoms):
 
     Where neighbours have no order, as under replace-one, one release may be (P, Q) and the next (Q, P). The larger of
     two profiles is convex, falls, is 1 at t = 0 and at least 1 - t, so it is the profile of a pair, which dominates
-    each release in either order. As H_t(Q ‖ P) = 1 - t + t H_{1/t}(P ‖ Q), the larger one belongs to a symmetric pair:
+    each release either way. As H_t(Q ‖ P) = 1 - t + t H_{1/t}(P ‖ Q), the larger one belongs to a symmetric pair:
     it is enough to find the outputs with ratio t > 1.
 
     Holds for:  every pair on at most MOST_SYMMETRISED outputs.
-    Tightness:  the least pair that dominates both orders.
+    Tightness:  the least pair that dominates both directions.
     """
 
     of: Atoms

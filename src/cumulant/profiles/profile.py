@@ -1,7 +1,7 @@
 """Privacy profiles: ε ↦ δ(ε), every (ε, δ) that holds at once.
 
 Balle, Barthe and Gaboardi (2018), Section 2: δ(ε) = sup over neighbours of H_{e^ε}(M(X) || M(X')), where the
-hockey-stick divergence is H_t(P || Q) = ∫ (dP - t dQ)_+. The supremum is over both orders of each pair, as the
+hockey-stick divergence is H_t(P || Q) = ∫ (dP - t dQ)_+. The supremum is over both directions of each pair, as the
 relations are symmetric. H_t is convex and does not increase in t.
 """
 
@@ -28,7 +28,7 @@ ERFCX_ERROR = 4e-15  # relative, generous for two evaluations and the products a
 @final
 @dataclass(frozen=True, slots=True)
 class PrivacyProfile:
-    """An upper bound of δ(ε) for one relation, both orders of the neighbours included.
+    """An upper bound of δ(ε) for one relation, both directions of the neighbours included.
 
     `log_delta` maps any ε >= 0 to log δ, -inf where δ = 0, rounded up. `pure` is an ε from which on δ = 0, inf if
     there is none.
@@ -176,7 +176,7 @@ def profile_from_loss_tails(
     Balle, Barthe and Gaboardi (2018), Theorem 5. L = log dP/dQ is drawn under P, L' = log dQ/dP under Q;
     `tail(ε)` = Pr[L > ε], not too small, and `reverse_tail(ε)` = Pr[L' < -ε], not too large.
 
-    Holds for:  a pair (P, Q) that is worst among the neighbours in both orders; else take the `larger_profile` of
+    Holds for:  a pair (P, Q) that is worst among the neighbours in both directions; else take the `larger_profile` of
                 the orders.
     Tightness:  exact; the two terms cancel, so its relative accuracy is that of the tails over δ.
     """

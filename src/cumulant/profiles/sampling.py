@@ -139,7 +139,7 @@ def coupling_profile(groups: GroupProfiles, distances: Mapping[int, float]) -> P
     Where ν and ν' are compatible, that is y' is always as near to y as the support of ν' gets, the best coupling
     has Pr[d = k] = ν{y : d(y, supp ν') = k}, and no coupling gives less.
 
-    Holds for:  any coupling; both orders, as distances are symmetric. Mass not listed has distance 0.
+    Holds for:  any coupling; both directions, as distances are symmetric. Mass not listed has distance 0.
     Tightness:  the least that joint convexity gives, for compatible ν and ν'.
     """
     weights = {whole_number("distance", k, at_least=1): probability("a weight", p) for k, p in distances.items()}
@@ -208,7 +208,7 @@ def hybrid_with_replacement_profile(groups: GroupProfiles, *, draws: int, popula
     """Return the bound of `with_replacement_profile` for the other relation of the sampled mechanism.
 
     Balle, Barthe and Gaboardi (2018), Theorem 11. With x' = x without v, sampling from x' is sampling from x given
-    that v is never drawn, so μ' = μ₀ and H_{α'}(μ || μ') = η H_α(μ₁ || μ₀); the other order is smaller by β <= 1.
+    that v is never drawn, so μ' = μ₀ and H_{α'}(μ || μ') = η H_α(μ₁ || μ₀); the other direction is smaller by β <= 1.
 
     Holds for:  add-or-remove-one for the sampled mechanism, with n >= 2 the size of either dataset (the bound falls
                 with n); replace-one for the base mechanism, on multisets of m records, and its groups.

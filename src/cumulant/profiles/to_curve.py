@@ -27,7 +27,7 @@ FURTHEST = 24  # the integral ends at 2^24 at the latest
 def cgf_from_profile(profile: PrivacyProfile, *, ceiling: Curve | None = None) -> Curve:
     """Return a CGF that holds for every mechanism with this profile.
 
-    Balle, Barthe and Gaboardi (2018), Theorem 6, where H <= δ in both orders:
+    Balle, Barthe and Gaboardi (2018), Theorem 6, where H <= δ in both directions:
 
         e^{K(λ)} <= 1 + λ(λ+1) ∫_0^∞ (e^{λε} + e^{-(λ+1)ε}) δ(ε) dε,   K'(0) <= ∫_0^∞ (1 + e^{-ε}) δ(ε) dε.
 

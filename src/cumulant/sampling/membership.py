@@ -1,7 +1,7 @@
 """Randomized membership, the mechanism for which the sampling theorems are equalities.
 
 Balle, Barthe and Gaboardi (2018), Section 5: M_{v,p} tells whether record v is in its input, truthfully with
-probability p. It shows that the bounds of `profile_theorems.py` cannot be improved for all mechanisms at once.
+probability p. It shows that the bounds of `profiles.sampling` cannot be improved for all mechanisms at once.
 """
 
 from __future__ import annotations

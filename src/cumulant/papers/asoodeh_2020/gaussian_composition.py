@@ -1,7 +1,7 @@
 """Composed Gaussian mechanisms in closed form: Section IV of Asoodeh et al. (2020).
 
 T releases with noise σ have K(λ) = ρTλ(λ+1), ρ = 1/(2σ²). The library itself answers exactly for Gaussians
-(`exact.py`); these are the paper's bounds, for comparison and for its two questions.
+(`inversion.solve.gaussian_epsilon`); these are the paper's bounds, for comparison and for its two questions.
 """
 
 from __future__ import annotations
