@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
 from cumulant import parameters
@@ -39,6 +39,7 @@ class Composed(AbstractMechanism):
     theorem: ClassVar[str] = "CGFs add under adaptive composition (Mironov 2017, Proposition 1)"
 
     parts: Releases
+    _relation: Neighbors | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         counts: dict[AbstractMechanism, int] = {}
@@ -47,7 +48,8 @@ class Composed(AbstractMechanism):
                 counts[release] = counts.get(release, 0) + times * count
         kept = tuple((release, parameters.count(count)) for release, count in counts.items() if count)
         object.__setattr__(self, "parts", kept)
-        common_relation(release.neighbors for release, _ in kept)  # refuse a mixture now, not when asked
+        relation = common_relation(release.neighbors for release, _ in kept)  # refuse a mixture now, not when asked
+        object.__setattr__(self, "_relation", relation)
 
     @classmethod
     def of(cls, parts: Iterable[tuple[AbstractMechanism, int]]) -> Composed:
@@ -91,7 +93,7 @@ class Composed(AbstractMechanism):
 
     @property
     def neighbors(self) -> Neighbors | None:
-        return common_relation(release.neighbors for release, _ in self.parts)
+        return self._relation
 
     def releases(self) -> Releases:
         return self.parts

@@ -42,7 +42,7 @@ def strong_composition(rounds: Rounds, *, slack: float) -> tuple[float, float]:
     asks for ε <= 1; there e^ε - 1 <= 2ε, so the original is never worse, and it needs no such condition.
 
     Holds for:  every k-fold adaptive composition; every ε >= 0, δ* in (0, 1].
-    Tightness:  right order in k for small ε, never attained; see `optimal_composition.py`.
+    Tightness:  right order in k for small ε, never attained; see `optimal`.
     """
     (rounds,) = checked([rounds])
     slack = probability("slack", slack)

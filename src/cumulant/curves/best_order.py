@@ -21,7 +21,7 @@ from cumulant.curves.conversion import (
 )
 from cumulant.curves.curve import Array, Curve
 from cumulant.curves.failure import log_delta_left, log_delta_with
-from cumulant.numerics.rounding import ROUNDING
+from cumulant.numerics.rounding import ROUNDING, less_rounding
 from cumulant.numerics.search import best_octave, minimise_positive
 
 Rule = Callable[[float, float, float], float]
@@ -80,8 +80,3 @@ def _at_every_order(cgf: Curve, rule: Rule, target: float) -> Callable[[Array], 
         return np.array([rule(x, y, target) for x, y in zip(lam.tolist(), k.tolist(), strict=True)])
 
     return proven
-
-
-def less_rounding(log_delta: float) -> float:
-    """Return log δ less what is lost on the way from δ to log δ and back, so that δ(ε(δ)) <= δ."""
-    return log_delta - 2e-14 * (1 + abs(log_delta)) if -math.inf < log_delta < 0 else log_delta

@@ -28,6 +28,7 @@ from cumulant.pairs.pair import DominatingPair, GaussianPair
 
 ALIKE_OCTAVES = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
 HALF_ULP = 2.0**-53  # half a unit in the last place
+MOST_COUNTED = 10_000  # releases, or outputs, whose sums are counted
 UNDERFLOWN_KL = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
 
 
@@ -59,10 +60,26 @@ class ComposedPairs:
                 counts[pair] += count
         parts = tuple(counts.items())
         mean = GaussianPair.product(gaussians).mean if gaussians else 0.0
-        failure = combined_failure([(pair.failure, n) for pair, n in parts])
+        failing = [(pair.failure, n) for pair, n in parts if pair.failure > 0]
+        failure = combined_failure(failing) if failing else 0.0
         if mean > 0:
             return ComposedPairs(parts, mean, max(mean * mean, 5e-324), failure, math.inf, None)
         return ComposedPairs(parts, 0.0, 0.0, failure, _supremum(parts), _lattice(parts))
+
+    @property
+    def sums(self) -> float:
+        """How many sums of losses there are, counted as if all were different; 0 if not finitely many."""
+        if self.variance > 0:
+            return 0.0
+        sums = 1.0
+        for pair, n in self.parts:
+            k = pair.outputs
+            if k == 0:
+                return 0.0
+            if n > MOST_COUNTED or k > MOST_COUNTED:
+                return math.inf if k > 1 else sums
+            sums *= math.comb(n + k - 1, n)
+        return sums
 
     @property
     def log_pinsker(self) -> float:

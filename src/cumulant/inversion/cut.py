@@ -118,6 +118,8 @@ def cut_on_lattice(losses: ComposedPairs, plan: Plan, lattice: Lattice, eta: flo
     low, bounds, _ = _escapes(losses, clusters, plan, lambda end, _: end >= period)
     if low[-1] * math.sqrt(2.0) < period:
         raise OutOfReach("the period of the lattice of losses is longer than its decay was followed")
+    if not low[0] < period:  # it falls nowhere in a period
+        return None
     low, bounds = low[low < period], bounds[low < period]
     high = np.append(low[1:], low[-1] * math.sqrt(2.0))
     return _find_cut(low, np.exp(-bounds) * (high - low + eta) * largest / math.pi, plan.negligible)

@@ -19,7 +19,6 @@ from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import WholeEnclosure
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.pairs.certified import ball_nodes
-from cumulant.pairs.finite_pair import sums_of
 
 if TYPE_CHECKING:
     from flint import arb
@@ -34,7 +33,7 @@ Law = list[tuple["arb", "arb"]]
 @lru_cache(maxsize=32)
 def enumerate_sums(losses: ComposedPairs) -> Enumerated | None:
     """Return the profile of all sums of losses, or None where they are too many or not finitely many."""
-    if not 0 < sums_of(losses.parts) <= MOST_SUMS or losses.variance > 0 or not losses.supremum <= LARGEST_LOSS_NATS:
+    if not 0 < losses.sums <= MOST_SUMS or not losses.supremum <= LARGEST_LOSS_NATS:
         return None
     with precision(BITS):
         law: Law = [(as_ball(0.0), as_ball(1.0))]

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
-from cumulant.curves.best_order import less_rounding
 from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs
@@ -37,8 +36,8 @@ from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  #
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
 from cumulant.inversion.plan import Tilts, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import less_rounding
 from cumulant.numerics.search import nearest_on_side
-from cumulant.pairs.finite_pair import sums_of
 from cumulant.pairs.grid import PER_OCTAVE
 from cumulant.pairs.noise import Pair
 from cumulant.pairs.pair import GaussianPair
@@ -282,7 +281,7 @@ class Doubles(Road):
     def whole(self, losses: ComposedPairs) -> WholeEnclosure | None:
         if not losses.parts:
             return GaussianInDoubles(GaussianPair(losses.mean))
-        if losses.lattice is not None or losses.variance > 0 or not 0 < sums_of(losses.parts) <= FEW_SUMS:
+        if losses.lattice is not None or not 0 < losses.sums <= FEW_SUMS:
             return None
         from cumulant.inversion.enumeration import enumerate_sums
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cumulant.answer import EXACTLY, Guarantee, Interval, Method, above_of
-from cumulant.curves.best_order import epsilon_from_cgf, less_rounding, log_delta_from_cgf
+from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
 from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, log_delta_of_pairs
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.neighbors import ADD_REMOVE
+from cumulant.numerics.rounding import less_rounding
 from cumulant.profiles.profile import PrivacyProfile
 
 METHODS = ("best", "exact", "rdp")

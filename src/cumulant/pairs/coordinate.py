@@ -64,6 +64,11 @@ class Branch(ABC):
     """Whether the stretch is where u > 0, and not all of the law."""
     nodes_per_wave: ClassVar[float]
     """How many nodes a radian of phase takes."""
+    steepest: float
+    """A bound of |L'|."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steepest", len(self.factors) * self.law.steepest)
 
     @property
     def rises(self) -> bool:
@@ -122,11 +127,6 @@ class Branch(ABC):
         first = require_symmetric(self.law).even if self.above else self.law.span_start(self, theta)
         return first, self.law.span_end(self, theta)
 
-    @property
-    def steepest(self) -> float:
-        """A bound of |L'|."""
-        return len(self.factors) * self.law.steepest
-
     def steepest_on(self, theta: float) -> float:
         """Return a bound of |L'| on the span of a tilt: on a half-line |L'| at its end, as ℓ' grows with t."""
         if not self.above or not isinstance(self.law, LineLaw):
@@ -178,6 +178,7 @@ class Line(Branch):
 
     law: LineLaw
     factors: Factors
+    steepest: float = field(init=False, repr=False, compare=False)
 
     above = False
     nodes_per_wave: ClassVar[float] = 1 / (2 * math.pi)
@@ -215,6 +216,8 @@ class Stretch(Branch):
     law: Law
     factors: Factors
     above: bool
+    steepest: float = field(init=False, repr=False, compare=False)
+
     nodes_per_wave: ClassVar[float] = POINTS / WAVES
 
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
@@ -261,6 +264,7 @@ class CoordinatePair(DominatingPair):
     sampling: CoordinateMap
     branches: tuple[Branch, ...] = field(init=False, repr=False, compare=False)
     atoms: tuple[tuple[float, float], ...] = field(init=False, repr=False, compare=False)
+    octaves: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         law = self.law
@@ -270,6 +274,7 @@ class CoordinatePair(DominatingPair):
         )
         object.__setattr__(self, "branches", branches)
         object.__setattr__(self, "atoms", (*self._sampled_atoms(), *self.sampling.even_atoms(self.law)))
+        object.__setattr__(self, "octaves", 4 if max(branch.steepest for branch in branches) <= 2.0 else 2)
 
     def _sampled_atoms(self) -> Iterator[tuple[float, float]]:
         for above, factors in self.sampling.parts:
@@ -323,10 +328,6 @@ class CoordinatePair(DominatingPair):
             return pairs[0]
         law = pairs[0].law.stack([pair.law for pair in pairs])
         return CoordinatePair(law, stack_maps([pair.sampling for pair in pairs]))
-
-    @property
-    def octaves(self) -> int:
-        return 4 if max(branch.steepest for branch in self.branches) <= 2.0 else 2
 
     def waves(self, theta: float) -> float:
         spans = [(branch, branch.span(theta)) for branch in self.branches]

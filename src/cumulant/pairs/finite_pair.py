@@ -23,7 +23,6 @@ from cumulant.pairs.pair import DominatingPair, LatticeOfLosses
 SUM_ERROR = 1e-12  # how far the masses of a pair may be from 1 by rounding, and a little for every output
 LOSS_ROUNDING = 2.0**-50  # relative error of a loss
 LARGEST_LOSS = 1e150  # beyond which sums of losses may overflow
-MOST_COUNTED = 10_000  # releases, or outputs, whose sums are counted
 MOSTLY = 0.5  # a failure probability from which the finite losses are the smaller part
 EVEN = 4e-15  # how far losses may be from a lattice, relative to the largest
 
@@ -60,6 +59,10 @@ class FinitePair(DominatingPair):
 
     def __hash__(self) -> int:
         return self._hash
+
+    @property
+    def outputs(self) -> int:
+        return len(self.losses)
 
     @property
     def supremum(self) -> float:
@@ -153,19 +156,6 @@ def finite_loss(pairs: Sequence[FinitePair]) -> Curve:
         pure=max([0.0, *(pair.supremum + pair.log_excess_of_q for pair in pairs if pair.failure < 1)]),
         failure=max(pair.failure for pair in pairs),
     )
-
-
-def sums_of(parts: Sequence[tuple[DominatingPair, int]]) -> float:
-    """Return how many sums of losses releases have, counted as if all were different; 0 if not finitely many."""
-    sums = 1.0
-    for pair, n in parts:
-        if not isinstance(pair, FinitePair) or not len(pair.losses):
-            return 0.0
-        k = len(pair.losses)
-        if n > MOST_COUNTED or k > MOST_COUNTED:
-            return math.inf if k > 1 else sums
-        sums *= math.comb(n + k - 1, n)
-    return sums
 
 
 @lru_cache(maxsize=256)

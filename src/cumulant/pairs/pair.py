@@ -54,6 +54,11 @@ class DominatingPair(ABC):
         return False
 
     @property
+    def outputs(self) -> int:
+        """How many finite losses there are; 0: not finitely many."""
+        return 0
+
+    @property
     def has_atoms(self) -> bool:
         """Whether some losses have a probability of their own."""
         return False
@@ -71,10 +76,8 @@ class DominatingPair(ABC):
         (pair,) = pairs
         return pair  # type: ignore[no-any-return]
 
-    @property
-    def octaves(self) -> int:
-        """How many octaves of tilts share their nodes."""
-        return 4
+    octaves: int = 4
+    """How many octaves of tilts share their nodes."""
 
     @abstractmethod
     def waves(self, theta: float) -> float:
