@@ -156,3 +156,41 @@ def test_the_first_question_is_a_short_walk() -> None:
     assert files <= MOST_FILES, run.stdout
     assert changes <= MOST_CHANGES, run.stdout
     assert types <= MOST_TYPES, run.stdout
+
+
+# Names ----------------------------------------------------------------------------------------------------------------
+
+SAME_MEANING = {"log_expm1"}  # of numbers and of arrays
+OF_THEIR_OWN = ("papers", "cli", "__init__", "__main__")  # figures and commands: each file stands for itself
+
+
+def defined_names(file: Path) -> Iterator[tuple[str, ast.stmt]]:
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name, node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (
+                (name.id, node) for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)
+            )
+
+
+def test_a_name_has_one_meaning_in_a_room() -> None:
+    rooms: dict[str, dict[str, Path]] = {}
+    for file in FILES:
+        room = rooms.setdefault(layer_of(file) if file.parent != PACKAGE else "", {})
+        for name, _ in defined_names(file):
+            if layer_of(file) not in OF_THEIR_OWN and name not in SAME_MEANING and not name.startswith("__"):
+                there = room.setdefault(name, file)
+                assert there == file, f"{name} is defined in {name_of(there)} and in {name_of(file)}"
+
+
+def test_a_constant_says_its_unit() -> None:
+    """In a comment on its line: what it counts or measures."""
+    for file in FILES:
+        lines = file.read_text(encoding="utf-8").splitlines()
+        for name, node in defined_names(file):
+            value = getattr(node, "value", None)
+            number = isinstance(value, ast.Constant) and isinstance(value.value, int | float)
+            if name.isupper() and number and layer_of(file) not in OF_THEIR_OWN:
+                assert "#" in lines[node.lineno - 1], f"{name_of(file)}: {name}"

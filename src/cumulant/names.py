@@ -9,10 +9,10 @@ from typing import Any, TypeVar, cast
 
 from cumulant.errors import MisnamedParameter
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
 
-def by_name(method: Method) -> Method:
+def by_name(method: AnyMethod) -> AnyMethod:
     """Refuse arguments without names, which the method does not take, and say how to write them.
 
     >>> import cumulant as cm
@@ -29,7 +29,7 @@ def by_name(method: Method) -> Method:
             raise MisnamedParameter(_by_name(method.__name__, known, unnamed))
         return method(self, **named)
 
-    return cast(Method, asked)
+    return cast(AnyMethod, asked)
 
 
 def check_names(kind: type, unnamed: Sequence[Any], named: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cumulant.answer import Explanation
     from cumulant.mechanisms.base import AbstractMechanism
 
-WIDEST = 80
+WIDEST = 80  # columns
 LINES_PER_ITEM = 3  # a release that is described by a long table is cut short; --json has it whole
 LABEL = 12  # columns of "proven by", as an explanation has them
 NOTHING: Mapping[str, str] = {}

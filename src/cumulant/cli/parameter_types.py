@@ -105,7 +105,7 @@ def matrix(text: str) -> tuple[tuple[float, ...], ...]:
 def curve_file(path: str) -> tuple[Row, ...]:
     """Return the table in a file."""
     try:
-        return curve(_content(path).splitlines())
+        return curve(_text_of_file(path).splitlines())
     except ValueError as error:
         raise ValueError(f"{path!r} cannot be read as a table: {error}") from error
 
@@ -115,7 +115,7 @@ def run_file(path: str) -> Any:
     from cumulant.mechanisms.data import unique_keys
 
     try:
-        return json.loads(_content(path), object_pairs_hook=unique_keys)
+        return json.loads(_text_of_file(path), object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path!r} cannot be read as JSON: {error}") from error
 
@@ -128,7 +128,7 @@ def chart_file(path: str) -> Path:
     return chosen
 
 
-def _content(path: str) -> str:
+def _text_of_file(path: str) -> str:
     """Return the text of a file, `-` for standard input; a byte-order mark is skipped."""
     try:
         with click.open_file(path, encoding="utf-8-sig") as file:

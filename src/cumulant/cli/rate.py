@@ -41,7 +41,7 @@ def rate(*, release: Release, steps: int, epsilon: float, delta: Delta, method: 
     budget: dict[str, Any] = {"epsilon": epsilon, "log_delta": delta.log, "method": method}
     answer = _largest(release, steps, budget)
     name, value = next(iter(answer.items()))
-    run = release.run(steps=steps, sampling=_scheme(release), **{name: value})
+    run = release.run(steps=steps, sampling=_sampling_of(release), **{name: value})
     explanation = run.explain(log_delta=delta.log, method=method)
     spent = explanation.guarantee.epsilon
     if as_json:
@@ -53,14 +53,14 @@ def rate(*, release: Release, steps: int, epsilon: float, delta: Delta, method: 
         print_explanation(headline, explanation, statement={"spends": f"epsilon = {rounded_up(spent)}"})
 
 
-def _scheme(release: Release) -> str:
+def _sampling_of(release: Release) -> str:
     scheme: str = release.options.get("sampling", "poisson")
     return scheme
 
 
 def _largest(release: Release, steps: int, budget: dict[str, Any]) -> dict[str, Any]:
     """Return the largest rate, or where records are counted the largest batch, under the name of its option."""
-    scheme, population = _scheme(release), release.options.get("population")
+    scheme, population = _sampling_of(release), release.options.get("population")
     if scheme == "poisson" or (scheme == "without-replacement" and population is None):
         return {"rate": max_rate(lambda q: release.run(steps=steps, sampling=scheme, rate=q), **budget)}
     if population is None:

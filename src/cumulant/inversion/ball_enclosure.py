@@ -19,7 +19,7 @@ from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
 if TYPE_CHECKING:
     from flint import arb
 
-BITS = 192
+ENCLOSURE_BITS = 192  # of precision
 
 
 @final
@@ -35,7 +35,7 @@ class SmoothedBallLine(Enclosure):
         low, high = self.once.log_bounds(epsilon)
         if low == -math.inf:
             return low, high
-        with precision(BITS):
+        with precision(ENCLOSURE_BITS):
             upper = as_ball(self.twice.log_bounds(epsilon)[1])
             gain = (as_ball(self.variance) * 3 / 8).exp() * (upper - as_ball(low)).expm1()
             left = 1 - gain if gain > 0 else as_ball(1.0)
@@ -59,7 +59,7 @@ class GaussianInBalls(WholeEnclosure):
         if epsilon == math.inf:
             return -math.inf, -math.inf
         far = 2 * math.log2(1 + epsilon / self.mean) + 2 * math.log2(1 + 1 / self.mean)
-        with precision(BITS + math.ceil(far)):
+        with precision(ENCLOSURE_BITS + math.ceil(far)):
             mean = as_ball(self.mean)
             low, high = _gaussian_delta(mean * (1 - as_ball(MEAN_ROUNDED_UP)), epsilon), _gaussian_delta(mean, epsilon)
             # what is no number says nothing: δ lies between 0 and 1
@@ -91,8 +91,8 @@ class LargestLossInBalls(WholeEnclosure):
 
     @staticmethod
     def of(losses: ComposedPairs) -> LargestLossInBalls:
-        with precision(BITS):
-            masses = [(top_mass_ball(pair, BITS), n) for pair, n in losses.parts]
+        with precision(ENCLOSURE_BITS):
+            masses = [(top_mass_ball(pair, ENCLOSURE_BITS), n) for pair, n in losses.parts]
             log_mass = sum((n * (p.log() if p > 0 else as_ball(-1e300)) for p, n in masses), as_ball(0.0))
             return LargestLossInBalls(largest_loss(losses), log_mass)
 
@@ -102,7 +102,7 @@ class LargestLossInBalls(WholeEnclosure):
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         if self.top is None:
             return -math.inf, 0.0
-        with precision(BITS):
+        with precision(ENCLOSURE_BITS):
             gap = -(as_ball(epsilon) - self.top).expm1()
             if not gap > 0:
                 return -math.inf, -math.inf if gap <= 0 else min(upper_float(gap.upper().log()), 0.0)
@@ -117,8 +117,8 @@ def largest_loss(losses: ComposedPairs) -> arb | None:
     """Return the largest finite loss of all; None where there is none."""
     if losses.variance > 0:
         return None
-    with precision(BITS):
-        tops = [(top, n) for pair, n in losses.parts if (top := supremum_ball(pair, BITS)) is not None]
+    with precision(ENCLOSURE_BITS):
+        tops = [(top, n) for pair, n in losses.parts if (top := supremum_ball(pair, ENCLOSURE_BITS)) is not None]
         return sum((n * top for top, n in tops), as_ball(0.0)) if len(tops) == len(losses.parts) else None
 
 

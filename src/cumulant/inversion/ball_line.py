@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSE_TAIL_NATS = 25.0  # below δ to which a tail may be left out where a line would be long: 1e-11
-MANY_POINTS = 600  # of a lattice, beyond which the sum is cut
+MANY_BALL_POINTS = 600  # of a lattice, beyond which the sum is cut
 SMOOTHED_POINTS, FEW_POINTS = 4000, 64  # of a smoothed line: the most, and as few as are tried
 
 
@@ -142,7 +142,7 @@ def ball_line(losses: ComposedPairs, plan: Plan) -> BallLine:
         eta = plan.eta
         for accuracy in (TAIL_NATS, CLOSE_TAIL_NATS, ROUGH_TAIL_NATS):
             end = line_end(losses, replace(plan, accuracy=accuracy), bits, eta)
-            if end is not None and _affordable(losses, plan, end[0], bits):
+            if end is not None and _is_affordable(losses, plan, end[0], bits):
                 return _line(losses, plan, _Points(as_ball(eta), end[0]), end[1], bits)
     raise OutOfReach("the characteristic function does not fall within the points that balls afford")
 
@@ -164,12 +164,12 @@ def smooth_lines(losses: ComposedPairs, plan: Plan) -> tuple[BallLine, BallLine,
 def _affordable_points(losses: ComposedPairs, plan: Plan, bits: int) -> int:
     """Return how many points a line may have: higher frequencies take more nodes."""
     count = SMOOTHED_POINTS
-    while count > FEW_POINTS and not _affordable(losses, plan, count, bits, times=4):
+    while count > FEW_POINTS and not _is_affordable(losses, plan, count, bits, times=4):
         count //= 2
     return count
 
 
-def _affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, times: int = 1) -> bool:
+def _is_affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, times: int = 1) -> bool:
     """Return whether sums over the nodes of a line of so many points take no longer than they may."""
     omega = count * plan.eta
     try:
@@ -293,6 +293,6 @@ def _lattice_line(losses: ComposedPairs, plan: Plan, bits: int) -> BallLine:
     lattice = ball_lattice(losses, bits)
     points = 2 * math.ceil(math.pi / (plan.eta * lower_float(lattice.span))) + 1
     step, count, tail = 2 * pi_ball() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
-    if count > MANY_POINTS:
+    if count > MANY_BALL_POINTS:
         count, tail = lattice_end(losses, plan, lattice, step, bits)
     return _line(losses, plan, _Points(step, count, lattice), tail, bits)

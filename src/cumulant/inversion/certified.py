@@ -24,7 +24,7 @@ import numpy as np
 from cumulant.answer import Interval
 from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_enclosure import (
-    BITS,
+    ENCLOSURE_BITS,
     GaussianInBalls,
     LargestLossInBalls,
     SmoothedBallLine,
@@ -60,7 +60,7 @@ class End:
 
 def delta_ball(*, delta: float | None, log_delta: float | None) -> arb:
     """Return δ as it was given: exactly, or as e^{log δ}."""
-    with precision(BITS):
+    with precision(ENCLOSURE_BITS):
         return as_ball(delta) if delta is not None else as_ball(log_delta or 0.0).exp()
 
 
@@ -151,7 +151,7 @@ def _is_below(losses: ComposedPairs, around: Tilts, epsilon: float, log_delta: f
 def _delta_ends(question: Question) -> tuple[End, End]:
     solution = question.solve()
     bounds = solution.enclosure
-    with precision(BITS):
+    with precision(ENCLOSURE_BITS):
         p = failure_of(question.losses)
         low, high = (p + (1 - p) * _exp(log) for log in (solution.low, solution.log_delta))
         lower, upper = max(lower_float(low), 0.0), 0.0 if high == 0 else min(upper_float(high), 1.0)
@@ -190,7 +190,7 @@ class Balls(Road):
     """Enclosed, or rounded to the side that was asked for."""
 
     def left(self, losses: ComposedPairs, delta: arb, side: int) -> float:
-        with precision(BITS):
+        with precision(ENCLOSURE_BITS):
             least, most = log_left(failure_of(losses), delta)
         return least if side > 0 else most
 

@@ -25,7 +25,7 @@ from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 
 ROUNDOFF = 4e-16  # relative error of an elementary function, and of products
-LARGEST_ERROR_NATS = 600.0
+LARGEST_ERROR_NATS = 600.0  # of K at a node: a larger one is as useless
 SAME_TILT = 1.01  # ratio of tilts that are taken as the same
 
 

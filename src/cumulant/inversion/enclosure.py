@@ -29,7 +29,7 @@ from cumulant.profiles import profile
 
 ROUGH_TAIL_NATS = 14.0  # below δ, to which the tail is pushed where the line would be long: 1e-6
 CLOSE_NATS, CLOSE_ENOUGH_NATS = 1e-9, 4e-6  # slack in log δ that is as good as none, and one worth saving a long line
-MANY_POINTS = 4096  # of a lattice, beyond which the sum is cut
+MANY_LATTICE_POINTS = 4096  # of a lattice, beyond which the sum is cut
 MOST_EVALUATIONS = 3e5  # nodes and frequencies together that one line may take
 EXACT_SHARE = 1e-9  # of ε, within which both bounds must lie for an answer to be called exact
 EXACT_AT_ZERO = 1e-12  # a change of ε near 0 that counts as one by EXACT_SHARE
@@ -223,7 +223,7 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles]:
         (replace(plan, accuracy=ROUGH_TAIL_NATS), MOST_EVALUATIONS),
         (plan, MOST_EVALUATIONS),
     ):
-        cut = cut_by_decay(losses, aim, _affordable(losses, aim, budget))
+        cut = cut_by_decay(losses, aim, _farthest_affordable(losses, aim, budget))
         if cut is not None:
             found = True
             contour = _contour(losses, aim, *cut_by_samples(losses, aim, *cut))
@@ -231,11 +231,11 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles]:
             if aim is plan:
                 return
     if not found:
-        yield _smooth(losses, plan, _affordable(losses, plan, MOST_EVALUATIONS / 16))
-        yield _smooth(losses, plan, _affordable(losses, plan, MOST_EVALUATIONS))
+        yield _smooth_line(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS / 16))
+        yield _smooth_line(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS))
 
 
-def _smooth(losses: ComposedPairs, plan: Plan, omega: float) -> LineInDoubles:
+def _smooth_line(losses: ComposedPairs, plan: Plan, omega: float) -> LineInDoubles:
     """Return the enclosure by the loss smoothed so much that the line may end at ω."""
     smoothing = 2 * (plan.height + TAIL_NATS) / omega**2
     plain = _contour(losses, plan, omega, plan.negligible / omega)
@@ -243,7 +243,7 @@ def _smooth(losses: ComposedPairs, plan: Plan, omega: float) -> LineInDoubles:
     return LineInDoubles(once, twice, smoothing, "smoothed contour", enough=CLOSE_ENOUGH_NATS)
 
 
-def _affordable(losses: ComposedPairs, plan: Plan, budget: float) -> float:
+def _farthest_affordable(losses: ComposedPairs, plan: Plan, budget: float) -> float:
     """Return the frequency up to which a line may be evaluated: a + bω nodes and ω/η frequencies, by fast transform."""
     a, b = losses.effort(plan.index)
     budget *= 1 + len(losses.parts) / 4  # a part may take a while
@@ -260,7 +260,7 @@ def _lattice_contour(losses: ComposedPairs, plan: Plan, lattice: Lattice) -> Con
     points = 2 * math.ceil(math.pi / (plan.eta * lattice.span)) + 1
     eta = 2 * math.pi / (points * lattice.span)
     count, tail = (points + 1) // 2, 0.0
-    if count > MANY_POINTS:
+    if count > MANY_LATTICE_POINTS:
         cut = cut_on_lattice(losses, plan, lattice, eta)
         if cut is None or cut[0] / eta > MOST_EVALUATIONS:
             raise OutOfReach(f"one period of the lattice of losses takes {points} points")

@@ -23,9 +23,9 @@ from cumulant.pairs.certified import ball_nodes
 if TYPE_CHECKING:
     from flint import arb
 
-MOST_SUMS = 4000
+MOST_SUMS = 4000  # of losses that are formed in balls
 LARGEST_LOSS_NATS = 1e6  # beyond it e^ε takes more bits than there are
-BITS = 256
+SUM_BITS = 256  # of precision
 
 Law = list[tuple["arb", "arb"]]
 
@@ -35,10 +35,10 @@ def enumerate_sums(losses: ComposedPairs) -> Enumerated | None:
     """Return the profile of all sums of losses, or None where they are too many or not finitely many."""
     if not 0 < losses.sums <= MOST_SUMS or not losses.supremum <= LARGEST_LOSS_NATS:
         return None
-    with precision(BITS):
+    with precision(SUM_BITS):
         law: Law = [(as_ball(0.0), as_ball(1.0))]
         for pair, n in losses.parts:
-            nodes = ball_nodes(pair, 0.0, 0.0, 0.0, bits=BITS)
+            nodes = ball_nodes(pair, 0.0, 0.0, 0.0, bits=SUM_BITS)
             if len(law) * math.comb(n + len(nodes.losses) - 1, n) > MOST_SUMS:  # balls may tell more outputs apart
                 return None
             part = list(_powers(list(zip(nodes.losses, nodes.weights, strict=True)), n))
@@ -89,7 +89,7 @@ class Enumerated(WholeEnclosure):
         return total
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        with precision(BITS):
+        with precision(SUM_BITS):
             delta = self._delta(epsilon)
             if not delta.upper() > 0:
                 return -math.inf, -math.inf
@@ -101,7 +101,7 @@ class Enumerated(WholeEnclosure):
         if epsilon >= self._highest[-1]:
             return -1.0
         place = bisect.bisect_right(self._highest, epsilon)
-        with precision(BITS):
+        with precision(SUM_BITS):
             delta, q = self._delta(epsilon), as_ball(epsilon).exp() * self._q[place]
             return -float((q / delta).mid()) if delta > 0 and q > 0 else -1.0
 
@@ -116,6 +116,6 @@ class Enumerated(WholeEnclosure):
                 high = middle
         if low == len(self._losses):
             return max(self._highest[-1], 0.0)
-        with precision(BITS):
+        with precision(SUM_BITS):
             share = (self._p[low] - as_ball(log_delta).exp()) / self._q[low]
             return max(float(share.log().mid()), 0.0) if share > 0 else 0.0

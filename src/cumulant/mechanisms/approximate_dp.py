@@ -18,7 +18,7 @@ from cumulant.pairs.noise import FiniteNoise
 from cumulant.parameters import nonnegative, probability, product_above, whole_number
 from cumulant.profiles.profile import approximate_profile
 
-LARGE = 700.0  # e^700 is still a float
+LARGEST_EXPONENT = 700.0  # e^700 is still a float
 
 
 @final
@@ -69,7 +69,7 @@ def _chained_failure(size: int, epsilon: float, total: float, delta: float) -> f
         return delta
     if epsilon == 0:
         return min(1.0, product_above(size, delta))
-    if total < LARGE:
+    if total < LARGEST_EXPONENT:
         factor = math.expm1(total) / math.expm1(epsilon) * (1 + 8 * ULP)
         return min(1.0, product_above(Fraction(factor), delta))
     if math.isinf(total):

@@ -18,8 +18,8 @@ from cumulant.parameters import product_above, require, whole_number
 
 KNOTS: Array = 2.0 ** (np.arange(-16, 61) / 4)  # λ at which the bound is computed; chords between (Corollary 10)
 EXPONENTS: Array = 1 + 2.0 ** np.arange(-3.0, 3.5, 0.5)  # Hölder's p: each gives a bound, the least is taken
-FEW_EXPONENTS: Array = 1 + 2.0 ** np.arange(-1.0, 1.5, 0.5)  # the same for λ > LARGE, where K of a sample takes a while
-LARGE = 64.0
+FEW_EXPONENTS: Array = 1 + 2.0 ** np.arange(-1.0, 1.5, 0.5)  # the same for large λ, where K of a sample takes a while
+LARGE_TILT = 64.0  # λ from which fewer exponents do
 
 
 @final
@@ -95,7 +95,7 @@ def group_loss(cgf: Curve, size: int) -> Curve:
 
 def _joined(first: Curve, second: Curve) -> list[tuple[float, float]]:
     """Return the best bound K_{a+b} <= k at the knots, where it is finite."""
-    low, high = KNOTS[KNOTS <= LARGE], KNOTS[KNOTS > LARGE]
+    low, high = KNOTS[KNOTS <= LARGE_TILT], KNOTS[KNOTS > LARGE_TILT]
     best = np.concatenate([_best(first, second, low, EXPONENTS), _best(first, second, high, FEW_EXPONENTS)])
     return [(lam, k) for lam, k in zip(KNOTS.tolist(), best.tolist(), strict=True) if math.isfinite(k)]
 

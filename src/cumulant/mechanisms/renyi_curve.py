@@ -40,7 +40,7 @@ class RenyiCurve(AbstractMechanism):
             object.__setattr__(self, "curve", curve)
             object.__setattr__(self, "_curve", _function_loss(curve))
         else:
-            table = _checked_table(curve)
+            table = _checked_points(curve)
             object.__setattr__(self, "curve", table)
             object.__setattr__(self, "_curve", _table_loss(table))
 
@@ -66,7 +66,7 @@ class RenyiCurve(AbstractMechanism):
         return cls(rows)
 
 
-def _checked_table(curve: Iterable[tuple[float, float]]) -> Table:
+def _checked_points(curve: Iterable[tuple[float, float]]) -> Table:
     rule = "curve must be a function or a table of (order, epsilon) pairs"
     try:
         rows = [tuple(row) for row in curve]

@@ -21,7 +21,7 @@ from cumulant.pairs.noise import FiniteNoise
 from cumulant.parameters import probability, real, require
 
 CELLS = 2000  # of a density
-UNIT = 2.0**-52
+UNIT = 2.0**-52  # in the last place of 1
 NEARLY_ONE = 1e-9  # how far a table may sum from 1: what is missing is revealed, and too much is refused
 
 Values = tuple[float, ...]

@@ -14,7 +14,7 @@ from cumulant.numerics.rounding import ROUNDING
 EXACT_TERMS = 20_000  # up to here every term is evaluated
 START_POINTS = 20_000  # beyond, the first points: one per standard deviation, at most this many
 MOST_POINTS = 300_000  # no refinement beyond this many evaluations
-NEGLIGIBLE = math.log(1e-13)  # what the terms between points may add, relative to the sum, before they are refined
+NEGLIGIBLE_LOG = math.log(1e-13)  # what the terms between points may add, relative to the sum, before they are refined
 SPLIT = 8  # pieces a block is cut into
 
 # l -> (a convex function of l, a nondecreasing one, a bound on the error of the two): the logarithm of a factor.
@@ -42,7 +42,7 @@ def binomial_log_sum(
         between = _between_points(weights, ell, terms)
         log_terms, error = terms[0] + terms[1] + terms[2], terms[3]
         upper = log_sum([log_sum(log_terms + error), log_sum(between)]) + 16 * ROUNDING
-        wide = np.flatnonzero(between > upper + NEGLIGIBLE - math.log(len(ell)))
+        wide = np.flatnonzero(between > upper + NEGLIGIBLE_LOG - math.log(len(ell)))
         if len(wide) == 0 or len(ell) + SPLIT * len(wide) > MOST_POINTS:
             return log_sum(log_terms - error) - 16 * ROUNDING, upper
         cuts = ell[wide, None] + np.rint((ell[wide + 1] - ell[wide])[:, None] * np.arange(1, SPLIT) / SPLIT)

@@ -15,9 +15,9 @@ import numpy as np
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 
-REACH = 18
+REACH = 18  # spacings
 CHUNK = 50_000  # atoms at a time
-ROUNDING = 1e-14  # of the smeared sum and its transform, before the division
+TRANSFORM_ERROR = 1e-14  # of the smeared sum and its transform, before the division
 
 
 def characteristic_function(positions: Array, weights: Array, step: float, count: int) -> tuple[Complex, Array]:
@@ -38,4 +38,4 @@ def characteristic_function(positions: Array, weights: Array, step: float, count
     j = np.arange(count)
     spread = 2 * (2 * math.pi * j / size) ** 2  # κ²ω²/2
     values = np.conj(np.fft.rfft(grid)[:count]) * np.exp(spread) / (2 * math.sqrt(2 * math.pi))
-    return values * np.exp(1j * step * centre * j), np.exp(spread) * ROUNDING
+    return values * np.exp(1j * step * centre * j), np.exp(spread) * TRANSFORM_ERROR

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cumulant.numerics.logspace import Array
 
 POINTS = 16  # per piece: exact for polynomials of degree 31
-NEGLIGIBLE = 50.0  # nats below the peak that may be left out: e^-50 is 2e-22
+NEGLIGIBLE_NATS = 50.0  # nats below the peak that may be left out: e^-50 is 2e-22
 STEEP = 10.0  # nats of growth that one piece resolves to 1e-17
 
 
@@ -69,7 +69,7 @@ def relevant_pieces(low: float, high: float, integrands: Integrands) -> tuple[Ar
     a, b = edges[:-1], edges[1:]
     for _ in range(100):
         attained = np.max(integrands.rising(b) + integrands.weight(b), axis=1, keepdims=True)
-        relevant = integrands.ceiling(a, b) > attained - NEGLIGIBLE
+        relevant = integrands.ceiling(a, b) > attained - NEGLIGIBLE_NATS
         keep = np.any(relevant, axis=0)
         a, b = a[keep], b[keep]
         coarse = integrands.too_coarse(a, b, relevant[:, keep])

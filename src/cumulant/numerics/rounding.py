@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-ULP = 2.0**-52
+ULP = 2.0**-52  # a unit in the last place of 1
 ROUNDING = 2.0**-50  # 4 ulp, 8 unit roundoffs: bounds the relative rounding of a few elementary steps
 LEAST = 5e-324  # the smallest double > 0
 SPARSE = 1e-290  # below which doubles lie too far apart, in the end, for a relative error

@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from cumulant.numerics.logspace import Array
 
 STRIDE = 4  # octaves looked at either side before deciding where to go
 PATIENCE = 2  # octaves that must have been seen beyond the lowest: forgives a shallow second valley

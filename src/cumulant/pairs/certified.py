@@ -25,10 +25,10 @@ from cumulant.pairs.proven_rule import ProvenRule, proven_rule
 if TYPE_CHECKING:
     from flint import arb
 
-MOST_TERMS = 400_000_000  # of sums over nodes and frequencies, about three seconds
-MOST_NODES = 50_000
-MOST_EXPONENTIALS = 400_000  # over all nodes: a group of k records takes k + 1 at each
-MOST_CELLS = 1000
+MOST_BALL_TERMS = 400_000_000  # of sums over nodes and frequencies, about three seconds
+MOST_BALL_NODES = 50_000  # of one rule
+MOST_BALL_EXPONENTIALS = 400_000  # over all nodes: a group of k records takes k + 1 at each
+MOST_CELLS = 1000  # of one branch
 SLIVER = 1e-9  # left out at both ends of a stretch, whose ends are known to rounding only
 MARGIN = 1 + 1e-9  # on products of doubles that bound curvature
 
@@ -83,7 +83,7 @@ def check_affordable(
         nodes, work = sum(size for size, _ in sizes), sum(size * terms for size, terms in sizes)
     else:
         raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
-    if nodes > MOST_NODES or work > MOST_EXPONENTIALS or nodes * points > MOST_TERMS:
+    if nodes > MOST_BALL_NODES or work > MOST_BALL_EXPONENTIALS or nodes * points > MOST_BALL_TERMS:
         raise OutOfReach(f"a certificate would take sums over {nodes} nodes at {points} points")
 
 

@@ -34,7 +34,7 @@ PHASE = 2.0**-50  # relative error of a phase ωL, and of what is made of it
 DIFFERENCE = 1e-13  # relative to its first term, what rounding takes off a difference of sums of products
 ROUNDOFF = 8e-15  # relative error of a sum of up to 1e5 products of elementary functions, summed in blocks
 
-Cumulants = tuple[Array, Array, Array]  # K, K' and K''
+CumulantRows = tuple[Array, Array, Array]  # K, K' and K''
 
 
 @final
@@ -63,7 +63,7 @@ class DiscreteLosses:
             terms = np.where(losses > -1.0, terms, far)
         return DiscreteLosses(losses, log_masses, np.sum(terms, axis=1) + lost, slip)
 
-    def cumulants(self, theta: Array, octaves: int = 1) -> Cumulants:
+    def cumulants(self, theta: Array, octaves: int = 1) -> CumulantRows:
         """Return K(θ) and the mean and variance of the loss tilted by e^{θL}, for real θ > 0: a row for each law.
 
         Of several octaves θ, 2θ, 4θ, …, one after the other. Where nodes are many, one tilt at a time: memory is short.
@@ -72,7 +72,7 @@ class DiscreteLosses:
             return _joined([self.cumulants(one) for one in np.split(theta, len(theta))], axis=1)
         return _joined(self._by_rows(lambda laws: laws._cumulants(theta, octaves), len(theta)), axis=0)
 
-    def _cumulants(self, theta: Array, octaves: int) -> Cumulants:
+    def _cumulants(self, theta: Array, octaves: int) -> CumulantRows:
         x = theta[:, None] * self.losses[:, None, :]
         masses = np.exp(self.log_masses)[:, None, :]
         if np.max(x) * 2.0 ** (octaves - 1) > FAR or np.min(self.log_masses) < -FAR:
@@ -89,11 +89,11 @@ class DiscreteLosses:
             found.append(self._moments(theta * 2.0**octave, tilted, np.zeros(1), np.sum(masses * excess, axis=2)))
         return _joined(found, axis=1)
 
-    def _all_far(self, theta: Array, x: Array, masses: Array, octaves: int) -> Cumulants:
+    def _all_far(self, theta: Array, x: Array, masses: Array, octaves: int) -> CumulantRows:
         far = [self._far_cumulants(theta * 2.0**octave, x * 2.0**octave, masses) for octave in range(octaves)]
         return _joined(far, axis=1)
 
-    def _far_cumulants(self, theta: Array, x: Array, masses: Array) -> Cumulants:
+    def _far_cumulants(self, theta: Array, x: Array, masses: Array) -> CumulantRows:
         """Return the same where exponentials would overflow, or masses vanish."""
         exponents = self.log_masses[:, None, :] + x
         scale = np.max(exponents, axis=2)
@@ -104,7 +104,7 @@ class DiscreteLosses:
         excess = np.sum(np.where(x < ALL, near, np.exp(np.minimum(exponents, FAR))), axis=2)
         return self._moments(theta, tilted, scale, excess)
 
-    def _moments(self, theta: Array, tilted: Array, scale: Array, excess: Array) -> Cumulants:
+    def _moments(self, theta: Array, tilted: Array, scale: Array, excess: Array) -> CumulantRows:
         """Return K, mean and variance from tilted masses over e^scale; where K is small, K from Σ p(e^x - 1 - x)."""
         total = np.sum(tilted, axis=2)
         column = self.losses[:, :, None]
@@ -241,7 +241,7 @@ def _shorter(count: int) -> int:
     return math.isqrt(max(count - 1, 0)) + 1
 
 
-def _joined(pieces: list[Cumulants], *, axis: int) -> Cumulants:
+def _joined(pieces: list[CumulantRows], *, axis: int) -> CumulantRows:
     k, mean, variance = (np.concatenate(column, axis=axis) for column in zip(*pieces, strict=True))
     return k, mean, variance
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
 REACH = 10.5  # standard deviations either side: e^-55 is left out
 MOST_REACH = 1e5  # standard deviations
-MOST_HALVES = 60
+MOST_HALVES = 60  # of a way to the peak
 FARTHEST_TILT = 1e9  # of losses of size 1: beyond it doubles do not resolve the peak at the largest loss
 WHOLE_REACH = 13.0  # standard deviations where it is proven: e^-84
 

@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 DEPTH_NATS = 66.0  # nats below M(θ) to which the trapezoidal rule goes: 2e-29
 NEGLIGIBLE_NATS = -70.0  # nats, relative to M(θ), of what a rectangle or a piece may be left out with
-MOST_NODES = 50_000
+MOST_PROVEN_NODES = 50_000  # of a trapezoidal rule
 PAD = 3.5  # standard deviations beyond the span of the float path
 RECTANGLE = 0.5  # the widest rectangle by which an integral of a modulus is bounded
-MOST_RECTANGLES = 400
-STRIPS = (0.85, 0.55, *(0.3 * 0.55**k for k in range(16)))  # candidates for d, in units of the widest allowed
+MOST_RECTANGLES = 400  # of one integral
+PROVEN_STRIPS = (0.85, 0.55, *(0.3 * 0.55**k for k in range(16)))  # candidates for d, in units of the widest allowed
 FIRST_STRIP = 2  # tried first, then its neighbours as long as they are better
-WIDEST_STRIP = 9.0
+WIDEST_STRIP = 9.0  # of the coordinate
 
-POINTS = 24
-RHO = 4.0
-MOST_PIECES = 20_000
+POINTS = 24  # of a Gauss-Legendre rule
+RHO = 4.0  # half axes of the ellipse in which an integrand is bounded, summed, in half widths of a piece
+MOST_PIECES = 20_000  # of a stretch
 
 
 @final
@@ -119,7 +119,7 @@ def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
     whole = _whole_span(branch, theta)
     nothing = as_ball(0.0)
     h, d, log_b = _widest_step(moment, min(branch.law.strip, WIDEST_STRIP), (low, high), whole)
-    if (high - low) / h > MOST_NODES:
+    if (high - low) / h > MOST_PROVEN_NODES:
         raise OutOfReach(f"a certificate would take {(high - low) / h:.0f} nodes")
     first, last = math.floor(low / h), math.ceil(high / h)
     step = as_ball(h)
@@ -136,10 +136,10 @@ def _widest_step(
     moment: _Moment, strip: float, inner: tuple[float, float], whole: tuple[float, float]
 ) -> tuple[float, float, arb]:
     """Return the widest step that some strips allow, and its strip with log B: log B is convex in d, so one peak is."""
-    place, best = FIRST_STRIP, _step(moment, strip * STRIPS[FIRST_STRIP], inner, whole)
+    place, best = FIRST_STRIP, _step(moment, strip * PROVEN_STRIPS[FIRST_STRIP], inner, whole)
     for direction in (-1, 1):
-        while 0 <= place + direction < len(STRIPS):
-            found = _step(moment, strip * STRIPS[place + direction], inner, whole)
+        while 0 <= place + direction < len(PROVEN_STRIPS):
+            found = _step(moment, strip * PROVEN_STRIPS[place + direction], inner, whole)
             if found[0] <= best[0]:
                 break
             place, best = place + direction, found
@@ -205,8 +205,8 @@ def _by_pieces(branch: Branch, moment: _Moment, edges: list[arb], bits: int) -> 
         reach, y = half * (RHO + 1 / RHO) / 2, half * (RHO - 1 / RHO) / 2
         errors.append(moment.log_modulus_bound(middle - reach, middle + reach, y) + half.log() + constant)
         nodes += [(a + width * node, weight * width) for node, weight in rule]
-        if len(nodes) > MOST_NODES:
-            raise OutOfReach(f"a certificate would take more than {MOST_NODES} nodes")
+        if len(nodes) > MOST_PROVEN_NODES:
+            raise OutOfReach(f"a certificate would take more than {MOST_PROVEN_NODES} nodes")
     return ProvenRule(nodes, log_sum_ball(errors))
 
 

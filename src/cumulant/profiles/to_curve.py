@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cumulant.profiles.profile import PrivacyProfile
 
 PRECISION = 3e-5  # of K: cells are split until the chords' excess is estimated to be less than this part of it
-MOST_CELLS = 20_000
+MOST_CELLS = 20_000  # of one integral of a profile
 FURTHEST = 24  # the integral ends at 2^24 at the latest
 
 

@@ -25,8 +25,8 @@ Methods = Method | Sequence[Method]
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # told apart by all eyes
 LINES = ("-", "--", ":", "-.")
 SMALLEST_DELTA = math.log(1e-12)  # where a chart of δ ends, if nothing else is asked for
-POINTS = 40
-LONGEST_LABEL = 90
+POINTS = 40  # of one series
+LONGEST_LABEL = 90  # characters
 
 
 # What a chart holds -----------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def document(
         "explanation": explanation.to_dict(),
         **more,
     }
-    plain: dict[str, Any] = _plain(content)
+    plain: dict[str, Any] = _plain_value(content)
     return plain
 
 
@@ -42,10 +42,10 @@ def _written(run: AbstractMechanism) -> dict[str, Any] | None:
         return None
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Replace infinities, which JSON has not, by text."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain_value(item) for item in value]
     return str(value) if isinstance(value, float) and math.isinf(value) else value

@@ -25,15 +25,15 @@ from cumulant.parameters import positive, probability, require
 from cumulant.sampling.mixture import at_most
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
-KNOTS = tuple(2.0 ** (k / 4) for k in range(-8, 25))  # λ up to 64: beyond, the envelope is as good
+SEARCHED_TILTS = tuple(2.0 ** (k / 4) for k in range(-8, 25))  # λ up to 64: beyond, the envelope is as good
 RESOLVED = 0.01  # the supremum is enclosed to this relative width, and the upper end is used
-MOST_CELLS = 200
+MOST_CELLS = 200  # of τ
 MOST_NODES = 2e7  # of all cells together, at one λ
 ACCURACY = 30.0  # the rule's proven error, which is added, is about e^-30 of a typical moment less 1
 INTEGRATION_ERROR = 1e-9  # for the rounding of sums, relative
 TINIEST_SEARCHED = 1e-9  # Φ - 1 of smaller rates drowns in rounding; the loss grows with the rate
 LARGEST_LOG = 600.0  # log r beyond which r - 1 is not kept
-USELESS = 30.0  # beyond this K the two bounds agree
+USELESS_NATS = 30.0  # beyond this K the two bounds agree
 
 
 @final
@@ -97,12 +97,12 @@ def gaussian_triples_loss(mean: float, rate: float) -> Curve:
     Tightness:  exact for queries that attain all triples, but for the width of the enclosure and chords between knots.
     """
     points: list[tuple[float, float]] = []
-    for lam in KNOTS:
+    for lam in SEARCHED_TILTS:
         # E (1-γ+γX)^α >= γ^α E X^α is attained
-        if (1 + lam) * (math.log(rate) + lam * mean * mean / 2) > USELESS:
+        if (1 + lam) * (math.log(rate) + lam * mean * mean / 2) > USELESS_NATS:
             break
         k = math.log1p(_supremum(lam, mean * mean, rate))
-        if k > USELESS:
+        if k > USELESS_NATS:
             break
         points.append((lam, k))
     return projected(points)

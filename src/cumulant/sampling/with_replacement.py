@@ -28,10 +28,10 @@ from cumulant.profiles.to_curve import cgf_from_profile
 from cumulant.sampling.mixture import NO_LOSS
 from cumulant.sampling.relation import checked_relation
 
-KNOTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
+PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
 TAIL, FINE = 1 + 1 / 64, 400  # ratio of multiplicities far above the mean that are charged together, and how often
-USELESS = 1000.0  # beyond this K no order is worth a quadrature, and the cost of a group bounds it as well
+USELESS_CGF = 1000.0  # beyond this K no order is worth a quadrature, and the cost of a group bounds it as well
 
 
 @final
@@ -100,11 +100,11 @@ def _moments(sampled: SampledWithReplacement) -> Curve:
         always, mixed = ceiling.log_moment, mixed_moments(sampled)
         ceiling = replace(ceiling, log_moment=lambda lam: np.minimum(mixed(lam), always(lam)))
     if sampled.draws > OFTEN * sampled.population:
-        return projected(zip(KNOTS, ceiling(KNOTS).tolist(), strict=True), pure=profile.pure)
+        return projected(zip(PROFILE_TILTS, ceiling(PROFILE_TILTS).tolist(), strict=True), pure=profile.pure)
     moments = cgf_from_profile(profile, ceiling=ceiling)
     points: list[tuple[float, float]] = []
-    for lam in KNOTS:
-        useful = (not points or points[-1][1] < USELESS) and not _hopeless(sampled, lam)
+    for lam in PROFILE_TILTS:
+        useful = (not points or points[-1][1] < USELESS_CGF) and not _hopeless(sampled, lam)
         points.append((lam, moments.at(lam) if useful else ceiling.at(lam)))
     return projected(points, pure=profile.pure)
 
@@ -147,4 +147,4 @@ def _hopeless(sampled: SampledWithReplacement, lam: float) -> bool:
     times = sorted({*(2**i for i in range(sampled.draws.bit_length())), sampled.draws})
     moments = np.array([sampled.mechanism.group(size=k)._known().curve().at(lam) for k in times])
     log_weights = law.log_weights(np.array(times, dtype=float))
-    return bool(np.max(log_weights + moments) + (lam + 1) * math.log(law.rate) > USELESS)
+    return bool(np.max(log_weights + moments) + (lam + 1) * math.log(law.rate) > USELESS_CGF)
