@@ -161,7 +161,7 @@ def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0)
             at_vertex = float(function(np.array([2.0**vertex]))[0])
             if at_vertex < value:
                 best, value = vertex, at_vertex
-            if abs(at_vertex - predicted) <= 1e-12 * abs(value) and _is_parabola(values):
+            if abs(at_vertex - predicted) <= 1e-13 * abs(value) and _is_parabola(values):
                 break
         if width < 2e-5 and _rise_around_lowest(values) <= 1e-13 * abs(value):
             break
