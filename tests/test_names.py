@@ -59,3 +59,23 @@ def test_notebooks_show_tables() -> None:
     assert "ε = 2.24390" in explained
     assert "proven by" in explained
     assert "<td>exact</td>" in cm.compare(run, delta=1e-5)._repr_html_()
+
+
+def test_the_tab_key_shows_questions_and_no_hooks() -> None:
+    """What implementers need is in `_known`."""
+    asked = {
+        "epsilon",
+        "delta",
+        "log_delta",
+        "guarantee",
+        "explain",
+        "epsilon_interval",
+        "delta_interval",
+        "cgf",
+        "rdp",
+    }
+    asked |= {"rdp_interval", "profile", "tradeoff", "true_positive_rate", "advantage", "neighbors", "releases"}
+    becoming = {"poisson", "without_replacement", "with_replacement", "group", "sharpened", "to_dict"}
+    fields = {"mechanism", "rate", "relation", "rounded_up_by", "theorem"}
+    step = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
+    assert {name for name in dir(step) if not name.startswith("_")} == asked | becoming | fields
