@@ -19,7 +19,7 @@ from typing import final
 
 import numpy as np
 
-from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_expm1
+from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_expm1, log_mean
 from cumulant.numerics.quadrature import Integrands, fine_pieces, nodes_on, relevant_pieces
 
 BATCH = 24  # orders whose integrals are taken on the same nodes
@@ -160,16 +160,6 @@ def _far_log_bregman(beta: Array, excess: Array, log_w: Array) -> Array:
     rising = log_w + growth + np.log1p(h * np.expm1(-np.maximum(log_w, 0.0)) * np.exp(-growth))
     falling = x + np.log1p(-(1 + beta * excess) * np.exp(-np.maximum(x, 30.0)))
     return np.where(beta > 1, rising, falling)
-
-
-def log_mean(rows: Array, log_masses: Array) -> Array:
-    """Return log Σ_j e^{rows[i,j] + log_masses[j]} for every row i."""
-    terms = rows + log_masses
-    peak = np.max(terms, axis=1, keepdims=True, initial=-np.inf)
-    peak = np.where(np.isfinite(peak), peak, 0.0)
-    with np.errstate(divide="ignore"):
-        means: Array = np.log(np.sum(np.exp(terms - peak), axis=1)) + peak[:, 0]
-    return means
 
 
 def moment_of_mixture(ratio: LikelihoodRatio, *, rate: float, orders: Array) -> Array:

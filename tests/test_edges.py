@@ -10,6 +10,7 @@ import pytest
 from mpmath import mp, mpf
 
 import cumulant as cm
+from cumulant.pairs.pair import DominatingPair
 
 SEEDS = range(12)
 
@@ -199,3 +200,23 @@ def test_exact_is_not_said_of_a_rate_whose_rounding_shows(far: float, displaced:
         truth = max(mp.log(1 + 2 * odds), -mp.log(1 - 2 * odds / 3))
     assert guarantee.epsilon >= truth
     assert not guarantee.exact or guarantee.epsilon <= truth * (1 + mpf(1e-9))
+
+
+@pytest.mark.parametrize("far", [0.3, 1e-3, 1e-6, 1e-9])
+def test_intervals_of_groups_know_that_a_rate_was_rounded_up(far: float) -> None:
+    """Lower ends are for the product of the rates, or less; (1-γ)^k hangs on every digit of 1 - γ."""
+    step = cm.Gaussian(noise_multiplier=1.0).poisson(rate=1 - far).poisson(rate=1 - far)
+    group = step.group(size=3)._known()
+    dominating, attained = group.directions(None), group.attained(None)
+    assert dominating is not None
+    assert attained is not None
+    upper, lower = (direction[1][0][0] for direction in (dominating, attained))  # the group joins
+    assert isinstance(upper, DominatingPair)
+    assert isinstance(lower, DominatingPair)
+    with mp.workdps(40):
+        truth = -3 * mp.log1p(-(mpf(1 - far) ** 2))  # the largest loss: none of the three was sampled
+        assert lower.supremum * (1 - mpf(10) ** -14) <= truth <= upper.supremum
+    replaced = cm.Gaussian(noise_multiplier=1.0).poisson(rate=1 - far).poisson(rate=1 - far, neighbors=cm.REPLACE_ONE)
+    if far < 1e-5:
+        assert not step.group(size=3).guarantee(delta=1e-5).exact
+        assert not replaced.guarantee(delta=1e-5).exact

@@ -435,3 +435,25 @@ def test_far_orders_of_the_envelope_stay_above_it(rate: float, sigma: float) -> 
     values = cm.Gaussian(noise_multiplier=sigma).without_replacement(rate=rate).cgf(order=orders)
     assert (values >= np.logaddexp(0.0, log_excess)).all()
     assert (values <= np.logaddexp(0.0, log_excess + math.log(2.0)) * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("rate", [1e-6, 0.01, 0.5, 0.99])
+@pytest.mark.parametrize("sigma", [2e-5, 1e-4, 1e-3, 0.01, 1.0])
+def test_the_divergence_of_the_envelope(rate: float, sigma: float) -> None:
+    """Of order 1 it is E_Q[(w-1) log w; r > 1] = γ(E_P - E_Q)[log w; r > 1], also where no rule follows the pair."""
+    with mp.workdps(40):
+        mean = 1 / mpf(sigma)
+
+        def log_w(t: Real) -> Real:
+            return mp.log(1 - mpf(rate) + mpf(rate) * mp.exp(mean * t - mean**2 / 2))
+
+        def expected(centre: Real) -> Real:
+            low = max(mean / 2, centre - 14)
+            edges = [low + (centre + 14 - low) * mpf(k) / 40 for k in range(41)] if centre + 14 > low else []
+            return mp.fsum(
+                mp.quad(lambda t: mp.npdf(t - centre) * log_w(t), [a, b], maxdegree=4) for a, b in pairwise(edges)
+            )
+
+        truth = mpf(rate) * (expected(mean) - expected(mpf(0)))
+    found = cm.Gaussian(noise_multiplier=sigma).without_replacement(rate=rate).rdp(order=1)
+    assert truth * (1 - mpf(10) ** -14) <= found

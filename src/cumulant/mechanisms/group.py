@@ -46,9 +46,10 @@ class Group(AbstractMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", whole_number("size", self.size, at_least=1))
         require(isinstance(self.mechanism, AbstractMechanism), "mechanism must be a cumulant mechanism", self.mechanism)
-        if self.mechanism._known().failure() > 0:
+        known = self.mechanism._known()
+        if known.failure() > 0:
             raise UnprovenCombination("a group bound needs a mechanism that cannot fail; use ApproximateDP(...).group")
-        if self.mechanism._known().fixed_size and self.mechanism.neighbors is ADD_REMOVE:
+        if known.fixed_size and self.mechanism.neighbors is ADD_REMOVE:
             raise UnprovenCombination(
                 "adding records one after another changes the size, and with it the rate of a fixed batch; "
                 "ask for groups under replace-one"
@@ -60,12 +61,12 @@ class Group(AbstractMechanism):
 
     def _known(self) -> Known:
         one = self.mechanism._known()
-        together = one.together(self.size)
+        together, attained = one.together(self.size), one.attained_together(self.size)
         return replace(
             Known.by_curve(lambda: group_loss(one.curve(), self.size), fixed_size=one.fixed_size),
             directions=lambda relation: together,
-            attained=lambda relation: together,
-            tight=lambda relation: together is not None,
+            attained=lambda relation: attained,
+            tight=lambda relation: together is not None and one.tight(relation),
         )
 
 

@@ -32,7 +32,7 @@ class Known:
     profile:          ε ↦ δ of a single release, if there is a formula for it.
     noise:            a dominating pair and what sampling makes of it; `attained_noise` is one that is attained.
     groups:           privacy profiles of groups of every size, which sampling with replacement needs.
-    together:         dominating pairs of so many records that join or leave together.
+    together:         dominating pairs of so many records that join or leave together; `attained_together` some attain.
     failure:          the probability that everything is revealed, known without K where that takes a while.
     least_rdp:        the RDP of an order that some neighbours attain; None: no lower bound is known.
     self_consistent:  whether one pair of outputs attains the RDP and the |χ|^α-divergence at every order (Wang et al.
@@ -52,6 +52,7 @@ class Known:
     attained_noise: Noise | None = None
     groups: GroupProfiles | None = None
     together: Callable[[int], Directions | None] = lambda size: None
+    attained_together: Callable[[int], Directions | None] = lambda size: None
     least_rdp: Callable[[float], float] | None = None
     self_consistent: bool = False
     sharper_curve: bool = False
@@ -59,15 +60,15 @@ class Known:
     single: bool = True
 
     @staticmethod
-    def by_curve(curve: Callable[[], Curve], *, fixed_size: bool = False, failure: float = 0.0) -> Known:
-        """Return what is known of a mechanism by its Rényi curve alone."""
+    def by_curve(curve: Callable[[], Curve], *, fixed_size: bool = False) -> Known:
+        """Return what is known of a mechanism that cannot fail by its Rényi curve alone."""
         return Known(
             curve=curve,
             directions=lambda relation: None,
             attained=lambda relation: None,
             tight=lambda relation: False,
             profile=lambda: None,
-            failure=lambda: failure,
+            failure=lambda: 0.0,
             fixed_size=fixed_size,
         )
 

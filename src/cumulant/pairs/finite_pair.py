@@ -152,7 +152,7 @@ def finite_loss(pairs: Sequence[FinitePair]) -> Curve:
 
     return Curve(
         log_moment=log_moment,
-        kl=max([0.0, *(float(nodes.divergence[0]) + more for nodes, more in known)]),
+        kl=max([0.0, *(float(nodes.divergence[0]) * (1 + 1e-13) + more for nodes, more in known)]),  # rounded up
         pure=max([0.0, *(pair.supremum + pair.log_excess_of_q for pair in pairs if pair.failure < 1)]),
         failure=max(pair.failure for pair in pairs),
     )

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache, partial
 
 import numpy as np
 
@@ -54,12 +55,14 @@ def mixture_curve(base: Known, rate: float) -> Curve:
 
 def displaced_curve(base: Known, rate: float) -> Curve:
     """Return the same for a sample of fixed size, where the record takes the place of another one."""
-    return _mixture_curve(base, rate, lambda noise, rate: noise.displaced(rate))
+    curve = _mixture_curve(base, rate, lambda noise, rate: noise.displaced(rate))
+    dominates_only = base.noise is not None and not base.noise.symmetric
+    return replace(curve, exact=False) if dominates_only else curve
 
 
 def _mixture_curve(base: Known, rate: float, sample: Sample) -> Curve:
     curve = base.curve()
-    known = _curve_of_pairs(base, rate, sample, LINE_REACH, _poisson_beyond)
+    known = _curve_of_pairs(base, rate, sample, LINE_REACH, lambda rate: poisson_bound(curve, rate))
     return poisson_bound(curve, rate) if known is None else replace(known, exact=curve.exact)
 
 
@@ -76,12 +79,13 @@ def envelope_curve(base: Known, rate: float) -> Curve:
     Holds for:  replace-one, subsets of fixed size; adaptive composition.
     Tightness:  each half is attained, by different datasets; for small γ about twice what is attained.
     """
-    known = _curve_of_pairs(base, rate, lambda noise, rate: noise.envelope(rate), HALF_LINE_REACH, _envelope_beyond)
+    beyond = partial(_envelope_beyond, base)
+    known = _curve_of_pairs(base, rate, lambda noise, rate: noise.envelope(rate), HALF_LINE_REACH, beyond)
     return replace_one_bound(base.curve(), rate) if known is None else replace(known, exact=False)
 
 
 def _curve_of_pairs(
-    base: Known, rate: float, sample: Sample, reach: float, beyond: Callable[[Known, float], Curve]
+    base: Known, rate: float, sample: Sample, reach: float, beyond: Callable[[float], Curve]
 ) -> Curve | None:
     """Return K of the pairs of a sample, and a bound for orders that are too far; None where the pairs do not tell."""
     noise, curve = base.noise, base.curve()
@@ -93,7 +97,9 @@ def _curve_of_pairs(
     leaving = sample(noise, rate)[0]
     if not isinstance(leaving, DominatingPair):
         return None
-    return near_and_far(leaving, noise.farthest_tilt(reach), beyond(base, rate), amplified_pure(curve.pure, rate))
+    far = cache(partial(beyond, rate))  # few orders are so far
+    pure = amplified_pure(curve.pure, rate)
+    return near_and_far(leaving, noise.farthest_tilt(reach), far, rounding=noise.rounding, pure=pure)
 
 
 def _curve_of_finite(sample: Sample, noise: FiniteNoise, base: Curve, rate: float) -> Curve | None:
@@ -107,26 +113,32 @@ def _curve_of_finite(sample: Sample, noise: FiniteNoise, base: Curve, rate: floa
     return replace(loss, summed=noise.symmetric)  # sums of sums over its orders, which reach far, take seconds
 
 
-def near_and_far(pair: DominatingPair, farthest: float, far: Curve, pure: float = math.inf) -> Curve:
-    """Return K of a pair on the nodes of its characteristic function, and beyond the farthest tilt another bound."""
+def near_and_far(
+    pair: DominatingPair,
+    farthest: float,
+    far: Callable[[], Curve],
+    *,
+    rounding: float,
+    pure: float = math.inf,
+) -> Curve:
+    """Return K of a pair on the nodes of its characteristic function, and beyond the farthest tilt another bound.
+
+    `rounding` is what the masses of nodes may have lost, relatively, and with them the divergence, K'(0).
+    """
 
     def log_moment(lam: Array) -> Array:
         near = lam <= farthest
         values = np.empty(lam.shape)
         values[near] = log_moments(pair, lam[near]) * (1 + QUADRATURE_ERROR)  # rounded up
         if not np.all(near):
-            values[~near] = far.log_moment(lam[~near])
+            values[~near] = far().log_moment(lam[~near])
         return values
 
     try:
-        kl = divergence(pair) * (1 + QUADRATURE_ERROR)
+        kl = divergence(pair) * (1 + QUADRATURE_ERROR + rounding)  # rounded up
     except OutOfReach:
-        kl = far.kl
+        kl = far().kl
     return Curve(log_moment=log_moment, kl=kl, pure=pure, summed=True)
-
-
-def _poisson_beyond(base: Known, rate: float) -> Curve:
-    return poisson_bound(base.curve(), rate)
 
 
 def _envelope_beyond(base: Known, rate: float) -> Curve:
@@ -134,10 +146,11 @@ def _envelope_beyond(base: Known, rate: float) -> Curve:
 
     f_α >= 0, so E_Q[f_α(w); r > 1] <= E_Q[w^α] - 1. For w >= 1 the other half has f_{1-α}(w) <= (α-1)(w-1), as
     w^{1-α} <= 1, and f_{1-α}(w) <= α(α-1)(w-1)²/2, as f'' falls; E_Q[(r-1)_+] <= 1, and E_Q[(r-1)²] = χ² = e^{K(1)} - 1
-    of the mechanism.
+    of the mechanism. Divided by λ, at λ = 0, that bounds the divergence of order 1 as well.
     """
     mixture = mixture_curve(base, rate)
     log_rate, log_square = math.log(rate), float(log_expm1(np.array([base.curve().at(1.0)]))[0])
+    other_half = rate * math.exp(min(0.0, log_rate + log_square - math.log(2.0)))
 
     def log_moment(lam: Array) -> Array:
         k = mixture.log_moment(lam)
@@ -146,7 +159,8 @@ def _envelope_beyond(base: Known, rate: float) -> Curve:
         values = np.where((k < 1) & (more < 1), small, np.logaddexp(k, more))
         return np.asarray(values * (1 + QUADRATURE_ERROR))  # rounded up
 
-    return at_most(Curve(log_moment=log_moment, kl=mixture.kl), convex_bound(base.curve(), rate))
+    kl = (mixture.kl + other_half) * (1 + QUADRATURE_ERROR)  # rounded up
+    return at_most(Curve(log_moment=log_moment, kl=kl), convex_bound(base.curve(), rate))
 
 
 def poisson_bound(curve: Curve, rate: float) -> Curve:

@@ -86,6 +86,7 @@ class PoissonSampled(AbstractMechanism):
             profile=lambda: self._profile(base),
             failure=lambda: self._failure(base),
             together=self._together,
+            attained_together=lambda size: self._lowered()._together(size),
             least_rdp=lambda order: self._least_rdp(base, order),
         )
 
@@ -127,9 +128,8 @@ class PoissonSampled(AbstractMechanism):
 
     def _attained(self, base: Known) -> Directions | None:
         """Under replace-one a record may be replaced by one that contributes nothing: as if it left."""
-        if self.rounded_up_by > 0:  # what is attained has the product itself for its rate, or less
-            below = max(self.rate - 2 * self.rounded_up_by, 0.0)
-            return replace(self, rate=below, rounded_up_by=0.0)._attained(base)
+        if self.rounded_up_by > 0:
+            return self._lowered()._attained(base)
         if self.rate == 0 or (self.relation is REPLACE_ONE and isinstance(self.mechanism, Gaussian)):
             return self._directions(base)
         if self.rate == 1:
@@ -138,9 +138,13 @@ class PoissonSampled(AbstractMechanism):
             return self._directions(base)
         return one_release(base.attained_noise.poisson(self.rate))
 
+    def _lowered(self) -> PoissonSampled:
+        """What is attained has the product itself for its rate, or less."""
+        return replace(self, rate=max(self.rate - 2 * self.rounded_up_by, 0.0), rounded_up_by=0.0)
+
     def _is_tight(self, base: Known) -> bool:
-        if self.relation is REPLACE_ONE:
-            return isinstance(self.mechanism, Gaussian) or self.rate == 0
+        if self.relation is REPLACE_ONE and not isinstance(self.mechanism, Gaussian):
+            return self.rate == 0
         return base.tight(ADD_REMOVE) and rate_is_close(self.rate, self.rounded_up_by)
 
     def _together(self, size: int) -> Directions | None:
@@ -209,4 +213,10 @@ def replaced_gaussian_curve(noise_multiplier: float, rate: float) -> Curve:
     """
     noise, rate = gaussian_noise(noise_multiplier), max(rate, TINIEST_RATE)
     far = convex_bound(Gaussian(noise_multiplier=noise_multiplier / 2)._known().curve(), rate)
-    return at_most(near_and_far(CoordinatePair(noise, Replace(rate)), REPLACED_REACH / noise.mean - 1, far), far)
+    near = near_and_far(
+        CoordinatePair(noise, Replace(rate)),
+        REPLACED_REACH / noise.mean - 1,
+        lambda: far,
+        rounding=noise.rounding,
+    )
+    return at_most(near, far)

@@ -30,8 +30,9 @@ class SampledWithoutReplacement(AbstractMechanism):
     that is twice the clipping norm.
 
     Replace-one (the default): the envelope of `mixture.envelope_curve` where the mechanism's pair is known, else the
-    better of `theorem9` and `black_box` at integer orders. Add-or-remove-one, with γ = m/n for the larger n: the record
-    added displaces another, so the loss is that of the mixture with a replaced record (`mixture.displaced_curve`).
+    best of `theorem9`, `black_box` and `joint_convexity` at integer orders. Add-or-remove-one, with γ = m/n for the
+    larger n: the record added displaces another, so the loss is that of the mixture with a replaced record
+    (`mixture.displaced_curve`).
 
     >>> from cumulant import Gaussian
     >>> step = Gaussian(noise_multiplier=5.0).without_replacement(batch=256, population=25600)
