@@ -457,3 +457,23 @@ def test_the_divergence_of_the_envelope(rate: float, sigma: float) -> None:
         truth = mpf(rate) * (expected(mean) - expected(mpf(0)))
     found = cm.Gaussian(noise_multiplier=sigma).without_replacement(rate=rate).rdp(order=1)
     assert truth * (1 - mpf(10) ** -14) <= found
+
+
+@pytest.mark.parametrize("rate", [1e-40, 1e-12, 0.01])
+@pytest.mark.parametrize("mean", [1.0, 30.0, 200.0, 500.0])
+def test_little_noise_is_not_rounded_down(mean: float, rate: float) -> None:
+    """Masses of nodes far out are made of large exponents: K below 1 says by how much they may be off."""
+    with mp.workdps(120):
+        mu, gamma = 1 / mpf(1 / mean), mpf(rate)
+
+        def w(t: Real) -> Real:
+            return 1 - gamma + gamma * mp.exp(mu * t - mu**2 / 2)
+
+        for lam in (2.0**-17, 2.0**-10):
+            alpha = 1 + mpf(lam)
+            middle, peak = mu / 2 - mp.log(gamma) / mu, mu * alpha
+            near = [middle + x / mu for x in (-30, -3, 0, 3, 30)]
+            points = sorted({mpf(-13), mpf(0), mpf(13), *near, *(peak + x for x in (-14, -7, 0, 7, 14))})
+            truth = mp.log1p(mp.quad(lambda t: mp.npdf(t) * excess(w(t), alpha), points))  # noqa: B023 - used at once
+            value = cm.Gaussian(noise_multiplier=1 / mean).poisson(rate=rate).cgf(order=1 + lam)
+            assert truth <= value

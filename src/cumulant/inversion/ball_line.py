@@ -16,9 +16,9 @@ from cumulant.inversion.ball_lattice import BallLattice, ball_lattice, snap
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import ROUGH_TAIL_NATS, Enclosure
 from cumulant.inversion.plan import TAIL_NATS, Plan
-from cumulant.numerics.balls import as_ball, lower_float, pi_ball, precision, turned_sum, upper_float
+from cumulant.numerics.balls import as_ball, lower_float, pi_ball, precision, transform_effort, turned_sum, upper_float
 from cumulant.pairs.cache import CACHE
-from cumulant.pairs.certified import ball_nodes, check_affordable, moment_of, tilted_moments
+from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.curve import k_at
 from cumulant.pairs.grid import tilt
 from cumulant.pairs.pair import DominatingPair
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
+MOST_MICROSECONDS = 4e6  # about, for the lines of a question; a second round doubles it
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSE_TAIL_NATS = 25.0  # below δ to which a tail may be left out where a line would be long: 1e-11
 MANY_BALL_POINTS = 600  # of a lattice, beyond which the sum is cut
@@ -133,25 +134,28 @@ class BallLine(Enclosure):
         return bounds[True] + whole if True in bounds else arb(math.inf)
 
 
-def ball_line(losses: ComposedPairs, plan: Plan) -> BallLine:
-    """Return the line of a plan, so long that what lies beyond is nothing beside the answer, or almost nothing."""
+def ball_line(losses: ComposedPairs, plan: Plan, limit: float = MOST_MICROSECONDS) -> BallLine:
+    """Return the line of a plan, so long that what lies beyond is nothing beside the answer, or almost nothing.
+
+    It takes about so many microseconds at most.
+    """
     bits = _bits(losses, plan)
     with precision(bits):
         if losses.lattice is not None:
-            return _lattice_line(losses, plan, bits)
+            return _lattice_line(losses, plan, bits, limit)
         eta = plan.eta
         for accuracy in (TAIL_NATS, CLOSE_TAIL_NATS, ROUGH_TAIL_NATS):
             end = line_end(losses, replace(plan, accuracy=accuracy), bits, eta)
-            if end is not None and _is_affordable(losses, plan, end[0], bits):
+            if end is not None and _is_affordable(losses, plan, end[0], bits, limit):
                 return _line(losses, plan, _Points(as_ball(eta), end[0]), end[1], bits)
     raise OutOfReach("the characteristic function does not fall within the points that balls afford")
 
 
-def smooth_lines(losses: ComposedPairs, plan: Plan) -> tuple[BallLine, BallLine, float]:
+def smooth_lines(losses: ComposedPairs, plan: Plan, limit: float) -> tuple[BallLine, BallLine, float]:
     """Return the lines of the loss with one more Gaussian release, and with one twice as large, and its variance."""
     bits, eta = _bits(losses, plan), plan.eta
     with precision(bits):
-        count = _affordable_points(losses, plan, bits)
+        count = _affordable_points(losses, plan, bits, limit)
         omega = count * eta
         variance = 2 * (plan.height + TAIL_NATS) / omega**2
         end = count * as_ball(eta)
@@ -161,23 +165,22 @@ def smooth_lines(losses: ComposedPairs, plan: Plan) -> tuple[BallLine, BallLine,
     return once, twice, variance
 
 
-def _affordable_points(losses: ComposedPairs, plan: Plan, bits: int) -> int:
+def _affordable_points(losses: ComposedPairs, plan: Plan, bits: int, limit: float) -> int:
     """Return how many points a line may have: higher frequencies take more nodes."""
     count = SMOOTHED_POINTS
-    while count > FEW_POINTS and not _is_affordable(losses, plan, count, bits, times=4):
+    while count > FEW_POINTS and not _is_affordable(losses, plan, count, bits, limit / 2):
         count //= 2
     return count
 
 
-def _is_affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, times: int = 1) -> bool:
-    """Return whether sums over the nodes of a line of so many points take no longer than they may."""
-    omega = count * plan.eta
+def _is_affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, limit: float) -> bool:
+    """Return whether the moments of all parts at so many points take no longer than they may."""
+    theta, omega = tilt(plan.index), count * plan.eta
     try:
-        for pair, _ in losses.parts:
-            check_affordable(pair, tilt(plan.index), omega, k_at(pair, plan.index), bits=bits, points=times * count)
+        nodes = [count_nodes(pair, theta, omega, k_at(pair, plan.index), bits=bits) for pair, _ in losses.parts]
     except OutOfReach:
         return False
-    return True
+    return sum(transform_effort(size, count, bits) for size in nodes) <= limit
 
 
 def _bits(losses: ComposedPairs, plan: Plan) -> int:
@@ -239,7 +242,6 @@ def _moments(pair: DominatingPair, index: int, points: _Points, bits: int) -> tu
     """Return K(θ), about, and e^{-K} M at the nodes."""
     theta, k = tilt(index), k_at(pair, index)
     omega = upper_float(points.step) * (points.count - 1)
-    check_affordable(pair, theta, omega, k, bits=bits, points=points.count)
     nodes = ball_nodes(pair, theta, omega, k, bits=bits)
     if points.lattice is not None:
         nodes = snap(nodes, points.lattice)
@@ -288,11 +290,13 @@ def _chernoff_tilts(plan: Plan, step: arb) -> list[int]:
 # Lattices -------------------------------------------------------------------------------------------------------------
 
 
-def _lattice_line(losses: ComposedPairs, plan: Plan, bits: int) -> BallLine:
+def _lattice_line(losses: ComposedPairs, plan: Plan, bits: int, limit: float) -> BallLine:
     """Return the sum over one period, whose points are 2πj/(N·span), N odd; it is the whole line."""
     lattice = ball_lattice(losses, bits)
     points = 2 * math.ceil(math.pi / (plan.eta * lower_float(lattice.span))) + 1
     step, count, tail = 2 * pi_ball() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
     if count > MANY_BALL_POINTS:
         count, tail = lattice_end(losses, plan, lattice, step, bits)
+    if not _is_affordable(losses, plan, count, bits, limit):
+        raise OutOfReach("a lattice of so many losses takes sums that balls do not afford")
     return _line(losses, plan, _Points(step, count, lattice), tail, bits)

@@ -32,7 +32,7 @@ from cumulant.inversion.ball_enclosure import (
     largest_loss,
     log_left,
 )
-from cumulant.inversion.ball_line import ball_line, chernoff_bound, smooth_lines
+from cumulant.inversion.ball_line import MOST_MICROSECONDS, ball_line, chernoff_bound, smooth_lines
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import Effort, Enclosure, WholeEnclosure, enclosures_at
@@ -66,9 +66,10 @@ def delta_ball(*, delta: float | None, log_delta: float | None) -> arb:
 
 def certified_epsilon(upper: Directions, lower: Directions, delta: arb) -> Interval:
     """Return ε at δ between a bound that holds for all neighbours and one that some attain."""
+    road = _road_of(upper, lower)
     below, above = (
         solve_worst_first(
-            [(_likely_epsilon(question), question) for question in ask_epsilon(directions, delta, side, BALLS)],
+            [(_likely_epsilon(question), question) for question in ask_epsilon(directions, delta, side, road)],
             _epsilon_end,
             _has_enough_epsilon,
         )
@@ -79,13 +80,19 @@ def certified_epsilon(upper: Directions, lower: Directions, delta: arb) -> Inter
 
 def certified_delta(upper: Directions, lower: Directions, epsilon: float) -> Interval:
     """Return δ at ε between a bound that holds for all neighbours and one that some attain."""
-    ends = _delta_ends_of(upper, epsilon)
-    attained = ends if lower == upper else _delta_ends_of(lower, epsilon)
+    road = _road_of(upper, lower)
+    ends = _delta_ends_of(upper, epsilon, road)
+    attained = ends if lower == upper else _delta_ends_of(lower, epsilon, road)
     return _interval([low for low, _ in attained], [high for _, high in ends])
 
 
-def _delta_ends_of(directions: Directions, epsilon: float) -> list[tuple[End, End]]:
-    ranked = [(_likely_log_delta(question), question) for question in ask_delta(directions, epsilon, BALLS)]
+def _road_of(upper: Directions, lower: Directions) -> Balls:
+    """Return balls of which each line gets its share of what a question may take; equal ends share their lines."""
+    return Balls(MOST_MICROSECONDS / (len(upper) if lower == upper else len(upper) + len(lower)))
+
+
+def _delta_ends_of(directions: Directions, epsilon: float, road: Balls) -> list[tuple[End, End]]:
+    ranked = [(_likely_log_delta(question), question) for question in ask_delta(directions, epsilon, road)]
     return solve_worst_first(ranked, _delta_ends, _has_smaller_delta)
 
 
@@ -186,8 +193,11 @@ def _has_smaller_delta(question: Question, likely: float, found: list[tuple[End,
 
 
 @final
+@dataclass(frozen=True, slots=True)
 class Balls(Road):
-    """Enclosed, or rounded to the side that was asked for."""
+    """Enclosed, or rounded to the side that was asked for; `limit` is how many microseconds a line may take, about."""
+
+    limit: float
 
     def left(self, losses: ComposedPairs, delta: arb, side: int) -> float:
         with precision(ENCLOSURE_BITS):
@@ -213,7 +223,7 @@ class Balls(Road):
         """Return balls if they are affordable, else the line in doubles whose bounds are the closest."""
         plan = plan_for(around)
         try:
-            return (ball_line(losses, plan),)
+            return (ball_line(losses, plan, self.limit),)
         except OutOfReach:
             pass
         try:
@@ -221,20 +231,17 @@ class Balls(Road):
         except OutOfReach:
             return (LargestLossInBalls.of(losses),)
         # doubles afford longer lines: where they smooth too much, balls would
-        smoothed = _smooth(losses, plan) if _distance(doubles, around.epsilon) <= WIDE_NATS else None
+        smoothed = _smooth(losses, plan, self.limit) if _distance(doubles, around.epsilon) <= WIDE_NATS else None
         if smoothed is not None and _distance(smoothed, around.epsilon) <= WIDE_NATS:
             return (smoothed,)
         return (replace(doubles, enough=0.0, effort=LITTLE),)
 
 
-BALLS = Balls()
-
-
-def _smooth(losses: ComposedPairs, plan: Plan) -> SmoothedBallLine | None:
+def _smooth(losses: ComposedPairs, plan: Plan, limit: float) -> SmoothedBallLine | None:
     if losses.lattice is not None or not any(pair.has_atoms for pair, _ in losses.parts):
         return None
     try:
-        return SmoothedBallLine(*smooth_lines(losses, plan))
+        return SmoothedBallLine(*smooth_lines(losses, plan, limit))
     except OutOfReach:
         return None
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flint import arb
 
+MICROSECONDS_PER_NODE = 15  # of a quadrature: its loss and its weight
 FEW_TERMS = 1_000_000  # of a transform, up to which products of matrices are faster
 SERIES_TERMS, SERIES_TERMS_PER_BIT = 14, 0.19  # (π/2)^T/T! is below 2^-bits
 BLOCK = 4000  # positions at a time: waves take a hundred bytes each
@@ -120,6 +121,23 @@ def legendre_balls(count: int, bits: int) -> tuple[tuple[arb, arb], ...]:
         return tuple(((root + 1) / 2, weight / 2) for root, weight in roots)
 
 
+def transform_effort(positions: int, count: int, bits: int) -> float:
+    """Return about how many microseconds a transform takes, and the positions and weights that it is made of."""
+    given = MICROSECONDS_PER_NODE * positions
+    if positions * count <= FEW_TERMS:
+        return given + positions * count * (bits + 100) / 1000
+    numbers = places_of(count) + count + positions / 3
+    return given + series_terms(bits) * numbers * (0.8 + bits / 800)
+
+
+def places_of(count: int) -> int:
+    return 1 << (2 * count - 1).bit_length()
+
+
+def series_terms(bits: int) -> int:
+    return 2 * math.ceil(SERIES_TERMS_PER_BIT * bits / 2) + SERIES_TERMS
+
+
 def transform_balls(positions: Sequence[arb], weights: Sequence[arb], step: arb, count: int) -> list[Any]:
     """Return Σ w_i e^{ijηx_i} for j < count, η = step."""
     if len(positions) * count <= FEW_TERMS:
@@ -137,9 +155,8 @@ def _transform_by_series(positions: Sequence[arb], weights: Sequence[arb], step:
     """
     from flint import acb, arb, ctx
 
-    places = 1 << (2 * count - 1).bit_length()
+    places, terms = places_of(count), series_terms(ctx.prec)
     cell = 2 * arb.pi() / (step * places)
-    terms = 2 * math.ceil(SERIES_TERMS_PER_BIT * ctx.prec / 2) + SERIES_TERMS
     moments, farthest = _moments_at_places(positions, weights, cell, places, terms)
     radius = sum((abs(w) for w in weights), arb(0)) * (farthest * step * count) ** terms / math.factorial(terms)
     ripple = arb(0, upper_float(radius))

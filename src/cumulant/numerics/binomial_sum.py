@@ -12,7 +12,7 @@ from cumulant.numerics.logspace import Array, log_sum
 from cumulant.numerics.rounding import ROUNDING
 
 EXACT_TERMS = 20_000  # up to here every term is evaluated
-START_POINTS = 20_000  # beyond, the first points: one per standard deviation, at most this many
+START_POINTS = 300  # beyond, the first points: one per standard deviation, at most this many
 MOST_POINTS = 300_000  # no refinement beyond this many evaluations
 NEGLIGIBLE_LOG = math.log(1e-13)  # what the terms between points may add, relative to the sum, before they are refined
 SPLIT = 8  # pieces a block is cut into

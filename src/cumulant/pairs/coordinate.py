@@ -185,9 +185,10 @@ class Line(Branch):
 
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         low, high = self.span(theta)
-        step = self._step(theta, omega)
+        step = _shortened(self._step(theta, omega))
         self._check_count((high - low) / step, theta, omega)
-        t = low + step * np.arange(math.ceil((high - low) / step) + 1, dtype=float)
+        first = math.floor(low / step)
+        t = step * np.arange(first, math.ceil(high / step) + 1, dtype=float)  # exact: no node is off its place
         return t, np.full(len(t), math.log(step))
 
     def _step(self, theta: float, omega: float) -> float:
@@ -309,7 +310,8 @@ class CoordinatePair(DominatingPair):
             t, log_weights = branch.rule(theta, omega)
             loss, log_density = branch.loss_and_log_density(t)
             pieces.append(np.array(np.broadcast_arrays(loss, log_weights + log_density)))
-        return DiscreteLosses.of(*np.concatenate(pieces, axis=-1))
+        losses, log_masses = np.concatenate(pieces, axis=-1)
+        return DiscreteLosses.of(losses, log_masses, loss_units=2.0)
 
     @property
     def has_atoms(self) -> bool:
@@ -341,6 +343,12 @@ class CoordinatePair(DominatingPair):
         joined = [np.concatenate(column) for column in zip(*(_columns(part) for part in parts), strict=True)]
         order = np.argsort(joined[0], kind="stable")
         return Cells(*(column[order] for column in joined))
+
+
+def _shortened(step: float) -> float:
+    """Return a step, at most so long, of which multiples below 2^26 are doubles: it has 27 bits."""
+    mantissa, exponent = math.frexp(step)
+    return math.ldexp(math.floor(math.ldexp(mantissa, 27)), exponent - 27)
 
 
 def _columns(cells: Cells) -> tuple[Array, ...]:

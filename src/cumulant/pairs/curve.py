@@ -19,18 +19,21 @@ from cumulant.pairs.pair import DominatingPair
 
 
 def log_moments(pair: DominatingPair, lam: Array) -> Array:
-    """Return K(λ) = log E_P e^{λL} for λ > 0, to about 1e-14 relatively: orders share the nodes of their octaves."""
+    """Return K(λ) = log E_P e^{λL} for λ > 0, raised by what rounding may take: orders share the nodes of octaves."""
     octaves = np.floor(np.log2(lam)).astype(int)
     values = np.empty(lam.shape)
     for first, size in {shared_octaves(pair, octave) for octave in set(octaves.tolist())}:
         some = (first <= octaves) & (octaves < first + size)
-        values[some] = _nodes_of(pair, first + size).cumulants(lam[some])[0][0]
+        nodes = _nodes_of(pair, first + size)
+        k = nodes.cumulants(lam[some])[0]
+        values[some] = (k + nodes.rounding_of_moments(lam[some], k))[0]
     return values
 
 
 def divergence(pair: DominatingPair) -> float:
-    """Return K'(0) = E_P[L]."""
-    return float(_nodes_of(pair, 0).divergence[0])
+    """Return K'(0) = E_P[L], raised by what rounding may take."""
+    nodes = _nodes_of(pair, 0)
+    return float((nodes.divergence + nodes.rounding_of_divergence())[0])
 
 
 @CACHE.remember

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -42,26 +42,30 @@ CumulantRows = tuple[Array, Array, Array]  # K, K' and K''
 class DiscreteLosses:
     """Losses L_i, the logarithms of their masses under P, and κ = E_P[L]: one law a row.
 
-    `slip` is how far the losses may be from where they should be, as the points of a lattice.
+    `slip` is how far the losses may be from where they should be, as the points of a lattice. `loss_units` is by how
+    many roundings of L a mass may be off: where it was made of q and e^L, by two.
     """
 
     losses: Array
     log_masses: Array
     divergence: Array
     slip: float = 0.0
+    loss_units: float = 0.0
 
     @staticmethod
-    def of(losses: Array, log_masses: Array, lost: float | None = 0.0, slip: float = 0.0) -> DiscreteLosses:
+    def of(
+        losses: Array, log_masses: Array, lost: float | None = 0.0, slip: float = 0.0, loss_units: float = 0.0
+    ) -> DiscreteLosses:
         """Return nodes with κ summed from positive terms; `lost` is the mass of Q that P lacks, None if not known."""
         losses, log_masses = np.atleast_2d(losses), np.atleast_2d(log_masses)
         if lost is None:
-            return DiscreteLosses(losses, log_masses, np.sum(np.exp(log_masses) * losses, axis=1), slip)
+            return DiscreteLosses(losses, log_masses, np.sum(np.exp(log_masses) * losses, axis=1), slip, loss_units)
         near = np.maximum(losses, -1.0)
         terms = np.exp(log_masses) * real_exp_excess(-near)
         if np.any(losses < -1.0):
             far = np.exp(log_masses - losses) - np.exp(log_masses) * (1 - losses)
             terms = np.where(losses > -1.0, terms, far)
-        return DiscreteLosses(losses, log_masses, np.sum(terms, axis=1) + lost, slip)
+        return DiscreteLosses(losses, log_masses, np.sum(terms, axis=1) + lost, slip, loss_units)
 
     def cumulants(self, theta: Array, octaves: int = 1) -> CumulantRows:
         """Return K(θ) and the mean and variance of the loss tilted by e^{θL}, for real θ > 0: a row for each law.
@@ -113,6 +117,32 @@ class DiscreteLosses:
         k = np.log(total) + scale
         near = np.log1p(np.clip(excess + theta * self.divergence[:, None], -0.9, 1.0))
         return np.where(np.abs(k) < LARGE, near, k), mean, np.maximum(variance, 0.0)
+
+    def rounding_of_moments(self, theta: Array, k: Array) -> Array:
+        """Return a bound of what rounding makes of K(θ), from K(θ): a row for each law.
+
+        A mass is off, relatively, by units of the exponents it was made of: of log p, and of L if log q + L is log p.
+        M - 1 = Σ p E(θL) + θ Σ p E(-L), where E(x) <= min{x²/2, max(1, -x)} e^{max(x, 0)}.
+        """
+        some = max(1, CHUNK // self.losses.size)  # orders at a time
+        if len(theta) > some:
+            ends = range(some, len(theta), some)
+            pieces = zip(np.split(theta, ends), np.split(k, ends, axis=1), strict=True)
+            return np.concatenate([self.rounding_of_moments(*piece) for piece in pieces], axis=1)
+        x, units = theta[:, None] * self.losses[:, None, :], self._units()[:, None, :]
+        moments = np.exp(self.log_masses[:, None, :] + np.maximum(x, 0.0) - k[:, :, None]) * _excess_factor(x)
+        divergence = np.exp(self.log_masses + np.maximum(-self.losses, 0.0)) * _excess_factor(-self.losses)
+        of_divergence = np.sum(divergence[:, None, :] * units, axis=2) * np.exp(-k)
+        return np.asarray(np.sum(moments * (units + 2.0**-51 * np.abs(x)), axis=2) + theta * of_divergence)
+
+    def rounding_of_divergence(self) -> Array:
+        """Return a bound of what rounding makes of κ: of a term p E(-L), where exponents are large."""
+        terms = np.exp(self.log_masses + np.maximum(-self.losses, 0.0)) * _excess_factor(-self.losses)
+        return np.asarray(np.sum(terms * self._units(), axis=1))
+
+    def _units(self) -> Array:
+        """Return how far each mass may be off, relatively."""
+        return np.asarray(2.0**-51 * (np.abs(self.log_masses) + self.loss_units * np.abs(self.losses)))
 
     def log_moment(self, theta: float, step: float, count: int, k_theta: Array) -> tuple[Complex, Array]:
         """Return K(θ + iω) at ω = 0, η, 2η, …, and a bound of log(1 + |ΔM/M|), from K(θ): a row for each law.
@@ -187,7 +217,7 @@ class DiscreteLosses:
     def _sizes(self, theta: float, k_theta: Array) -> tuple[Array, Array, Array, Array]:
         """Return tilted masses, their relative rounding, which grows with exponents, and E|L| and E L² under them."""
         tilted = self._tilted(theta, k_theta)
-        exponents = np.abs(self.log_masses) + theta * np.abs(self.losses)
+        exponents = np.abs(self.log_masses) + (self.loss_units + theta) * np.abs(self.losses)
         terms = (exponents, np.abs(self.losses), self.losses**2)
         size, first, second = (np.sum(tilted * term, axis=1, keepdims=True) for term in terms)
         return tilted, ROUNDOFF + 2.0**-52 * size, first, second
@@ -216,7 +246,12 @@ class DiscreteLosses:
         rows = max(1, CHUNK // (width * self.losses.shape[1]))
         return [
             evaluate(
-                DiscreteLosses(self.losses[some], self.log_masses[some], self.divergence[some], self.slip),
+                replace(
+                    self,
+                    losses=self.losses[some],
+                    log_masses=self.log_masses[some],
+                    divergence=self.divergence[some],
+                ),
                 *(c[some] for c in columns),
             )
             for some in (slice(first, first + rows) for first in range(0, len(self.losses), rows))
@@ -239,6 +274,11 @@ def transform_effort(nodes: float, count: int) -> float:
 def _shorter(count: int) -> int:
     """Return how many frequencies the shorter part has: all others are sums."""
     return math.isqrt(max(count - 1, 0)) + 1
+
+
+def _excess_factor(x: Array) -> Array:
+    """Return min{x²/2, max(1, -x)}: e^x - 1 - x is at most so many times e^x, or 1."""
+    return np.asarray(np.minimum(x * x / 2, np.maximum(1.0, -x)))
 
 
 def _joined(pieces: list[CumulantRows], *, axis: int) -> CumulantRows:

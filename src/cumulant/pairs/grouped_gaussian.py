@@ -66,7 +66,7 @@ class GroupedGaussian(NormalLaw):
 
     def _log_ratio(self, t: Array) -> Array:
         j, log_b = _binomial(self.size, self.rate)
-        exponent = self.mean * t[..., None] * j - (j * self.mean) ** 2 / 2
+        exponent = j * self.mean * (t[..., None] - j * self.mean / 2)
         terms = log_b + exponent
         peak = np.max(terms, axis=-1, keepdims=True)
         with np.errstate(under="ignore", over="ignore", invalid="ignore"):
@@ -79,7 +79,7 @@ class GroupedGaussian(NormalLaw):
 
     def _log_slope(self, t: Array) -> Array:
         j, log_b = _binomial(self.size, self.rate)
-        exponent = log_b + self.mean * t[..., None] * j - (j * self.mean) ** 2 / 2
+        exponent = log_b + j * self.mean * (t[..., None] - j * self.mean / 2)
         share = np.exp(exponent - np.max(exponent, axis=-1, keepdims=True))
         mean = np.maximum(share @ j / np.sum(share, axis=-1), 1e-300)  # where none of the group counts
         return np.asarray(math.log(self.mean) + np.log(mean))

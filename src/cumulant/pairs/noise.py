@@ -80,11 +80,6 @@ class Noise(ABC):
         """Return up to which tilt the peak of e^{θL} is followed, `reach` standard deviations away, at real orders."""
         return math.inf
 
-    @property
-    def rounding(self) -> float:
-        """What the masses of nodes may lose, relatively: units of the exponents that they are made of."""
-        return 0.0
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -162,11 +157,6 @@ class GaussianNoise(Noise, NormalLaw, SymmetricLaw):
     def farthest_tilt(self, reach: float) -> float:
         return float(reach / self.mean - 1)
 
-    @property
-    def rounding(self) -> float:
-        """P lies within REACH of μ, where the exponents are t²/2."""
-        return float(2.0**-52 * (self.mean + REACH) ** 2)
-
     def batch_key(self, closeness: float) -> int:
         return math.floor(math.log2(self.mean) / closeness)
 
@@ -174,7 +164,7 @@ class GaussianNoise(Noise, NormalLaw, SymmetricLaw):
         return GaussianNoise(np.array([law.mean for law in laws])[:, None])
 
     def log_ratio(self, t: Any) -> Any:
-        return self.mean * t - self.mean**2 / 2
+        return self.mean * (t - self.mean / 2)  # nothing cancels: t is a double as it stands
 
     def log_slope(self, t: Array) -> Any:
         return np.log(self.mean)
@@ -244,10 +234,6 @@ class LaplaceNoise(Noise, SymmetricLaw):
 
     def farthest_tilt(self, reach: float) -> float:
         return FARTHEST_TILT / max(self.theta, 1.0)
-
-    @property
-    def rounding(self) -> float:
-        return 2.0**-51 * self.theta
 
     def unsampled(self, relation: Neighbors | None) -> Pairs:
         return (self.sampled(Leave(1.0)),)

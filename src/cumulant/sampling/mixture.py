@@ -99,7 +99,7 @@ def _curve_of_pairs(
         return None
     far = cache(partial(beyond, rate))  # few orders are so far
     pure = amplified_pure(curve.pure, rate)
-    return near_and_far(leaving, noise.farthest_tilt(reach), far, rounding=noise.rounding, pure=pure)
+    return near_and_far(leaving, noise.farthest_tilt(reach), far, pure=pure)
 
 
 def _curve_of_finite(sample: Sample, noise: FiniteNoise, base: Curve, rate: float) -> Curve | None:
@@ -118,24 +118,26 @@ def near_and_far(
     farthest: float,
     far: Callable[[], Curve],
     *,
-    rounding: float,
     pure: float = math.inf,
 ) -> Curve:
-    """Return K of a pair on the nodes of its characteristic function, and beyond the farthest tilt another bound.
+    """Return K of a pair on the nodes of its characteristic function, and another bound where they are too many.
 
-    `rounding` is what the masses of nodes may have lost, relatively, and with them the divergence, K'(0).
+    Beyond the farthest tilt the nodes do not follow the loss.
     """
 
     def log_moment(lam: Array) -> Array:
         near = lam <= farthest
         values = np.empty(lam.shape)
-        values[near] = log_moments(pair, lam[near]) * (1 + QUADRATURE_ERROR)  # rounded up
+        try:
+            values[near] = log_moments(pair, lam[near]) * (1 + QUADRATURE_ERROR)  # rounded up
+        except OutOfReach:
+            near = np.zeros_like(near)
         if not np.all(near):
             values[~near] = far().log_moment(lam[~near])
         return values
 
     try:
-        kl = divergence(pair) * (1 + QUADRATURE_ERROR + rounding)  # rounded up
+        kl = divergence(pair) * (1 + QUADRATURE_ERROR)  # rounded up
     except OutOfReach:
         kl = far().kl
     return Curve(log_moment=log_moment, kl=kl, pure=pure, summed=True)

@@ -213,10 +213,5 @@ def replaced_gaussian_curve(noise_multiplier: float, rate: float) -> Curve:
     """
     noise, rate = gaussian_noise(noise_multiplier), max(rate, TINIEST_RATE)
     far = convex_bound(Gaussian(noise_multiplier=noise_multiplier / 2)._known().curve(), rate)
-    near = near_and_far(
-        CoordinatePair(noise, Replace(rate)),
-        REPLACED_REACH / noise.mean - 1,
-        lambda: far,
-        rounding=noise.rounding,
-    )
+    near = near_and_far(CoordinatePair(noise, Replace(rate)), REPLACED_REACH / noise.mean - 1, lambda: far)
     return at_most(near, far)
