@@ -536,3 +536,27 @@ def test_equal_pairs_of_different_mechanisms_count_once() -> None:
         mixed = noise * 3 + noise.without_replacement(rate=1.0) * 2
         assert mixed.epsilon(delta=1e-4) == pytest.approx((noise * 5).epsilon(delta=1e-4), rel=1e-12)
         assert mixed.epsilon_interval(delta=1e-4).lower <= (noise * 5).epsilon(delta=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 5.0, 80.0])
+@pytest.mark.parametrize("p", [0.6, 0.9, 0.999])
+def test_a_delta_of_one_is_one(p: float, epsilon: float) -> None:
+    """Where outputs hardly overlap no line is needed: 1 - δ, summed over binomial terms, is below half an ulp of 1."""
+    answer = cm.RandomizedResponse(p=p)
+    truth, loss = mpf(p), mp.log(mpf(p) / (1 - mpf(p)))
+    said = 0
+    for count in (10, 30, 100, 300, 1000, 3000, 12000):
+        guarantee = (answer * count).guarantee(epsilon=epsilon)
+        if guarantee.theorem.endswith("δ is 1"):
+            said += 1
+            with mp.workdps(DIGITS):
+                terms = (
+                    mp.binomial(count, k)
+                    * truth**k
+                    * (1 - truth) ** (count - k)
+                    # 1 - (1 - e^{ε-L})_+ is min(1, e^{ε-L})
+                    * min(mpf(1), mp.exp(epsilon - (2 * k - count) * loss))
+                    for k in range(count + 1)
+                )
+                assert mp.fsum(terms) < mpf(2) ** -53
+    assert said

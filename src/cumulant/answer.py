@@ -19,6 +19,7 @@ DEEPEST = -1e15  # below this log δ, a power of ten would show no digit of δ
 ROUTES = {
     "closed form": "the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)",
     "largest loss": "the largest privacy loss: pure DP",
+    "affinity": "hardly any overlap of the dominating pair (Bhattacharyya's coefficient): δ is 1",
     "total variation": "the total variation of the dominating pair (Pinsker's inequality)",
     "every sum": "every sum of losses of few releases, term by term",
     "contour": "the dominating pair, its CGF inverted along the saddle-point line",

@@ -92,6 +92,13 @@ class ComposedPairs:
         return 0.5 * (math.log(kl + UNDERFLOWN_KL) - math.log(2.0)) + 1e-9
 
     @property
+    def log_affinity(self) -> float:
+        """Log Σ √(pq), where δ(ε) >= 1 - e^{ε/2} Σ √(pq), as (1 - x)_+ >= 1 - √x: where it is small, δ is 1."""
+        kept = CUMULANTS.of(*self._blocks(0))
+        parts = math.fsum(n * block.log_affinity for block, (_, n) in zip(kept, self.parts, strict=True))
+        return parts - self.variance / 8
+
+    @property
     def log_top_mass(self) -> float:
         """Log P(L = sup L); -inf where the largest loss is not attained."""
         return math.fsum(n * pair.log_top_mass for pair, n in self.parts) if self.variance == 0 else -math.inf

@@ -44,6 +44,7 @@ from cumulant.pairs.pair import GaussianPair
 
 FEW_SUMS = 1000  # sums of losses, up to which all are formed
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
+CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
 NEAR_NATS = 0.5  # how far an answer may be from what its line was planned for
 RAISES = 4  # times that ε is raised until δ(ε) agrees
 
@@ -92,6 +93,10 @@ class Road(ABC):
     @abstractmethod
     def is_nothing(self, losses: ComposedPairs, log_delta: float) -> bool:
         """Return whether it takes no search to see that ε = 0 is enough."""
+
+    def is_certain(self, losses: ComposedPairs, epsilon: float) -> bool:
+        """Return whether it takes no line to see that δ(ε) is 1 to the last digit."""
+        return False
 
     @abstractmethod
     def largest(self, losses: ComposedPairs, side: int) -> float:
@@ -158,8 +163,9 @@ class Question:
         return Solution(road.largest(losses, self.side), log_delta, road.whole(losses) or road.below_largest(losses))
 
     def _known_delta(self) -> Solution | None:
-        beyond = self.losses.failure == 1 or self.asked >= self.road.largest(self.losses, 1)
-        return Solution(self.asked, -math.inf) if beyond else None
+        if self.losses.failure == 1 or self.asked >= self.road.largest(self.losses, 1):
+            return Solution(self.asked, -math.inf)
+        return Solution(self.asked, 0.0) if self.road.is_certain(self.losses, self.asked) else None
 
     def _best(self, found: Sequence[Solution]) -> Solution:
         if self.side:
@@ -275,6 +281,9 @@ class Doubles(Road):
             return False
         return losses.supremum <= 0 or (losses.failure == 0 and losses.log_pinsker <= log_delta)
 
+    def is_certain(self, losses: ComposedPairs, epsilon: float) -> bool:
+        return bool(losses.parts) and losses.log_affinity + epsilon / 2 < -CERTAIN_NATS
+
     def largest(self, losses: ComposedPairs, side: int) -> float:
         return losses.supremum
 
@@ -345,7 +354,9 @@ def _raise_until_agreed(question: Question, line: LineInDoubles, epsilon: float)
 def _log_delta_in_doubles(question: Question) -> Inversion:
     """Return log δ(ε), or the bound of the total variation where that is smaller, δ(ε) <= δ(0); with the failure."""
     losses, solution = question.losses, question.solve()
-    found = _inversion(solution, question.asked, solution.log_delta, "largest loss")
+    found = _inversion(
+        solution, question.asked, solution.log_delta, "affinity" if solution.log_delta == 0 else "largest loss"
+    )
     if not found.slack <= AGREED_NATS and losses.failure == 0 and losses.parts:
         cap = losses.log_pinsker
         if cap < found.value:

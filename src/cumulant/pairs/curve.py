@@ -44,11 +44,12 @@ def _nodes_of(pair: DominatingPair, octave: int) -> DiscreteLosses:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Cumulants:
-    """K, K' and K'' of one pair at the tilts of some octaves, and E_P[L]."""
+    """K, K' and K'' of one pair at the tilts of some octaves, E_P[L], and log Σ √(pq)."""
 
     first: int
     values: Array
     divergence: float
+    log_affinity: float
 
     def at(self, octave: int) -> Array:
         place = (octave - self.first) * PER_OCTAVE
@@ -63,7 +64,8 @@ def nodes_together(pairs: Sequence[DominatingPair], theta: float, omega: float) 
 def _cumulants(pairs: Sequence[DominatingPair], first: int, size: int) -> list[Cumulants]:
     nodes = nodes_together(pairs, 2.0 ** (first + size), 0.0)
     values = np.stack(nodes.cumulants(tilts(first), size), axis=1)
-    return [Cumulants(first, row, float(kappa)) for row, kappa in zip(values, nodes.divergence, strict=True)]
+    columns = zip(values, nodes.divergence.tolist(), nodes.log_affinity.tolist(), strict=True)
+    return [Cumulants(first, row, kappa, affinity) for row, kappa, affinity in columns]
 
 
 CUMULANTS = BatchedTable("cumulants", _cumulants)

@@ -67,6 +67,13 @@ class DiscreteLosses:
             terms = np.where(losses > -1.0, terms, far)
         return DiscreteLosses(losses, log_masses, np.sum(terms, axis=1) + lost, slip, loss_units)
 
+    @property
+    def log_affinity(self) -> Array:
+        """Log E_P e^{-L/2}, the logarithm of Bhattacharyya's coefficient Σ √(pq)."""
+        exponents = self.log_masses - self.losses / 2
+        peak = np.max(exponents, axis=1, keepdims=True)
+        return np.asarray(np.log(np.sum(np.exp(exponents - peak), axis=1)) + peak[:, 0])
+
     def cumulants(self, theta: Array, octaves: int = 1) -> CumulantRows:
         """Return K(θ) and the mean and variance of the loss tilted by e^{θL}, for real θ > 0: a row for each law.
 
