@@ -16,9 +16,19 @@ from cumulant.inversion.ball_lattice import BallLattice, ball_lattice, snap
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import ROUGH_TAIL_NATS, Enclosure
 from cumulant.inversion.plan import TAIL_NATS, Plan
-from cumulant.numerics.balls import as_ball, lower_float, pi_ball, precision, transform_effort, turned_sum, upper_float
+from cumulant.numerics.balls import (
+    as_ball,
+    log_sum_ball,
+    lower_float,
+    pi_ball,
+    precision,
+    transform_effort,
+    turned_sum,
+    upper_float,
+)
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
+from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import k_at
 from cumulant.pairs.grid import tilt
 from cumulant.pairs.pair import DominatingPair
@@ -49,6 +59,7 @@ class BallLine(Enclosure):
     tail: arb
     chernoff: tuple[tuple[float, arb], ...]  # (τ, K(τ)): one above θ, one below, as far as there are such
     lattice: BallLattice | None
+    left_out: arb  # of P, by which δ may be larger
     bits: int
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
@@ -60,7 +71,10 @@ class BallLine(Enclosure):
             lower = upper if self.lattice is None else self._sum(above)
             high, low = upper + self.tail, lower - self.tail - self.alias(above)
             # what is not certainly positive says nothing: δ lies between 0 and 1
-            log_high = 0.0 if not high > 0 else min(upper_float(high.log() + self._scale(below)), 0.0)
+            log_high = 0.0
+            if high > 0:
+                logs = [high.log() + self._scale(below), *([self.left_out.log()] if self.left_out > 0 else [])]
+                log_high = min(upper_float(log_sum_ball(logs)), 0.0)
             return (lower_float(low.log() + self._scale(above)) if low > 0 else -math.inf), log_high
 
     def _scale(self, epsilon: arb) -> arb:
@@ -234,7 +248,7 @@ def _line(
     chernoff = tuple(
         (tilt(index), _k_of(losses, index, bits, points.lattice, more)) for index in _chernoff_tilts(plan, points.step)
     )
-    return BallLine(plan.theta, points.step, values, k_theta, tail, chernoff, points.lattice, bits)
+    return BallLine(plan.theta, points.step, values, k_theta, tail, chernoff, points.lattice, left_out_of(losses), bits)
 
 
 @CACHE.remember  # both ends of an interval, and smoothed lines, ask for the same moments
@@ -264,6 +278,12 @@ def _k_of(
     return total
 
 
+def left_out_of(losses: ComposedPairs) -> arb:
+    """Return how much of P the parts lack together, at most."""
+    cut = [(pair.left_out_ball(), n) for pair, n in losses.parts if isinstance(pair, CoordinatePair)]
+    return sum((n * p for p, n in cut), as_ball(0.0))
+
+
 def chernoff_bound(losses: ComposedPairs, index: int, epsilon: float) -> float:
     """Return an upper bound of log δ(ε) by Chernoff's inequality at one tilt: log c(τ) + K(τ) - τε."""
     bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1))
@@ -271,7 +291,10 @@ def chernoff_bound(losses: ComposedPairs, index: int, epsilon: float) -> float:
         t = as_ball(tilt(index))
         log_c = -t * (1 + 1 / t).log() - (1 + t).log()
         bound = log_c + _k_of(losses, index, bits) - t * as_ball(epsilon)
-        return upper_float(bound) if bound.is_finite() else 0.0
+        if not bound.is_finite():
+            return 0.0
+        left_out = left_out_of(losses)
+        return upper_float(log_sum_ball([bound, left_out.log()]) if left_out > 0 else bound)
 
 
 def _chernoff_tilts(plan: Plan, step: arb) -> list[int]:

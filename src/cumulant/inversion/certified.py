@@ -140,7 +140,7 @@ def _has_enough_epsilon(question: Question, _: float, found: list[End]) -> bool:
         return False
     if question.losses.supremum <= 0:
         return True
-    return question.around is not None and _is_below(question.losses, question.around, epsilon, question.asked)
+    return question.around is not None and _is_below(question.seen, question.around, epsilon, question.asked)
 
 
 def _is_below(losses: ComposedPairs, around: Tilts, epsilon: float, log_delta: float) -> bool:
@@ -186,7 +186,7 @@ def _has_smaller_delta(question: Question, likely: float, found: list[tuple[End,
     least = max((low.value for low, _ in found if low.proven), default=0.0)
     if not least > 0 or likely == math.inf or question.around is None:
         return False
-    return _is_below(question.losses, question.around, question.asked, math.log(least) - 1e-9)
+    return _is_below(question.seen, question.around, question.asked, math.log(least) - 1e-9)
 
 
 # The road in balls ----------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import float_above
 from cumulant.pairs.cache import CACHE, SIMILAR, BatchedTable, evaluate_by_batch_key
-from cumulant.pairs.curve import CUMULANTS, k_of_each, nodes_together
+from cumulant.pairs.curve import CUMULANTS, k_of_each, log_affinity, nodes_together
 from cumulant.pairs.grid import PER_OCTAVE, chunk_frequencies, shared_octaves, tilt, tilts
 from cumulant.pairs.pair import DominatingPair, GaussianPair
 
@@ -87,16 +87,26 @@ class ComposedPairs:
 
         KL = E_P[L] is the divergence of P from Q where the loss is finite.
         """
-        kept = CUMULANTS.of(*self._blocks(0))
-        kl = self.variance / 2 + math.fsum(n * block.divergence for block, (_, n) in zip(kept, self.parts, strict=True))
-        return 0.5 * (math.log(kl + UNDERFLOWN_KL) - math.log(2.0)) + 1e-9
+        return 0.5 * (math.log(self._divergence + UNDERFLOWN_KL) - math.log(2.0)) + 1e-9
 
     @property
-    def log_affinity(self) -> float:
-        """Log Σ √(pq), where δ(ε) >= 1 - e^{ε/2} Σ √(pq), as (1 - x)_+ >= 1 - √x: where it is small, δ is 1."""
+    def _divergence(self) -> float:
         kept = CUMULANTS.of(*self._blocks(0))
-        parts = math.fsum(n * block.log_affinity for block, (_, n) in zip(kept, self.parts, strict=True))
-        return parts - self.variance / 8
+        return self.variance / 2 + math.fsum(n * block.divergence for block, n in zip(kept, self._counts, strict=True))
+
+    @property
+    def left_out(self) -> float:
+        """How much of P the parts lack together, rounded up: 1 - Π (1-p_i)^{n_i} <= Σ n_i p_i."""
+        return sum(n * pair.left_out for pair, n in self.parts) * (1 + 1e-12)
+
+    def log_overlap(self, epsilon: float) -> float:
+        """Return log of a bound of 1 - δ(ε): e^{ε/2} Σ √(pq), as (1 - x)_+ >= 1 - √x; 0 where it says nothing.
+
+        Half of E_P[L] is at least -log Σ √(pq), by Jensen's inequality.
+        """
+        if not self.parts or self._divergence <= epsilon:
+            return 0.0
+        return epsilon / 2 - self.variance / 8 + math.fsum(n * log_affinity(pair) for pair, n in self.parts)
 
     @property
     def log_top_mass(self) -> float:

@@ -116,6 +116,7 @@ class LineInDoubles(Enclosure):
     contour: Contour
     coarser: Contour | None = None  # of the loss smoothed twice as much
     smoothing: float = 0.0
+    left_out: float = 0.0  # of P, by which δ may be larger
     route: str = "contour"
     proven: bool = False
     enough: float = CLOSE_NATS
@@ -123,7 +124,16 @@ class LineInDoubles(Enclosure):
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         high, slope = self.contour.log_upper(epsilon)
-        return min(high, 0.0), slope
+        return min(self._with_left_out(high), 0.0), slope
+
+    def _with_left_out(self, log_delta: float) -> float:
+        """Return log(δ + left_out), rounded up."""
+        if self.left_out == 0:
+            return log_delta
+        more = math.log(self.left_out) - log_delta
+        return log_delta + (math.log1p(math.exp(more)) if more < 0 else more + math.log1p(math.exp(-more))) * (
+            1 + 1e-12
+        )
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         if epsilon == math.inf:
@@ -133,7 +143,7 @@ class LineInDoubles(Enclosure):
             upper = self.coarser.log_bounds(epsilon)[1]
             gain = math.exp(min(0.375 * self.smoothing, 700.0)) * math.expm1(min(max(upper - low, 0.0), 700.0))
             low = low + math.log1p(-gain) if gain < 1 else -math.inf
-        return low, min(high, 0.0)
+        return low, min(self._with_left_out(high), 0.0)
 
     def estimated(self, epsilon: float) -> float:
         return self.contour.estimated(epsilon)
@@ -227,7 +237,8 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles]:
         if cut is not None:
             found = True
             contour = _contour(losses, aim, *cut_by_samples(losses, aim, *cut))
-            yield LineInDoubles(contour, enough=CLOSE_NATS if aim is plan else CLOSE_ENOUGH_NATS)
+            enough = CLOSE_NATS if aim is plan else CLOSE_ENOUGH_NATS
+            yield LineInDoubles(contour, left_out=losses.left_out, enough=enough)
             if aim is plan:
                 return
     if not found:
@@ -240,7 +251,7 @@ def _smooth_line(losses: ComposedPairs, plan: Plan, omega: float) -> LineInDoubl
     smoothing = 2 * (plan.height + TAIL_NATS) / omega**2
     plain = _contour(losses, plan, omega, plan.negligible / omega)
     once, twice = plain.smooth(smoothing), plain.smooth(4 * smoothing)
-    return LineInDoubles(once, twice, smoothing, "smoothed contour", enough=CLOSE_ENOUGH_NATS)
+    return LineInDoubles(once, twice, smoothing, losses.left_out, "smoothed contour", enough=CLOSE_ENOUGH_NATS)
 
 
 def _farthest_affordable(losses: ComposedPairs, plan: Plan, budget: float) -> float:

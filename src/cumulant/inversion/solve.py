@@ -35,6 +35,7 @@ from cumulant.inversion.enclosure import (
 from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  # noqa: PLC0414 - an entry point
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
 from cumulant.inversion.plan import Tilts, plan_for, tilts_for_delta, tilts_for_epsilon
+from cumulant.inversion.unseen import leave_out_unseen
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding
 from cumulant.numerics.search import nearest_on_side
@@ -45,6 +46,9 @@ from cumulant.pairs.pair import GaussianPair
 FEW_SUMS = 1000  # sums of losses, up to which all are formed
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
 CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
+FIRST_LOG_DELTA = -40.0  # of which losses are out of sight when δ is what is asked for
+LEFT_OUT_NATS = -25.0  # log of the share of δ that may be left out then: 1e-11
+LOOKS = 4  # times that it is looked again
 NEAR_NATS = 0.5  # how far an answer may be from what its line was planned for
 RAISES = 4  # times that ε is raised until δ(ε) agrees
 
@@ -137,9 +141,14 @@ class Question:
         return bool(self.losses.parts) and -math.inf < self.asked < 0 < self.losses.supremum
 
     @cached_property
+    def seen(self) -> ComposedPairs:
+        """The losses that a δ of the size in question can see."""
+        return leave_out_unseen(self.losses, self.asked if self.side else FIRST_LOG_DELTA)
+
+    @cached_property
     def around(self) -> Tilts | None:
         """Tilts around the saddle; None if none is large enough: then only the largest loss matters."""
-        return (tilts_for_delta if self.side else tilts_for_epsilon)(self.losses, self.asked)
+        return (tilts_for_delta if self.side else tilts_for_epsilon)(self.seen, self.asked)
 
     def solve(self) -> Solution:
         losses, road = self.losses, self.road
@@ -148,9 +157,23 @@ class Question:
             return known
         whole = road.whole(losses)
         if whole is None and self.around is not None:
-            return self._best(_follow(road, losses, self.around, self._look))
+            return self._best(self._follow_seen(self.around))
         whole = whole or road.below_largest(losses)
         return self._look(whole, whole.start(self.asked) if self.side else self.asked)
+
+    def _follow_seen(self, around: Tilts) -> list[Solution]:
+        """Return what lines say of the losses in sight; where δ was asked for, and is smaller than that, look again."""
+        seen, found = self.seen, _follow(self.road, self.seen, around, self._look)
+        for _ in range(LOOKS if self.side == 0 else 0):
+            low, high = max(one.low for one in found), min(one.log_delta for one in found)
+            if seen.left_out == 0 or math.log(seen.left_out) <= low + LEFT_OUT_NATS:
+                break
+            seen = leave_out_unseen(self.losses, low if low > -math.inf else 2 * high)
+            nearer = tilts_for_epsilon(seen, self.asked)
+            if nearer is None:
+                break
+            found = [*found, *_follow(self.road, seen, nearer, self._look)]
+        return found
 
     def _known_epsilon(self) -> Solution | None:
         losses, road, log_delta = self.losses, self.road, self.asked
@@ -282,7 +305,7 @@ class Doubles(Road):
         return losses.supremum <= 0 or (losses.failure == 0 and losses.log_pinsker <= log_delta)
 
     def is_certain(self, losses: ComposedPairs, epsilon: float) -> bool:
-        return bool(losses.parts) and losses.log_affinity + epsilon / 2 < -CERTAIN_NATS
+        return losses.log_overlap(epsilon) < -CERTAIN_NATS
 
     def largest(self, losses: ComposedPairs, side: int) -> float:
         return losses.supremum
@@ -321,7 +344,7 @@ def _ceiling(question: Question, octave: int) -> float:
         return math.inf
     if question.losses.supremum <= 0:
         return 0.0
-    theta, k, _, _ = question.losses.cumulants(octave)
+    theta, k, _, _ = question.seen.cumulants(octave)
     return max(float(np.min(_chernoff(theta, k, question.asked))), 0.0)
 
 

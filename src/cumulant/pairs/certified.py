@@ -16,7 +16,7 @@ from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, lower_float, precision, transform_balls, upper_float
 from cumulant.numerics.decay import Cells
 from cumulant.pairs.cache import CACHE
-from cumulant.pairs.coordinate import CELL_WIDTH, Branch, CoordinatePair
+from cumulant.pairs.coordinate import CELL_WIDTH, Branch, CoordinatePair, straight_width
 from cumulant.pairs.finite_pair import FinitePair
 from cumulant.pairs.grid import tilt
 from cumulant.pairs.pair import DominatingPair
@@ -219,7 +219,7 @@ def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
     low, high = branch.span(theta)
     sliver = SLIVER * (high - low)
     bends = branch.curvature_bounds(theta, low, high)
-    count = min(math.ceil((high - low) / bends.straight_width(CELL_WIDTH)), MOST_CELLS)
+    count = min(math.ceil((high - low) / straight_width(bends.quotient, CELL_WIDTH)), MOST_CELLS)
     t = np.linspace(low + sliver, high - sliver, count + 1).tolist()
     width = as_ball(float(max(np.diff(t)))) * as_ball(MARGIN)
     narrowest = as_ball(float(min(np.diff(t)))) / as_ball(MARGIN)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cumulant.errors import OutOfReach
+from cumulant.numerics.balls import as_ball
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import POINTS, nodes_on
@@ -45,12 +46,12 @@ class CurvatureBounds:
 
     least: float
     most: float
-    quotient: float
+    quotient: float  # the largest of all
 
-    def straight_width(self, widest: float) -> float:
-        """Return a width, at most `widest`, of cells on which both are almost straight."""
-        steepest = max(abs(self.least), abs(self.most), self.quotient)
-        return min(widest, 0.7 / math.sqrt(steepest)) if steepest > 0 else widest
+
+def straight_width(bend: float, widest: float) -> float:
+    """Return a width, at most `widest`, of cells on which what bends so much is almost straight."""
+    return min(widest, 0.7 / math.sqrt(bend)) if bend > 0 else widest
 
 
 class Branch(ABC):
@@ -118,7 +119,7 @@ class Branch(ABC):
         of_slope = bend if alone else 2 * law.steepest**2
         return CurvatureBounds(
             least=-law.curvature - falling,
-            most=rising - law.curvature,
+            most=rising - law.least_curvature,
             quotient=law.curvature + max(rising, falling) + of_slope,
         )
 
@@ -128,8 +129,8 @@ class Branch(ABC):
         return first, self.law.span_end(self, theta)
 
     def steepest_on(self, theta: float) -> float:
-        """Return a bound of |L'| on the span of a tilt: on a half-line |L'| at its end, as ℓ' grows with t."""
-        if not self.above or not isinstance(self.law, LineLaw):
+        """Return a bound of |L'| on the span of a tilt: |L'| at its end where ℓ', which grows with t, is alone."""
+        if not (self.above or self.rises) or len(self.factors) > 1 or not isinstance(self.law, LineLaw):
             return self.steepest
         return math.exp(float(self.log_slope(np.array(self.law.span_end(self, theta)))))
 
@@ -149,17 +150,18 @@ class Branch(ABC):
         """
         low, high = self.span(theta)
         bends = self.curvature_bounds(theta, low, high)
-        count = math.ceil((high - low) / bends.straight_width(CELL_WIDTH))
-        t = np.linspace(low, high, min(count, 4000) + 1)
-        width = t[1] - t[0]
+        apart = bends.quotient - self.law.curvature
+        t = self.law.cell_ends(low, high, lambda curvature: straight_width(apart + curvature, CELL_WIDTH))
+        width, bend = np.diff(t), apart + self.law.curvature_up_to(t[1:])
         losses, log_density = map(np.atleast_2d, self.loss_and_log_density(t))
         log_density = log_density + theta * losses - k_theta
         quotient = log_density - self.log_slope(t)
         if not self.rises:
             losses, log_density, quotient = losses[:, ::-1], log_density[:, ::-1], quotient[:, ::-1]
+            width, bend = width[::-1], bend[::-1]
         first, last = quotient[:, :-1], quotient[:, 1:]
-        largest = np.maximum(first, last) + bends.quotient * width**2 / 8
-        shrunk = width * math.exp(-max(bends.most, 0.0) * width**2 / 8)
+        largest = np.maximum(first, last) + bend * width**2 / 8
+        shrunk = width * np.exp(-max(bends.most, 0.0) * width**2 / 8)
         with np.errstate(over="ignore"):
             return Cells(
                 np.min(losses[:, :-1], axis=0),
@@ -167,7 +169,7 @@ class Branch(ABC):
                 np.min(shrunk * _mean_of_exponentials(log_density), axis=0),
                 np.max(np.exp(first), axis=0),
                 np.max(np.exp(last), axis=0),
-                np.max(np.exp(largest) * (np.abs(last - first) + bends.quotient * width**2), axis=0),
+                np.max(np.exp(largest) * (np.abs(last - first) + bend * width**2), axis=0),
             )
 
 
@@ -199,11 +201,10 @@ class Line(Branch):
         """
         depth = ACCURACY_NATS - self.factors[0][1].log_excess(self.law.log_square, theta)
         shrunk = sum(max(-power, 0.0) for power in self.powers(theta))
-        widest, steepest, turned = min(self.law.strip, 6.0), self.law.steepest, len(self.factors) * omega
+        widest, steepest = min(self.law.strip, 6.0), self.law.steepest
 
         def step(d: float) -> float:
-            angle = steepest * d
-            growth = self.law.curvature * d * d / 2 + turned * angle - shrunk * math.log(math.cos(angle / 2))
+            growth = self.law.log_growth(self, theta, omega, d) - shrunk * math.log(math.cos(steepest * d / 2))
             return float(2 * math.pi * d / (depth + growth))
 
         return max(step(share * widest) for share in STRIPS)
@@ -301,6 +302,20 @@ class CoordinatePair(DominatingPair):
         return self.sampling.supremum(self.law)
 
     @property
+    def log_square(self) -> float:
+        """About log E_Q(w - 1)², at most that."""
+        assert isinstance(self.law, LineLaw)
+        return float(self.law.log_square) + 2 * math.log(self.sampling.rate)
+
+    @property
+    def left_out(self) -> float:
+        return sum(self.law.left_out(_rate_of(factors)) for _, factors in self.sampling.parts)
+
+    def left_out_ball(self) -> arb:
+        rates = [as_ball(_rate_of(factors)) for _, factors in self.sampling.parts]
+        return sum((self.law.left_out_ball(rate) for rate in rates), as_ball(0.0))
+
+    @property
     def log_top_mass(self) -> float:
         return max((mass for loss, mass in self.atoms if loss == self.supremum), default=-math.inf)
 
@@ -311,7 +326,7 @@ class CoordinatePair(DominatingPair):
             loss, log_density = branch.loss_and_log_density(t)
             pieces.append(np.array(np.broadcast_arrays(loss, log_weights + log_density)))
         losses, log_masses = np.concatenate(pieces, axis=-1)
-        return DiscreteLosses.of(losses, log_masses, loss_units=2.0)
+        return DiscreteLosses.of(losses, log_masses, loss_units=2.0, missing=self.left_out)
 
     @property
     def has_atoms(self) -> bool:
@@ -349,6 +364,11 @@ def _shortened(step: float) -> float:
     """Return a step, at most so long, of which multiples below 2^26 are doubles: it has 27 bits."""
     mantissa, exponent = math.frexp(step)
     return math.ldexp(math.floor(math.ldexp(mantissa, 27)), exponent - 27)
+
+
+def _rate_of(factors: Factors) -> float:
+    """Return the rate at which P mixes in what the record contributes; 0 where the density is that of Q."""
+    return max((float(np.max(sampling.rate)) for _, sampling in factors if sampling.sign > 0), default=0.0)
 
 
 def _columns(cells: Cells) -> tuple[Array, ...]:

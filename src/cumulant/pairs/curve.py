@@ -36,6 +36,11 @@ def divergence(pair: DominatingPair) -> float:
     return float((nodes.divergence + nodes.rounding_of_divergence())[0])
 
 
+def log_affinity(pair: DominatingPair) -> float:
+    """Return log Σ √(pq), Bhattacharyya's coefficient."""
+    return float(_nodes_of(pair, 0).log_affinity[0])
+
+
 @CACHE.remember
 def _nodes_of(pair: DominatingPair, octave: int) -> DiscreteLosses:
     return pair.nodes(2.0**octave, 0.0)
@@ -44,12 +49,11 @@ def _nodes_of(pair: DominatingPair, octave: int) -> DiscreteLosses:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Cumulants:
-    """K, K' and K'' of one pair at the tilts of some octaves, E_P[L], and log Σ √(pq)."""
+    """K, K' and K'' of one pair at the tilts of some octaves, and E_P[L]."""
 
     first: int
     values: Array
     divergence: float
-    log_affinity: float
 
     def at(self, octave: int) -> Array:
         place = (octave - self.first) * PER_OCTAVE
@@ -64,8 +68,7 @@ def nodes_together(pairs: Sequence[DominatingPair], theta: float, omega: float) 
 def _cumulants(pairs: Sequence[DominatingPair], first: int, size: int) -> list[Cumulants]:
     nodes = nodes_together(pairs, 2.0 ** (first + size), 0.0)
     values = np.stack(nodes.cumulants(tilts(first), size), axis=1)
-    columns = zip(values, nodes.divergence.tolist(), nodes.log_affinity.tolist(), strict=True)
-    return [Cumulants(first, row, kappa, affinity) for row, kappa, affinity in columns]
+    return [Cumulants(first, row, float(kappa)) for row, kappa in zip(values, nodes.divergence, strict=True)]
 
 
 CUMULANTS = BatchedTable("cumulants", _cumulants)

@@ -43,7 +43,8 @@ class DiscreteLosses:
     """Losses L_i, the logarithms of their masses under P, and κ = E_P[L]: one law a row.
 
     `slip` is how far the losses may be from where they should be, as the points of a lattice. `loss_units` is by how
-    many roundings of L a mass may be off: where it was made of q and e^L, by two.
+    many roundings of L a mass may be off: where it was made of q and e^L, by two. `missing` is what the masses lack of
+    1, at most: as formed here, as if they lacked nothing, M(z) is above Σ p e^{zL} by up to (1 + |z|)·missing.
     """
 
     losses: Array
@@ -51,21 +52,20 @@ class DiscreteLosses:
     divergence: Array
     slip: float = 0.0
     loss_units: float = 0.0
+    missing: float = 0.0
 
     @staticmethod
-    def of(
-        losses: Array, log_masses: Array, lost: float | None = 0.0, slip: float = 0.0, loss_units: float = 0.0
-    ) -> DiscreteLosses:
+    def of(losses: Array, log_masses: Array, lost: float | None = 0.0, **doubts: float) -> DiscreteLosses:
         """Return nodes with κ summed from positive terms; `lost` is the mass of Q that P lacks, None if not known."""
         losses, log_masses = np.atleast_2d(losses), np.atleast_2d(log_masses)
         if lost is None:
-            return DiscreteLosses(losses, log_masses, np.sum(np.exp(log_masses) * losses, axis=1), slip, loss_units)
+            return DiscreteLosses(losses, log_masses, np.sum(np.exp(log_masses) * losses, axis=1), **doubts)
         near = np.maximum(losses, -1.0)
         terms = np.exp(log_masses) * real_exp_excess(-near)
         if np.any(losses < -1.0):
             far = np.exp(log_masses - losses) - np.exp(log_masses) * (1 - losses)
             terms = np.where(losses > -1.0, terms, far)
-        return DiscreteLosses(losses, log_masses, np.sum(terms, axis=1) + lost, slip, loss_units)
+        return DiscreteLosses(losses, log_masses, np.sum(terms, axis=1) + lost, **doubts)
 
     @property
     def log_affinity(self) -> Array:
@@ -168,8 +168,11 @@ class DiscreteLosses:
         return _with_error(error + rounding + PHASE * first * omega + self._slipped(theta, omega), logs, k_theta)
 
     def _slipped(self, theta: float, omega: Array) -> Array:
-        """Return a bound of |e^{zx} - 1| for |x| <= slip."""
-        return np.expm1(np.minimum(self.slip * np.hypot(theta, omega), 1.0)) if self.slip else np.zeros(omega.shape)
+        """Return a bound of |e^{zx} - 1| for |x| <= slip, and of what is missing."""
+        if not self.slip and not self.missing:
+            return np.zeros(omega.shape)
+        z = np.hypot(theta, omega)
+        return np.asarray(np.expm1(np.minimum(self.slip * z, 1.0)) + self.missing * (1 + z))
 
     def _by_products(self, theta: float, step: float, count: int, k_theta: Array) -> tuple[Complex, Array]:
         omega = step * np.arange(count, dtype=float)

@@ -80,9 +80,8 @@ class FinitePair(DominatingPair):
         if len(self.losses) and max(-self.losses[0], self.losses[-1]) > LARGEST_LOSS:
             raise OutOfReach(f"squares of a loss of {float(np.max(np.abs(self.losses))):g} overflow")
         lattice = self.lattice
-        return DiscreteLosses.of(
-            self.losses, self._log_finite(), self._lost(), 0.0 if lattice is None else lattice.slip
-        )
+        slip = 0.0 if lattice is None else lattice.slip
+        return DiscreteLosses.of(self.losses, self._log_finite(), self._lost(), slip=slip)
 
     def _lost(self) -> float | None:
         """Return 1 - Q(P > 0)/P(Q > 0); None where so much is revealed that nothing small is left to keep."""

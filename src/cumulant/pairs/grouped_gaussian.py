@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate, repeat
@@ -16,7 +16,7 @@ from cumulant.numerics.balls import as_ball, current_bits, precision, reciprocal
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.maps import ABOVE, Join, Leave
-from cumulant.pairs.noise import GaussianNoise, NormalLaw, Pairs
+from cumulant.pairs.noise import GaussianNoise, NormalMixture, Pairs
 
 if TYPE_CHECKING:
     from flint import arb
@@ -35,7 +35,7 @@ def grouped_pairs(noise: GaussianNoise, rate: float, size: int) -> Pairs:
 
 @final
 @dataclass(frozen=True, slots=True)
-class GroupedGaussian(NormalLaw):
+class GroupedGaussian(NormalMixture):
     """u(t) = log Σ_j Bin(k,γ)(j) e^{jμt - j²μ²/2}: k records of one group, each sampled at rate γ, against N(0)."""
 
     mean: float
@@ -50,6 +50,16 @@ class GroupedGaussian(NormalLaw):
     @property
     def extremes(self) -> tuple[float, float]:
         return self.size * math.log1p(-self.rate) * ABOVE if self.rate < 1 else -math.inf, math.inf
+
+    def components(self, rate: float) -> Iterable[tuple[float, float]]:
+        """The rate is that of a map on top of this mixture: 0 for Q, 1 for P."""
+        j, log_b = _binomial(self.size, self.rate)
+        return (1 - rate, 0.0), *zip((rate * np.exp(log_b)).tolist(), (j * self.mean).tolist(), strict=True)
+
+    def component_balls(self, rate: arb) -> Iterable[tuple[arb, arb]]:
+        gamma, mean = as_ball(self.rate), reciprocal_ball(self.mean, self.noise)
+        ways = [math.comb(self.size, j) * gamma**j * (1 - gamma) ** (self.size - j) for j in range(self.size + 1)]
+        return (1 - rate, 0 * rate), *((rate * b, j * mean) for j, b in enumerate(ways))
 
     def log_ratio(self, t: Any) -> Any:
         return self._in_chunks(self._log_ratio, np.asarray(t))

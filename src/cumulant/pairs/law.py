@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.numerics.logspace import Array
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from flint import arb
 
     from cumulant.pairs.coordinate import Branch
+
+MOST_CELLS = 4000  # of one branch
 
 
 class Law(ABC):
@@ -30,7 +35,9 @@ class Law(ABC):
     __slots__ = ()
 
     curvature: float
-    """-(log density)'', a constant c; so |density| at x + iy is e^{cy²/2} times that at x."""
+    """A bound c of -(log density)''; |density| at x + iy is at most e^{cy²/2} times that at x."""
+    least_curvature: float
+    """A bound of -(log density)'' from below."""
     resolved: float
     """The width of pieces on which sixteen points resolve the density."""
 
@@ -53,7 +60,23 @@ class Law(ABC):
     def terms(self) -> int:
         """How many exponentials a value of u takes."""
 
-    def batch_key(self, closeness: float) -> int | None:
+    def left_out(self, rate: float) -> float:
+        """Return how much of the mass of P, as a mixture at this rate, the density lacks, rounded up."""
+        return 0.0
+
+    def left_out_ball(self, rate: arb) -> arb:
+        """Return the same as a ball."""
+        return 0 * rate
+
+    def curvature_up_to(self, t: Array) -> Array:
+        """Return a bound of -(log density)'' on cells that end at t."""
+        return np.full(len(t), self.curvature)
+
+    def cell_ends(self, low: float, high: float, width: Callable[[float], float]) -> Array:
+        """Return the ends of cells; `width` says how wide they may be where -(log density)'' is at most so large."""
+        return evenly(low, high, width(self.curvature))
+
+    def batch_key(self, closeness: float) -> Hashable:
         """Return what laws share whose parameters are at most so many octaves apart; None: it can only stand alone."""
         return None
 
@@ -133,6 +156,13 @@ class LineLaw(Law):
     def log_square(self) -> Any:
         """About log E_Q(e^u - 1)², at most that; of several laws a column."""
 
+    def log_growth(self, branch: Branch, theta: float, omega: float, d: float) -> float:
+        """Return how much larger ∫ |density Πw^a| can be at Im t = ±d than at 0, w^a with a power of at most iω more.
+
+        Each w turns by up to steepest·d, and grows nowhere.
+        """
+        return self.curvature * d * d / 2 + len(branch.factors) * omega * self.steepest * d
+
     @abstractmethod
     def whole_span(self, far: float) -> tuple[float, float]:
         """Return a stretch beyond which `log_tails` is small where factors move the density by up to `far`."""
@@ -167,6 +197,10 @@ class SymmetricLaw(Law):
     @abstractmethod
     def variation_ball(self) -> arb:
         """Return the total variation."""
+
+
+def evenly(low: float, high: float, width: float) -> Array:
+    return np.linspace(low, high, min(math.ceil((high - low) / width), MOST_CELLS) + 1)
 
 
 def require_symmetric(law: Law) -> SymmetricLaw:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -101,7 +101,7 @@ class NormalLaw(LineLaw):
 
     __slots__ = ()
 
-    curvature, resolved, atoms = 1.0, 1.0, ()
+    curvature, least_curvature, resolved, atoms = 1.0, 1.0, 1.0, ()
 
     def log_density(self, t: Any) -> Any:
         return -t * t / 2 - LOG_ROOT
@@ -138,9 +138,23 @@ class NormalLaw(LineLaw):
         return (y * y - nearest * nearest) / 2 - log_root_ball()
 
 
+class NormalMixture(NormalLaw):
+    """A normal law of which P is a mixture with others of its width."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def components(self, rate: float) -> Iterable[tuple[float, float]]:
+        """Return (share, mean) of the normal laws that P mixes at this rate; of several laws, the largest."""
+
+    @abstractmethod
+    def component_balls(self, rate: arb) -> Iterable[tuple[arb, arb]]:
+        """Return the same as balls."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class GaussianNoise(Noise, NormalLaw, SymmetricLaw):
+class GaussianNoise(Noise, NormalMixture, SymmetricLaw):
     """N(μ, 1) against N(0, 1): u = μt - μ²/2. μ may be a column: several laws, whose values at nodes t are rows."""
 
     mean: Any
@@ -162,6 +176,12 @@ class GaussianNoise(Noise, NormalLaw, SymmetricLaw):
 
     def stack(self, laws: Sequence[GaussianNoise]) -> GaussianNoise:
         return GaussianNoise(np.array([law.mean for law in laws])[:, None])
+
+    def components(self, rate: float) -> Iterable[tuple[float, float]]:
+        return (1 - rate, 0.0), (rate, self.steepest)
+
+    def component_balls(self, rate: arb) -> Iterable[tuple[arb, arb]]:
+        return (1 - rate, 0 * rate), (rate, self.mean_ball())
 
     def log_ratio(self, t: Any) -> Any:
         return self.mean * (t - self.mean / 2)  # nothing cancels: t is a double as it stands
@@ -230,7 +250,7 @@ class LaplaceNoise(Noise, SymmetricLaw):
     theta: float
     scale: float | None = None  # b, where θ is 1/b rounded up
 
-    curvature, resolved, steepest, even, terms = 0.0, 2.0, 1.0, 0.0, 1
+    curvature, least_curvature, resolved, steepest, even, terms = 0.0, 0.0, 2.0, 1.0, 0.0, 1
 
     def farthest_tilt(self, reach: float) -> float:
         return FARTHEST_TILT / max(self.theta, 1.0)

@@ -31,6 +31,11 @@ class DominatingPair(ABC):
     """P(L = ∞), carried apart: the nodes describe P given that L is finite."""
 
     @property
+    def left_out(self) -> float:
+        """How much of P the nodes lack, rounded up."""
+        return 0.0
+
+    @property
     @abstractmethod
     def supremum(self) -> float:
         """The largest finite loss, inf if there is none."""

@@ -225,4 +225,4 @@ def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
 def _width(branch: Branch, theta: float, omega: float) -> float:
     """Return a width at which the ellipse costs about e^20 against the e^-66 of the rule."""
     turn = 20.0 / (abs(theta + 1 + 1j * omega) * branch.steepest_on(theta))
-    return min(0.9, turn, 0.7 / branch.steepest)
+    return min(0.9, 0.9 * branch.law.resolved, turn, 0.7 / branch.steepest)

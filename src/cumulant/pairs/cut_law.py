@@ -1,0 +1,245 @@
+"""Losses that δ cannot see, cut off smoothly.
+
+When a record leaves a sample of Gaussian noise the loss has no largest value, and E e^{θL} has a second peak so far out
+that no δ sees it; the line of an inversion would have to follow it. With 0 <= χ_i <= 1, p_i = E_{P_i}[1 - χ_i] and
+L = Σ L_i of the pairs as they are,
+
+    δ_χ(ε) <= δ(ε) <= δ_χ(ε) + 1 - Π (1-p_i)^{n_i},     δ_χ(ε) = E_P[Πχ_i · (1 - e^{ε-L})_+],
+
+as (1 - e^{ε-L})_+ lies between 0 and 1 and releases are independent. δ_χ is inverted like δ, from E_P[χe^{zL}].
+
+Here χ(t) = ½ erfc(a(t - c)): |erfc(x + iy)| <= e^{y²} erfc(x), since erfc(z) = (2/√π) ∫_0^∞ e^{-(z+s)²} ds, so the
+trapezoidal rule stays exponentially good, and (log χ)'' lies between -2a² and 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from cumulant.errors import OutOfReach
+from cumulant.numerics.balls import as_ball, log_sum_ball
+from cumulant.numerics.logspace import Array
+from cumulant.pairs.coordinate import BEYOND_NATS, Branch
+from cumulant.pairs.law import SymmetricLaw, evenly, require_symmetric
+from cumulant.pairs.noise import LOG_ROOT, REACH, WHOLE_REACH, NormalLaw, NormalMixture
+
+if TYPE_CHECKING:
+    from flint import arb
+
+LOG_ROOT_PI = 0.5 * math.log(math.pi)
+LARGEST_ERFC = 25.0  # beyond it erfc(x) is below the smallest doubles: its asymptotic bound instead
+FINE_STEP, COARSE_RATIO = 0.1, 1.25  # of the points at which a tilted density is looked at, near the cut and beyond
+SOFT = 6.0, 12.0, 24.0, 48.0, 96.0  # times 1/a, beyond the cut: there χ is e^-36, e^-144, …
+STEEP, KNEE = 3.0, 3.0  # x from which -(log erfc)'' is taken as 2, and before which it is small
+LEFT_OUT_MARGIN = 1 + 1e-9  # of what is left out, for rounding
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Look:
+    """A tilted density beside its peak, along points that go on until it has fallen for good."""
+
+    end: float  # after which nothing matters
+    values: Array  # log-densities less their peak; far out, of blocks, at most
+    turn: Array  # s/(1-s) at the same points, or at the ends of the blocks
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CutLaw(NormalLaw, SymmetricLaw):
+    """A law whose density under Q is multiplied by χ; its loss stays what it is."""
+
+    law: NormalMixture
+    at: float  # c
+    sharpness: float  # a
+    curvature: float = field(init=False, repr=False, compare=False)
+    resolved: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "curvature", 1 + 2 * self.sharpness**2)
+        object.__setattr__(self, "resolved", 1 / self.sharpness)
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        return self.law.extremes
+
+    @property
+    def terms(self) -> int:
+        return self.law.terms
+
+    @property
+    def steepest(self) -> float:
+        return self.law.steepest
+
+    @property
+    def strip(self) -> float:
+        return self.law.strip
+
+    @property
+    def log_square(self) -> Any:
+        return self.law.log_square
+
+    @property
+    def even(self) -> float:
+        return require_symmetric(self.law).even
+
+    @property
+    def log_variation(self) -> float:
+        return require_symmetric(self.law).log_variation
+
+    def batch_key(self, closeness: float) -> Hashable:
+        of_law = self.law.batch_key(closeness)
+        return None if of_law is None else (of_law, self.at, self.sharpness)
+
+    def stack(self, laws: Sequence[CutLaw]) -> CutLaw:
+        """Return laws that are cut at one place as one."""
+        together = self.law.stack([law.law for law in laws])
+        assert isinstance(together, NormalMixture)  # of one kind
+        return CutLaw(together, self.at, self.sharpness)
+
+    def log_ratio(self, t: Any) -> Any:
+        return self.law.log_ratio(t)
+
+    def log_slope(self, t: Array) -> Any:
+        return self.law.log_slope(t)
+
+    def bend_on(self, low: float, high: float, largest_spread: Callable[[Array], Array]) -> float:
+        return self.law.bend_on(low, high, largest_spread)
+
+    def log_density(self, t: Any) -> Any:
+        return -t * t / 2 - LOG_ROOT + self._log_kept(t)
+
+    def _log_kept(self, t: Any) -> Array:
+        """Return log χ(t); erfc(x) < e^{-x²}/(x√π) for x > 0."""
+        x = self.sharpness * (np.asarray(t) - self.at)
+        near = np.minimum(x, LARGEST_ERFC)
+        values = np.log(np.array([math.erfc(one) for one in np.ravel(near).tolist()])).reshape(x.shape)
+        if np.any(x > LARGEST_ERFC):
+            far = np.maximum(x, LARGEST_ERFC)
+            values = np.where(x > LARGEST_ERFC, -far * far - np.log(far) - LOG_ROOT_PI, values)
+        return np.asarray(values - math.log(2.0))
+
+    def left_out(self, rate: float) -> float:
+        """Return p = E_P[1 - χ] of a sample, rounded up: of N(m, 1), 1 - χ has the mean Φ((m-c)/κ), κ² = 1 + 1/2a²."""
+        width = math.sqrt(2.0) * math.sqrt(1 + 0.5 / self.sharpness**2)
+        shares = self.law.components(rate)
+        total = math.fsum(share * math.erfc((self.at - mean) / width) / 2 for share, mean in shares)
+        return total * LEFT_OUT_MARGIN + 5e-324  # rounded up
+
+    def span_end(self, branch: Branch, theta: float) -> float:
+        return _looked_at(branch, theta).end if branch.rises else NormalLaw.span_end(self, branch, theta)
+
+    def log_growth(self, branch: Branch, theta: float, omega: float, d: float) -> float:
+        """Where the share s of P in w is below ½, w turns by no more than s/(1-s) times as much as e^u (see `maps`)."""
+        if not branch.rises or len(branch.factors) > 1:
+            return NormalLaw.log_growth(self, branch, theta, omega, d)
+        looked, angle = _looked_at(branch, theta), self.steepest * d
+        turned = np.minimum(looked.turn * min(angle, math.pi / 2), angle)
+        return self.curvature * d * d / 2 + float(np.max(looked.values + omega * turned))
+
+    def curvature_up_to(self, t: Array) -> Array:
+        """-(log erfc)'' grows with x from 0 to 2: it is g(g - 2x), g = (2/√π) e^{-x²}/erfc(x)."""
+        x = np.minimum(self.sharpness * (t - self.at), STEEP)
+        g = np.exp(-x * x - LOG_ROOT_PI - self._log_kept(x / self.sharpness + self.at))
+        bend = np.where(x < STEEP, g * (g - 2 * x) * LEFT_OUT_MARGIN, 2.0)
+        return np.asarray(1 + self.sharpness**2 * np.minimum(bend, 2.0))
+
+    def cell_ends(self, low: float, high: float, width: Callable[[float], float]) -> Array:
+        knee = min(max(self.at - KNEE / self.sharpness, low), high)
+        gentle = float(self.curvature_up_to(np.array([knee]))[0])
+        flat, steep = evenly(low, knee, width(gentle)), evenly(knee, high, width(self.curvature))
+        return np.append(flat[:-1], steep) if knee > low else steep
+
+    # In balls ---------------------------------------------------------------------------------------------------------
+
+    def ratio_ball(self, t: arb) -> arb:
+        return self.law.ratio_ball(t)
+
+    def slope_ball(self, t: arb) -> arb:
+        return self.law.slope_ball(t)
+
+    def even_ball(self) -> arb:
+        return require_symmetric(self.law).even_ball()
+
+    def variation_ball(self) -> arb:
+        return require_symmetric(self.law).variation_ball()
+
+    def bound_on_rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
+        return self.law.bound_on_rectangle(low, high, y)
+
+    def density_ball(self, t: arb) -> arb:
+        return self.law.density_ball(t) * self._kept_ball(t)
+
+    def _kept_ball(self, t: arb) -> arb:
+        return (as_ball(self.sharpness) * (t - as_ball(self.at))).erfc() / 2
+
+    def _log_kept_bound(self, low: arb, y: arb) -> arb:
+        """Return a bound of log|χ| for Re t >= low and |Im t| <= y."""
+        return self._kept_ball(low).log() + (as_ball(self.sharpness) * y) ** 2
+
+    def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
+        return self.law.log_density_bound(low, high, y) + self._log_kept_bound(low, y)
+
+    def whole_span(self, far: float) -> tuple[float, float]:
+        """Beyond the last peak, where factors that move the density by `far` meet a χ that falls faster."""
+        last = (far + 2 * self.sharpness**2 * self.at) / self.curvature
+        return -far - WHOLE_REACH, max(last, self.at) + WHOLE_REACH
+
+    def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
+        """Below an end χ <= 1; above one erfc(u+v) <= erfc(u) e^{-2uv} for u, v >= 0, so χ falls by 2a²(b-c) a unit."""
+        low, high = ends
+        grown = (as_ball(self.sharpness) * y) ** 2
+        below = self.law.log_tails((low, low), y, growth, log_factor) + grown
+        fall = high + 2 * as_ball(self.sharpness) ** 2 * (high - as_ball(self.at)) - growth
+        above = self.log_density_bound(high, high, y) + log_factor(high) - fall.log()
+        return log_sum_ball([below, above])
+
+    def left_out_ball(self, rate: arb) -> arb:
+        """Return p as a ball."""
+        width = (2 + 1 / as_ball(self.sharpness) ** 2).sqrt()
+        shares = self.law.component_balls(rate)
+        total = as_ball(0.0)
+        for share, mean in shares:
+            total += share * ((as_ball(self.at) - mean) / width).erfc() / 2
+        return total
+
+
+@lru_cache(maxsize=256)  # the end and the step of a rule ask for the same
+def _looked_at(branch: Branch, theta: float) -> _Look:
+    """Look at a rising branch in small steps near its cut, and in wide blocks beyond.
+
+    In a block the density is at most that at its beginning, factors and turns are at most those at its end.
+    """
+    law = branch.law
+    assert isinstance(law, CutLaw)
+    excess = branch.factors[0][1].log_excess(law.log_square, theta)
+    for reach in SOFT:
+        fine = np.arange(0.0, law.at + reach / law.sharpness + FINE_STEP, FINE_STEP)
+        coarse = _points_beyond(float(fine[-1]), law, branch, theta)
+        density = law.log_density(coarse)
+        near = np.atleast_2d(branch.log_tilted_density(fine, theta))
+        far = density[:-1] + (np.atleast_2d(branch.log_tilted_density(coarse, theta)) - density)[:, 1:]
+        peak = np.max(near, axis=1, keepdims=True)
+        near, far = np.max(near - peak, axis=0), np.max(far - peak, axis=0)
+        if not np.any(far > excess - BEYOND_NATS):
+            last = int(np.flatnonzero(near > excess - BEYOND_NATS)[-1])
+            places = np.append(fine, coarse[1:])
+            share = np.exp(np.max(np.atleast_2d(branch.log_slope(places)), axis=0) - math.log(law.steepest))
+            turn = np.where(share < 0.5, share / (1 - np.minimum(share, 0.5)), math.inf)
+            return _Look(float(fine[min(last + 1, len(fine) - 1)]), np.append(near, far), turn)
+    raise OutOfReach(f"a loss tilted by {theta:g} is not cut off sharply enough")
+
+
+def _points_beyond(first: float, law: CutLaw, branch: Branch, theta: float) -> Array:
+    """Return points up to where the slope of log χφ, -t - 2a²(t-c) at most, outweighs all factors."""
+    growth = float(sum(map(abs, branch.powers(max(theta, 1.0)))) * law.steepest)
+    last = (growth + 2 * law.sharpness**2 * law.at) / law.curvature + REACH
+    way = max((last - law.at) / (first - law.at), 1.0)
+    count = math.ceil(math.log(way) / math.log(COARSE_RATIO)) + 1
+    return np.asarray(law.at + (first - law.at) * COARSE_RATIO ** np.arange(count + 1.0))
