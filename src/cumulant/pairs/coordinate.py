@@ -130,7 +130,7 @@ class Branch(ABC):
 
     def steepest_on(self, theta: float) -> float:
         """Return a bound of |L'| on the span of a tilt: |L'| at its end where ℓ', which grows with t, is alone."""
-        if not (self.above or self.rises) or len(self.factors) > 1 or not isinstance(self.law, LineLaw):
+        if len(self.factors) > 1 or not isinstance(self.law, LineLaw):
             return self.steepest
         return math.exp(float(self.log_slope(np.array(self.law.span_end(self, theta)))))
 

@@ -27,7 +27,7 @@ from cumulant.numerics.balls import as_ball, log_sum_ball
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import BEYOND_NATS, Branch
 from cumulant.pairs.law import SymmetricLaw, evenly, require_symmetric
-from cumulant.pairs.noise import LOG_ROOT, REACH, WHOLE_REACH, NormalLaw, NormalMixture
+from cumulant.pairs.noise import LOG_ROOT, REACH, WHOLE_REACH, NormalLaw, NormalMixture, turn_of
 
 if TYPE_CHECKING:
     from flint import arb
@@ -136,7 +136,7 @@ class CutLaw(NormalLaw, SymmetricLaw):
         return _looked_at(branch, theta).end if branch.rises else NormalLaw.span_end(self, branch, theta)
 
     def log_growth(self, branch: Branch, theta: float, omega: float, d: float) -> float:
-        """Where the share s of P in w is below ½, w turns by no more than s/(1-s) times as much as e^u (see `maps`)."""
+        """See `turn_of`: losses that are left turn little."""
         if not branch.rises or len(branch.factors) > 1:
             return NormalLaw.log_growth(self, branch, theta, omega, d)
         looked, angle = _looked_at(branch, theta), self.steepest * d
@@ -230,9 +230,7 @@ def _looked_at(branch: Branch, theta: float) -> _Look:
         if not np.any(far > excess - BEYOND_NATS):
             last = int(np.flatnonzero(near > excess - BEYOND_NATS)[-1])
             places = np.append(fine, coarse[1:])
-            share = np.exp(np.max(np.atleast_2d(branch.log_slope(places)), axis=0) - math.log(law.steepest))
-            turn = np.where(share < 0.5, share / (1 - np.minimum(share, 0.5)), math.inf)
-            return _Look(float(fine[min(last + 1, len(fine) - 1)]), np.append(near, far), turn)
+            return _Look(float(fine[min(last + 1, len(fine) - 1)]), np.append(near, far), turn_of(branch, places))
     raise OutOfReach(f"a loss tilted by {theta:g} is not cut off sharply enough")
 
 

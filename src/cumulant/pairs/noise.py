@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -121,6 +122,19 @@ class NormalLaw(LineLaw):
         depth = BEYOND_NATS - branch.factors[0][1].log_excess(self.log_square, theta)
         last = _last_relevant(branch, theta, farthest, depth)
         return min(max(last, near), farthest)
+
+    def log_growth(self, branch: Branch, theta: float, omega: float, d: float) -> float:
+        """Where a falling loss turns fast the density is small: see `Phases` in `maps`.
+
+        It is looked at in steps: its logarithm is concave, so in each it is at most about that at an end; the turn is
+        largest at the second.
+        """
+        if branch.rises or len(branch.factors) > 1:
+            return LineLaw.log_growth(self, branch, theta, omega, d)
+        values, turn = _falling(branch, theta)
+        angle = self.steepest * d
+        turned = np.minimum(turn * min(angle, math.pi / 2), angle)
+        return self.curvature * d * d / 2 + float(np.max(values + omega * turned))
 
     def density_ball(self, t: arb) -> arb:
         return normal_ball(t)
@@ -361,6 +375,27 @@ class FiniteNoise(Noise):
     @property
     def symmetric(self) -> bool:
         return self.atoms.symmetric
+
+
+@lru_cache(maxsize=256)  # every strip asks for the same
+def _falling(branch: Branch, theta: float) -> tuple[Array, Array]:
+    """Return the tilted density of a falling loss beside its peak, in steps, and s/(1-s), s the share of P in w."""
+    first = branch.law.span_start(branch, theta)
+    near = np.arange(min(first, 0.0), REACH, 0.25)
+    t = np.concatenate([near, REACH * 1.1 ** np.arange(math.log(MOST_REACH) / math.log(1.1))])
+    values = np.atleast_2d(branch.log_tilted_density(t, theta))
+    beside = np.max(values - np.max(values, axis=1, keepdims=True), axis=0)
+    return np.maximum(np.append(beside[0], beside[:-1]), beside), turn_of(branch, t)
+
+
+def turn_of(branch: Branch, t: Array) -> Array:
+    """Return s/(1-s) where the share s of P in w is below ½, inf elsewhere: w turns so many times as much as e^u.
+
+    Of a sum of positive multiples of e^{at}, 0 <= a <= steepest, turned by angles ay <= π/2: |Im w| <= E[a]y and
+    Re w >= 1 - (2/π)E[a]y >= 1 - s, both beside |w(Re t)|, where s = E[a]/steepest. Of two terms up to π: see `maps`.
+    """
+    share = np.exp(np.max(np.atleast_2d(branch.log_slope(t)), axis=0) - math.log(branch.law.steepest))
+    return np.where(share < 0.5, share / (1 - np.minimum(share, 0.5)), math.inf)
 
 
 def _last_relevant(branch: Branch, theta: float, farthest: float, depth: float) -> float:
