@@ -115,7 +115,7 @@ def _loss_and_density(branch: Branch, t: arb) -> tuple[arb, arb]:
     """Return L(t) and the density of P."""
     loss, density = as_ball(0.0), branch.law.density_ball(t)
     for side, sampling in branch.factors:
-        value = sampling.value_ball(branch.law.ratio_ball(side * t))
+        value = sampling.value_ball(branch.law.ratio_ball(side * t) if side else branch.least_ball())
         loss += sampling.sign * value
         density = density * value.exp() if sampling.sign > 0 else density
     return loss, density
@@ -123,7 +123,7 @@ def _loss_and_density(branch: Branch, t: arb) -> tuple[arb, arb]:
 
 def _slope(branch: Branch, t: arb) -> arb:
     """Return |L'(t)|."""
-    places = [(branch.law.ratio_ball(side * t), branch.law.slope_ball(side * t), s) for side, s in branch.factors]
+    places = [(branch.law.ratio_ball(side * t), branch.law.slope_ball(side * t), s) for side, s in branch.moving]
     return sum((sampling.share_ball(u) * slope for u, slope, sampling in places), as_ball(0.0))
 
 

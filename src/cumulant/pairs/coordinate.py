@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -69,7 +69,12 @@ class Branch(ABC):
     """A bound of |L'|."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steepest", len(self.factors) * self.law.steepest)
+        object.__setattr__(self, "steepest", len(self.moving) * self.law.steepest)
+
+    @property
+    def moving(self) -> Factors:
+        """The factors that are not constant."""
+        return tuple(factor for factor in self.factors if factor[0])
 
     @property
     def rises(self) -> bool:
@@ -82,8 +87,10 @@ class Branch(ABC):
 
     def _values(self, t: Any) -> list[tuple[MixtureMap, Any]]:
         """Return m(u) of each factor."""
+        least = self.law.extremes[0]
         return [
-            (sampling, sampling.value(self.law.log_ratio(t if side > 0 else -t))) for side, sampling in self.factors
+            (sampling, sampling.value(self.law.log_ratio(side * t) if side else np.asarray(least)))
+            for side, sampling in self.factors
         ]
 
     def loss_and_log_density(self, t: Any) -> tuple[Any, Any]:
@@ -93,6 +100,12 @@ class Branch(ABC):
         weights = [value for sampling, value in values if sampling.sign > 0]
         return reduce(add, losses), reduce(add, weights, self.law.log_density(t))
 
+    def least_ball(self) -> arb:
+        """Return the least u of a law that has ends: where its coordinate begins."""
+        first, _ = self.law.ends_ball()
+        assert first is not None  # only laws with ends have constant factors
+        return self.law.ratio_ball(first)
+
     def log_tilted_density(self, t: Any, theta: float) -> Any:
         """Return log P e^{θL}."""
         powers = [sampling.power(theta) * value for sampling, value in self._values(t)]
@@ -100,7 +113,7 @@ class Branch(ABC):
 
     def log_slope(self, t: Array) -> Array:
         """Return log |L'(t)|."""
-        slopes = [self._log_slope(t if side > 0 else -t, sampling) for side, sampling in self.factors]
+        slopes = [self._log_slope(side * t, sampling) for side, sampling in self.moving]
         return slopes[0] if len(slopes) == 1 else np.logaddexp(*slopes)
 
     def _log_slope(self, t: Array, sampling: MixtureMap) -> Array:
@@ -112,7 +125,7 @@ class Branch(ABC):
         Two factors have L' = ℓ'(t) + ℓ'(-t). As ℓ'' and its slope are at most steepest and steepest² times ℓ',
         |(log L')''| <= 2 steepest².
         """
-        law, powers = self.law, self.powers(theta)
+        law, powers = self.law, [sampling.power(theta) for _, sampling in self.moving]
         alone = len(powers) == 1
         bend = law.bend_on(low, high, self.factors[0][1].largest_spread) if alone else law.steepest**2 / 4
         rising, falling = (bend * sum(max(sign * power, 0.0) for power in powers) for sign in (1, -1))
@@ -130,7 +143,7 @@ class Branch(ABC):
 
     def steepest_on(self, theta: float) -> float:
         """Return a bound of |L'| on the span of a tilt: |L'| at its end where ℓ', which grows with t, is alone."""
-        if len(self.factors) > 1 or not isinstance(self.law, LineLaw):
+        if len(self.moving) > 1 or not isinstance(self.law, LineLaw):
             return self.steepest
         return math.exp(float(self.log_slope(np.array(self.law.span_end(self, theta)))))
 
@@ -275,27 +288,12 @@ class CoordinatePair(DominatingPair):
             for above, factors in self.sampling.parts
         )
         object.__setattr__(self, "branches", branches)
-        object.__setattr__(self, "atoms", (*self._sampled_atoms(), *self.sampling.even_atoms(self.law)))
+        object.__setattr__(self, "atoms", (*self.sampling.atoms(self.law), *self.sampling.even_atoms(self.law)))
         object.__setattr__(self, "octaves", 4 if max(branch.steepest for branch in branches) <= 2.0 else 2)
-
-    def _sampled_atoms(self) -> Iterator[tuple[float, float]]:
-        for above, factors in self.sampling.parts:
-            for u, log_mass in self.law.atoms:
-                ((_, sampling),) = factors  # mirrored ones are for laws without atoms
-                if u > 0 or not above:
-                    value = float(sampling.value(np.asarray(u)))
-                    yield sampling.sign * value, log_mass + value if sampling.sign > 0 else log_mass
 
     def ball_atoms(self) -> list[tuple[arb, arb]]:
         """Return the same atoms as balls, (L, mass), from the parameters."""
-        found = self.sampling.even_ball_atoms(self.law)
-        for above, factors in self.sampling.parts:
-            for u, mass in self.law.ball_atoms():
-                ((_, sampling),) = factors
-                if u > 0 or not above:
-                    value = sampling.value_ball(u)
-                    found.append((sampling.sign * value, mass * value.exp() if sampling.sign > 0 else mass))
-        return found
+        return [*self.sampling.ball_atoms(self.law), *self.sampling.even_ball_atoms(self.law)]
 
     @property
     def supremum(self) -> float:

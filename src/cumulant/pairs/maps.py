@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, final
@@ -41,7 +41,10 @@ HALF_WAY_NATS = 600.0  # e^600 times the smallest double is one still
 ABOVE = 1 + 2.0**-50  # a largest loss, rounded up
 
 Factors = tuple[tuple[int, "MixtureMap"], ...]
-"""(side, map) of each factor w(side·t) that loss and density are made of in a coordinate t."""
+"""(side, map) of each factor w(side·t) that loss and density are made of in a coordinate t, those that move first.
+
+Side 0 stands for w at the least u, a constant.
+"""
 
 
 class CoordinateMap(ABC):
@@ -59,6 +62,22 @@ class CoordinateMap(ABC):
     @abstractmethod
     def supremum(self, law: Law) -> float:
         """Return the largest loss, rounded up; without sampling it is a parameter of the law."""
+
+    def atoms(self, law: Law) -> Iterator[tuple[float, float]]:
+        """Return (L, log-mass under P) of what it makes of the atoms of a law."""
+        for above, ((_, sampling), *_) in self.parts:
+            for u, log_mass in law.atoms:
+                if u > 0 or not above:
+                    value = float(sampling.value(np.asarray(u)))
+                    yield sampling.sign * value, log_mass + value if sampling.sign > 0 else log_mass
+
+    def ball_atoms(self, law: Law) -> Iterator[tuple[arb, arb]]:
+        """Return the same as balls, (L, mass), from the parameters."""
+        for above, ((_, sampling), *_) in self.parts:
+            for u, mass in law.ball_atoms():
+                if u > 0 or not above:
+                    value = sampling.value_ball(u)
+                    yield sampling.sign * value, mass * value.exp() if sampling.sign > 0 else mass
 
     def even_atoms(self, law: Law) -> tuple[tuple[float, float], ...]:
         """Return (0, log-mass) if the map puts mass where the loss is 0."""
@@ -271,6 +290,39 @@ class Replace(CoordinateMap):
 
     def supremum(self, law: Law) -> float:
         return math.inf
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Antithetic(CoordinateMap):
+    """M against the same with another record, of a law with ends: loss m(u(U)) - m(u(1-U)), U uniform.
+
+    Laplace noise on a number: of 1, 0 and -1 the likelihood ratios against 0 rise and fall, one of them being e^-θ
+    wherever the other one moves, and both extreme beyond [-1, 1]. So each half has the density of u on (-θ, θ) once.
+    """
+
+    rate: float
+
+    @property
+    def parts(self) -> tuple[tuple[bool, Factors], ...]:
+        leave, join = Leave(self.rate), Join(self.rate)
+        return (False, ((1, leave), (0, join))), (False, ((1, join), (0, leave)))
+
+    def supremum(self, law: Law) -> float:
+        least, most = law.extremes
+        leave = Leave(self.rate)
+        return (float(leave.value(np.asarray(most))) - float(leave.value(np.asarray(least)))) * ABOVE
+
+    def atoms(self, law: Law) -> Iterator[tuple[float, float]]:
+        """Return those beyond [-1, 1]: half of what lies below -θ belongs to what the other record moves."""
+        (least, _), (most, log_mass) = law.atoms
+        low, high = (float(Leave(self.rate).value(np.asarray(u))) for u in (least, most))
+        yield from ((low - high, log_mass + low), (high - low, log_mass + high))
+
+    def ball_atoms(self, law: Law) -> Iterator[tuple[arb, arb]]:
+        (least, _), (most, mass) = law.ball_atoms()
+        low, high = (Leave(self.rate).value_ball(u) for u in (least, most))
+        yield from ((low - high, mass * low.exp()), (high - low, mass * high.exp()))
 
 
 def stack_maps(maps: Sequence[CoordinateMap]) -> CoordinateMap:

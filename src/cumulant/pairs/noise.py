@@ -18,11 +18,12 @@ from cumulant.errors import OutOfReach
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.balls import as_ball, log_root_ball, log_sum_ball, normal_ball, reciprocal_ball
 from cumulant.numerics.logspace import Array, reciprocal_up
+from cumulant.pairs.antithetic import antithetic_atoms
 from cumulant.pairs.atoms import Atoms, Reversed, Sampled
 from cumulant.pairs.coordinate import BEYOND_NATS, Branch, CoordinatePair
 from cumulant.pairs.finite_pair import finite_pair
 from cumulant.pairs.law import LineLaw, SymmetricLaw
-from cumulant.pairs.maps import Envelope, Join, Leave, SamplingMap
+from cumulant.pairs.maps import Antithetic, Envelope, Join, Leave, Replace, SamplingMap
 from cumulant.pairs.pair import DominatingPair, GaussianPair
 from cumulant.pairs.symmetrised import Symmetrised
 
@@ -63,6 +64,20 @@ class Noise(ABC):
     def poisson(self, rate: float) -> Pairs:
         """Return the pairs of a Poisson sample under add-or-remove-one: the record leaves, the record joins."""
         return self.sampled(Leave(rate)), self.sampled(Join(rate))
+
+    def antithetic(self, rate: float) -> Pairs | None:
+        """Return the pair of a Poisson sample under replace-one; None if it is not known.
+
+        Let (P, Q) dominate a mechanism with a record against the same without it, for all t >= 0. Given the rest of the
+        sample, outputs with the record, with another one and without have likelihood ratios X', Y' against the last,
+        and H_t = E F(X', Y') with F = (1-γ+γX' - t(1-γ+γY'))_+ jointly convex and submodular. By Blackwell's theorem
+        X' = E[X|output] with X distributed like r = dP/dQ under Q, and so is Y'; Jensen's inequality replaces them by
+        X and Y, and of all couplings of two such the antithetic one, X = G(U), Y = G(1-U), has the largest E F.
+
+        Holds for:  Poisson sampling, replace-one, every mechanism that the pair dominates; adaptive composition.
+        Tightness:  attained where (P, Q) is symmetric and attained by records that oppose one another.
+        """
+        return None
 
     def displaced(self, rate: float) -> Pairs:
         """Return the same for samples of fixed size, where the record takes the place of another one."""
@@ -182,6 +197,9 @@ class GaussianNoise(Noise, NormalMixture, SymmetricLaw):
     def sampled(self, sampling: SamplingMap) -> Pair:
         return CoordinatePair(self, sampling)
 
+    def antithetic(self, rate: float) -> Pairs | None:
+        return (CoordinatePair(self, Replace(rate)),)
+
     def farthest_tilt(self, reach: float) -> float:
         return float(reach / self.mean - 1)
 
@@ -265,6 +283,9 @@ class LaplaceNoise(Noise, SymmetricLaw):
     scale: float | None = None  # b, where θ is 1/b rounded up
 
     curvature, least_curvature, resolved, steepest, even, terms = 0.0, 0.0, 2.0, 1.0, 0.0, 1
+
+    def antithetic(self, rate: float) -> Pairs | None:
+        return (CoordinatePair(self, Antithetic(rate)),)
 
     def farthest_tilt(self, reach: float) -> float:
         return FARTHEST_TILT / max(self.theta, 1.0)
@@ -362,6 +383,10 @@ class FiniteNoise(Noise):
 
     def sampled(self, sampling: SamplingMap) -> Pair:
         return finite_pair(Sampled(self.atoms, sampling))
+
+    def antithetic(self, rate: float) -> Pairs | None:
+        atoms = antithetic_atoms(self.atoms, rate)
+        return None if atoms is None else (finite_pair(atoms),)
 
     def displaced(self, rate: float) -> Pairs:
         return self._symmetrised().poisson(rate)

@@ -74,9 +74,12 @@ class _Moment:
         law = self.branch.law
         total = law.log_density_bound(low, high, y) - self.k_theta
         for side, sampling in self.branch.factors:
+            power = sampling.power(self.theta)
+            if side == 0:
+                total += power * sampling.value_ball(self.branch.least_ball())
+                continue
             ends = (low, high) if side > 0 else (-high, -low)
             least, most, angle = sampling.bound_on_rectangle(*law.bound_on_rectangle(*ends, y))
-            power = sampling.power(self.theta)
             total += self.omega * angle + power * (most if power >= 0 else least)
         return total
 

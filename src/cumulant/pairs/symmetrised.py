@@ -45,11 +45,11 @@ class Symmetrised(Atoms):
 
     def columns(self) -> Columns:
         above, even, failure = self._halves()
-        losses = np.array([_log_of_fraction(t) for t, _ in above])
-        likely = np.array([_log_of_fraction(t * q) for t, q in above])
-        rare = np.array([_log_of_fraction(q) for _, q in above])
+        losses = np.array([log_of_fraction(t) for t, _ in above])
+        likely = np.array([log_of_fraction(t * q) for t, q in above])
+        rare = np.array([log_of_fraction(q) for _, q in above])
         revealed = float_above(failure)
-        rest = [_log_of_fraction(even)]
+        rest = [log_of_fraction(even)]
         return Columns(
             np.concatenate([losses, -losses, [0.0]]),
             np.concatenate([likely, rare, rest]),
@@ -171,7 +171,7 @@ def _larger_above(one: _Profile, other: _Profile, top: Fraction | None) -> bool:
     return here > 0 or (here == 0 and one.b >= other.b)
 
 
-def _log_of_fraction(x: Fraction) -> float:
+def log_of_fraction(x: Fraction) -> float:
     """Return log x to full relative accuracy, -inf at 0."""
     if x <= 0:
         return -math.inf

@@ -22,7 +22,7 @@ from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.curve import divergence, log_moments
 from cumulant.pairs.finite_pair import FinitePair, finite_loss
-from cumulant.pairs.noise import FiniteNoise, Noise, Pairs
+from cumulant.pairs.noise import FiniteNoise, Noise, Pair, Pairs
 from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import product_above
 from cumulant.profiles.sampling import amplified_epsilon
@@ -141,6 +141,19 @@ def near_and_far(
     except OutOfReach:
         kl = far().kl
     return Curve(log_moment=log_moment, kl=kl, pure=pure, summed=True)
+
+
+def antithetic_curve(pair: Pair, base: Known, envelope: Curve) -> Curve:
+    """Return K of the antithetic pair of a Poisson sample under replace-one, at most that of the envelope.
+
+    See `Noise.antithetic`.
+    """
+    if isinstance(pair, FinitePair):
+        return at_most(finite_loss([pair]), envelope)
+    assert isinstance(pair, DominatingPair)
+    assert base.noise is not None
+    near = near_and_far(pair, base.noise.farthest_tilt(LINE_REACH), lambda: envelope, pure=pair.supremum)
+    return at_most(near, envelope)
 
 
 def _envelope_beyond(base: Known, rate: float) -> Curve:

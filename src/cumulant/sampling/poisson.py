@@ -13,19 +13,22 @@ from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.known import Known, one_release
+from cumulant.mechanisms.laplace import Laplace
+from cumulant.mechanisms.pure_dp import PureDP
 from cumulant.names import by_name
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.rounding import float_above
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.grouped_gaussian import grouped_pairs
 from cumulant.pairs.maps import Replace
-from cumulant.pairs.noise import NO_PAIRS, gaussian_noise
+from cumulant.pairs.noise import NO_PAIRS, Pairs, gaussian_noise
 from cumulant.parameters import probability
 from cumulant.profiles.profile import PrivacyProfile
 from cumulant.profiles.sampling import poisson_profile
 from cumulant.sampling.mixture import (
     NO_LOSS,
     TINIEST_RATE,
+    antithetic_curve,
     at_most,
     convex_bound,
     envelope_curve,
@@ -95,10 +98,14 @@ class PoissonSampled(AbstractMechanism):
             return NO_LOSS
         if self.relation is ADD_REMOVE:
             return base.curve() if self.rate == 1 else mixture_curve(base, self.rate)
-        if isinstance(self.mechanism, Gaussian) and self.rate < 1:
-            return replaced_gaussian_curve(self.mechanism.noise_multiplier, self.rate)
         two = self._two()
-        return two.curve() if self.rate == 1 else envelope_curve(two, self.rate)
+        if self.rate == 1:
+            return two.curve()
+        if isinstance(self.mechanism, Gaussian):
+            return replaced_gaussian_curve(self.mechanism.noise_multiplier, self.rate)
+        pairs = self._antithetic(base)
+        envelope = envelope_curve(two, self.rate)
+        return envelope if pairs is None else antithetic_curve(pairs[0], base, envelope)
 
     def _two(self) -> Known:
         """Under replace-one a record leaves and another one joins: groups of two."""
@@ -112,25 +119,32 @@ class PoissonSampled(AbstractMechanism):
         if self.rate == 0:
             return one_release(NO_PAIRS)
         if self.relation is REPLACE_ONE:
-            return self._replaced()
+            return self._replaced(base)
         if self.rate == 1:
             return base.directions(ADD_REMOVE)
         return None if base.noise is None else one_release(base.noise.poisson(self.rate))
 
-    def _replaced(self) -> Directions | None:
-        """Return N(+1) against N(-1) inside the mixture; for other noise the envelope of groups of two."""
+    def _replaced(self, base: Known) -> Directions | None:
+        """Return the antithetic pair, of Gaussian noise N(+1) against N(-1) inside the mixture; else an envelope."""
         two = self._two()
         if self.rate == 1:
             return two.directions(REPLACE_ONE)
-        if isinstance(self.mechanism, Gaussian):
-            return one_release((CoordinatePair(gaussian_noise(self.mechanism.noise_multiplier), Replace(self.rate)),))
-        return None if two.noise is None else one_release(two.noise.envelope(self.rate))
+        pairs = self._antithetic(base)
+        if pairs is None and two.noise is not None:
+            pairs = two.noise.envelope(self.rate)
+        return None if pairs is None else one_release(pairs)
+
+    def _antithetic(self, base: Known) -> Pairs | None:
+        """Where two records reveal no more than one, as of one bit, the envelope is the better."""
+        if base.noise is None or self.mechanism.group(size=2) == self.mechanism:
+            return None
+        return base.noise.antithetic(self.rate)
 
     def _attained(self, base: Known) -> Directions | None:
         """Under replace-one a record may be replaced by one that contributes nothing: as if it left."""
         if self.rounded_up_by > 0:
             return self._lowered()._attained(base)
-        if self.rate == 0 or (self.relation is REPLACE_ONE and isinstance(self.mechanism, Gaussian)):
+        if self.rate == 0 or (self.relation is REPLACE_ONE and self.rate < 1 and self._opposes()):
             return self._directions(base)
         if self.rate == 1:
             return base.attained(ADD_REMOVE)
@@ -138,12 +152,16 @@ class PoissonSampled(AbstractMechanism):
             return self._directions(base)
         return one_release(base.attained_noise.poisson(self.rate))
 
+    def _opposes(self) -> bool:
+        """Return whether some records make likelihood ratios rise and fall against each other."""
+        return isinstance(self.mechanism, Gaussian | Laplace | PureDP)
+
     def _lowered(self) -> PoissonSampled:
         """What is attained has the product itself for its rate, or less."""
         return replace(self, rate=max(self.rate - 2 * self.rounded_up_by, 0.0), rounded_up_by=0.0)
 
     def _is_tight(self, base: Known) -> bool:
-        if self.relation is REPLACE_ONE and not isinstance(self.mechanism, Gaussian):
+        if self.relation is REPLACE_ONE and not self._opposes():
             return self.rate == 0
         return base.tight(ADD_REMOVE) and rate_is_close(self.rate, self.rounded_up_by)
 
