@@ -257,7 +257,7 @@ def _smooth_line(losses: ComposedPairs, plan: Plan, omega: float) -> LineInDoubl
 def _farthest_affordable(losses: ComposedPairs, plan: Plan, budget: float) -> float:
     """Return the frequency up to which a line may be evaluated: a + bω nodes and ω/η frequencies, by fast transform."""
     a, b = losses.effort(plan.index)
-    budget *= 1 + len(losses.parts) / 4  # a part may take a while
+    budget *= 1 + sum(pair.components for pair, _ in losses.parts) / 4  # a part may take a while
     return max((budget - a) / (b + 1 / plan.eta), 64 * plan.eta)
 
 

@@ -81,6 +81,9 @@ class DominatingPair(ABC):
         (pair,) = pairs
         return pair  # type: ignore[no-any-return]
 
+    components: int = 1
+    """How many laws it is made of, each of which takes nodes."""
+
     octaves: int = 4
     """How many octaves of tilts share their nodes."""
 

@@ -12,11 +12,15 @@ import numpy as np
 
 from cumulant.curves.curve import Array, Curve, projected
 from cumulant.errors import UnprovenCombination
+from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.mechanisms.known import Known
+from cumulant.mechanisms.known import Known, one_release
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import log_expm1, log_mean
 from cumulant.numerics.rounding import LEAST
+from cumulant.pairs.mixed import MixedPair
+from cumulant.pairs.noise import NO_PAIRS, Pairs
+from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import MOST, require, whole_number
 from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
 from cumulant.profiles.sampling import (
@@ -29,6 +33,9 @@ from cumulant.sampling.mixture import NO_LOSS
 from cumulant.sampling.relation import checked_relation
 
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
+FEW_TIMES = 4  # mean multiplicity up to which each has its pair
+NEVER_NATS = -700.0  # log-probability of multiplicities that are charged as if they revealed everything
+WIDER = 1.2  # ratio of large multiplicities that are charged together
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
 TAIL, FINE = 1 + 1 / 64, 400  # ratio of multiplicities far above the mean that are charged together, and how often
 USELESS_CGF = 1000.0  # beyond this K no order is worth a quadrature, and the cost of a group bounds it as well
@@ -77,7 +84,24 @@ class SampledWithReplacement(AbstractMechanism):
         return self.relation
 
     def _known(self) -> Known:
-        return replace(Known.by_curve(self._curve, fixed_size=True), profile=self._profile)
+        return replace(
+            Known.by_curve(self._curve, fixed_size=True), profile=self._profile, directions=lambda _: self._directions()
+        )
+
+    def _directions(self) -> Directions | None:
+        """Return the envelope of groups whose size, how often the record was drawn, is told; only under replace-one.
+
+        Theorem 10 of Balle, Barthe and Gaboardi (2018) reads H_t <= Σ_j w_j δ_j(1 + (t-1)/γ) for t >= 1, with w_j the
+        probability of j draws, γ = 1 - w_0 and δ_j the profile of groups of j. That is γH_{1+(t-1)/γ} of the pair that
+        tells j, of probability w_j/γ, so H_t of its envelope; t < 1 follows, as the relation is symmetric. A larger γ,
+        larger w_j, and larger groups in their place only add.
+
+        Holds for:  replace-one; symmetric group profiles; adaptive composition.
+        Tightness:  each multiplicity has that of the envelope, and telling it costs more.
+        """
+        if self.relation is not REPLACE_ONE or self.draws > FEW_TIMES * self.population or self.population == 1:
+            return None
+        return one_release(_told_multiplicity(self) if self.draws > 0 else NO_PAIRS)
 
     def _profile(self) -> PrivacyProfile:
         amplify = with_replacement_profile if self.relation is REPLACE_ONE else hybrid_with_replacement_profile
@@ -85,6 +109,40 @@ class SampledWithReplacement(AbstractMechanism):
 
     def _curve(self) -> Curve:
         return NO_LOSS if self.draws == 0 else _moments(self)
+
+
+@lru_cache(maxsize=64)
+def _told_multiplicity(sampled: SampledWithReplacement) -> Pairs | None:
+    law = Multiplicity(sampled.draws, sampled.population)
+    ends, log_weights, log_rest = _charged_together(law)
+    total = math.fsum(math.exp(weight) for weight in (*log_weights, log_rest)) * (1 + 1e-14)
+    rate = max(law.rate, total)
+    parts: list[tuple[float, DominatingPair]] = []
+    for size, weight in zip(ends, log_weights, strict=True):
+        noise = sampled.mechanism.group(size=size)._known().noise
+        pair = None if noise is None or not rate < 1 else noise.envelope(rate)[0]
+        if not isinstance(pair, DominatingPair):
+            return None
+        parts.append((math.exp(weight) / rate, pair))
+    return (MixedPair(tuple(parts), math.exp(log_rest)),)
+
+
+def _charged_together(law: Multiplicity) -> tuple[list[int], list[float], float]:
+    """Return multiplicities, the logarithms of the probabilities that each stands for, and that of all above, at most.
+
+    A multiplicity stands for those below it, too, down to the one before.
+    """
+    ends: list[int] = []
+    log_weights: list[float] = []
+    last, log_rest = 0, 0.0
+    while last < law.draws and log_rest > NEVER_NATS:
+        end = min(max(last + 1, math.floor(last * WIDER)), law.draws)
+        weights = law.log_weights(np.arange(last + 1.0, end + 1.0))
+        ends.append(end)
+        log_weights.append(float(np.logaddexp.reduce(weights)) + 1e-14)
+        beyond = float(law.log_weights(np.array([end + 1.0]))[0]) if end < law.draws else -math.inf
+        last, log_rest = end, law.log_above(end, beyond)
+    return ends, log_weights, log_rest
 
 
 @lru_cache(maxsize=256)
