@@ -21,6 +21,7 @@ from typing import final
 
 import numpy as np
 
+from cumulant.errors import OutOfReach
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 
@@ -91,6 +92,8 @@ class Contour:
     ) -> Contour:
         """Return the contour at (θ, η) of K with its error on that line, and of (τ, K(τ))."""
         (theta, step), (k, error) = at, line
+        if not error[0] <= LARGEST_ERROR_NATS:  # the scale itself is not known
+            raise OutOfReach(f"K is known to {error[0]:.3g} nats only: too many releases for doubles")
         k = np.minimum(k.real, k[0].real) + 1j * k.imag  # |M(z)| <= M(θ), whatever rounding says
         error = np.minimum(error, LARGEST_ERROR_NATS)  # enough to make the bounds useless
         z = theta + 1j * step * np.arange(len(k))

@@ -12,22 +12,23 @@ from typing import TypeGuard
 import numpy as np
 
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.cut_law import CutLaw
+from cumulant.pairs.coordinate import Branch, CoordinatePair
+from cumulant.pairs.cut_law import CutLaw, place_of_cut
 from cumulant.pairs.mixed import MixedPair
-from cumulant.pairs.noise import NormalMixture
+from cumulant.pairs.normal_law import NormalMixture
 from cumulant.pairs.pair import DominatingPair
 
 LOG_SHARE = math.log(1e-12)  # of δ, that all cuts together may leave out
 DEEPEST_NATS = -600.0  # log δ below which what is left out would not be a double
-PLACES_PER_UNIT = 4  # of the coordinate, where a cut may be
 SHARPNESS = 1.5, 3.0, 6.0, 12.0, 24.0, 48.0  # a: χ falls from 1 to 0 within about 3/a
-BEYOND_CUT = np.concatenate([np.arange(0.05, 4.0, 0.05), 4.0 * 1.1 ** np.arange(100.0)])  # ways from c
+BEYOND_CUT = np.concatenate([np.arange(0.0, 4.0, 0.05), 4.0 * 1.1 ** np.arange(100.0)])  # ways from c
 LEVEL_NATS = 4.0  # by which a tilted density may still rise beyond c
 MIXED_NATS = 7.0  # by which more of a mixture is left out: its far losses are the worse
 RARE_NATS = 2.0  # a part of a mixture so little above what is left out is left out, too
 NEAREST = 2.0  # units of the coordinate between where losses begin and a cut
 FARTHEST_LOG_TILT = 600.0  # of a saddle
+MANY_RELEASES = 200  # from which far losses may be left where they are
+HARMLESS_NATS = 80.0  # a far peak so small is followed without trouble
 TILTS_ABOVE = 2.0  # how far above the saddle tilts are of use
 
 
@@ -38,7 +39,8 @@ def leave_out_unseen(losses: ComposedPairs, log_delta: float) -> ComposedPairs:
         return losses
     log_share = log_delta + LOG_SHARE - math.log(sum(cuttable))
     theta = _saddle(losses, log_delta)
-    return replace(losses, parts=tuple((_cut(pair, log_share, theta), n) for pair, n in losses.parts))
+    releases = sum(cuttable)
+    return replace(losses, parts=tuple((_cut(pair, log_share, theta, releases), n) for pair, n in losses.parts))
 
 
 def _has_far_losses(pair: DominatingPair) -> bool:
@@ -61,21 +63,41 @@ def _square(pair: DominatingPair) -> float:
     return math.exp(pair.log_square) if _can_be_cut(pair) else 0.0
 
 
-def _cut(pair: DominatingPair, log_share: float, theta: float, rare: float = 0.0) -> DominatingPair:
+def _cut(pair: DominatingPair, log_share: float, theta: float, releases: int, rare: float = 0.0) -> DominatingPair:
     """Return a pair cut where that leaves out at most e^log_share, as softly as tilts allow; any cut is sound.
 
-    One that is rare may rise beyond its cut by as many nats more.
+    One that is rare may rise beyond its cut by as many nats more. Where losses are many and the far ones harmless at
+    the tilts that matter, the pair is left as it is: its line is short enough.
     """
     if isinstance(pair, MixedPair):
         return _cut_parts(pair, log_share + MIXED_NATS - math.log(len(pair.parts)), theta)
     if not _can_be_cut(pair):
         return pair
-    theta = TILTS_ABOVE * min(theta, _jump(pair, log_share - LOG_SHARE))
+    assert isinstance(pair.law, NormalMixture)
+    components = [part for rate in pair.rates for part in pair.law.components(rate)]
+    branch = next(branch for branch in pair.branches if branch.rises)
+    one_loss = place_of_cut(components, SHARPNESS[-1], log_share - LOG_SHARE)
+    slope = float(branch.log_slope(np.array([one_loss]))[0])
+    # the slope of log P(L > ε) in ε where one loss makes up δ
+    tilt = TILTS_ABOVE * min(theta, math.exp(min(math.log(one_loss) - slope, FARTHEST_LOG_TILT)))
+    if releases >= MANY_RELEASES and _far_peak(branch, 0.75 * tilt) + math.log(releases) < HARMLESS_NATS:
+        return pair
     for sharpness in SHARPNESS:
-        cut = _cut_at(pair, _place(pair, sharpness, log_share), sharpness)
-        if _rise_beyond(cut, theta) <= LEVEL_NATS + rare:
+        at = place_of_cut(components, sharpness, log_share)
+        if _rise_beyond(branch, at, sharpness, tilt) <= LEVEL_NATS + rare:
             break
-    return cut
+    return CoordinatePair(CutLaw(pair.law, at, sharpness), pair.sampling)
+
+
+def _far_peak(branch: Branch, theta: float) -> float:
+    """Return the logarithm of the tilted density at the farthest place where it can have a peak."""
+    return float(branch.log_tilted_density(np.array([(theta + 1) * branch.law.steepest]), theta)[0])
+
+
+def _rise_beyond(branch: Branch, at: float, sharpness: float, theta: float) -> float:
+    """Return by how many nats the tilted density, times a cut, rises beyond it: erfc(x) is about e^{-x²}."""
+    values = branch.log_tilted_density(at + BEYOND_CUT, theta) - (sharpness * BEYOND_CUT) ** 2
+    return float(np.max(values) - values[0])
 
 
 def _cut_parts(pair: MixedPair, log_share: float, theta: float) -> MixedPair:
@@ -84,7 +106,7 @@ def _cut_parts(pair: MixedPair, log_share: float, theta: float) -> MixedPair:
     unseen = []
     for share, part in pair.parts:
         log_left = log_share - math.log(share)
-        cut = None if log_left > -RARE_NATS else _cut(part, log_left, theta, -math.log(share))
+        cut = None if log_left > -RARE_NATS else _cut(part, log_left, theta, 1, -math.log(share))
         if cut is None or _is_cut_near(cut):
             unseen.append(share)
         else:
@@ -97,35 +119,3 @@ def _is_cut_near(pair: DominatingPair) -> bool:
     if not isinstance(pair, CoordinatePair) or not isinstance(pair.law, CutLaw):
         return False
     return pair.branches[0].above and pair.law.at < pair.law.even + NEAREST
-
-
-def _jump(pair: CoordinatePair, log_share: float) -> float:
-    """Return about the tilt where one loss of this probability makes up δ: the slope of log P(L > ε) in ε."""
-    assert isinstance(pair.law, NormalMixture)
-    branch = next(branch for branch in pair.branches if branch.rises)
-    at = _place(pair, SHARPNESS[-1], log_share) / PLACES_PER_UNIT
-    return math.exp(min(math.log(at) - float(branch.log_slope(np.array([at]))[0]), FARTHEST_LOG_TILT))
-
-
-def _place(pair: CoordinatePair, sharpness: float, log_share: float) -> int:
-    """Return the first place that leaves out at most e^log_share."""
-    share, first, last = math.exp(log_share), 0, 32
-    while _cut_at(pair, last, sharpness).left_out > share:
-        first, last = last, 2 * last
-    while last - first > 1:
-        middle = (first + last) // 2
-        first, last = (middle, last) if _cut_at(pair, middle, sharpness).left_out > share else (first, middle)
-    return last
-
-
-def _cut_at(pair: CoordinatePair, place: int, sharpness: float) -> CoordinatePair:
-    assert isinstance(pair.law, NormalMixture)
-    return CoordinatePair(CutLaw(pair.law, place / PLACES_PER_UNIT, sharpness), pair.sampling)
-
-
-def _rise_beyond(cut: CoordinatePair, theta: float) -> float:
-    """Return by how many nats the tilted density rises beyond the cut."""
-    assert isinstance(cut.law, CutLaw)
-    branch = next(branch for branch in cut.branches if branch.rises)
-    values = branch.log_tilted_density(cut.law.at + np.append(0.0, BEYOND_CUT), theta)
-    return float(np.max(values) - values[0])

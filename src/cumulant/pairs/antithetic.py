@@ -30,7 +30,8 @@ def antithetic_atoms(atoms: Atoms, rate: float) -> Atoms | None:
     """Return the pair of a Poisson sample under replace-one; None where fractions do not tell it."""
     if isinstance(atoms, Binary) and atoms.failure == 0:
         return ThreePoints(atoms.epsilon, rate)
-    if isinstance(atoms, Table) and len(atoms.p) <= MOST_COUPLED:
+    everyone_differs = rate == 1 and 0.0 in (*atoms.p, *atoms.q) if isinstance(atoms, Table) else False
+    if isinstance(atoms, Table) and len(atoms.p) <= MOST_COUPLED and not everyone_differs:
         return Coupled(atoms, rate)
     return None
 

@@ -36,7 +36,9 @@ ACCURACY_NATS = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-
 BEYOND_NATS = 60.0  # nats below the largest integrand at which pieces are left out
 CELL_WIDTH = 0.15  # of the coordinate, at most
 WAVES = 6.0  # |z+1|·(change of L) on one piece: sixteen Legendre points resolve it to 1e-20
-STRIPS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)  # candidates for d, in units of the widest allowed
+STRIPS = np.array(
+    [0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0]
+)  # candidates for d, in units of the widest allowed
 
 
 @final
@@ -67,19 +69,16 @@ class Branch(ABC):
     """How many nodes a radian of phase takes."""
     steepest: float
     """A bound of |L'|."""
+    moving: Factors
+    """The factors that are not constant."""
+    rises: bool
+    """Whether the loss grows with t."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steepest", len(self.moving) * self.law.steepest)
-
-    @property
-    def moving(self) -> Factors:
-        """The factors that are not constant."""
-        return tuple(factor for factor in self.factors if factor[0])
-
-    @property
-    def rises(self) -> bool:
-        """Whether the loss grows with t."""
-        return self.factors[0][1].sign > 0
+        moving = tuple(factor for factor in self.factors if factor[0])
+        object.__setattr__(self, "moving", moving)
+        object.__setattr__(self, "steepest", len(moving) * self.law.steepest)
+        object.__setattr__(self, "rises", self.factors[0][1].sign > 0)
 
     def powers(self, theta: Any) -> list[Any]:
         """Return Re a of each factor, for Re z = θ."""
@@ -194,6 +193,8 @@ class Line(Branch):
     law: LineLaw
     factors: Factors
     steepest: float = field(init=False, repr=False, compare=False)
+    moving: Factors = field(init=False, repr=False, compare=False)
+    rises: bool = field(init=False, repr=False, compare=False)
 
     above = False
     nodes_per_wave: ClassVar[float] = 1 / (2 * math.pi)
@@ -216,11 +217,9 @@ class Line(Branch):
         shrunk = sum(max(-power, 0.0) for power in self.powers(theta))
         widest, steepest = min(self.law.strip, 6.0), self.law.steepest
 
-        def step(d: float) -> float:
-            growth = self.law.log_growth(self, theta, omega, d) - shrunk * math.log(math.cos(steepest * d / 2))
-            return float(2 * math.pi * d / (depth + growth))
-
-        return max(step(share * widest) for share in STRIPS)
+        d = widest * STRIPS
+        growth = self.law.log_growth(self, theta, omega, d) - shrunk * np.log(np.cos(steepest * d / 2))
+        return float(np.max(2 * math.pi * d / (depth + growth)))
 
 
 @final
@@ -232,6 +231,8 @@ class Stretch(Branch):
     factors: Factors
     above: bool
     steepest: float = field(init=False, repr=False, compare=False)
+    moving: Factors = field(init=False, repr=False, compare=False)
+    rises: bool = field(init=False, repr=False, compare=False)
 
     nodes_per_wave: ClassVar[float] = POINTS / WAVES
 
@@ -280,6 +281,7 @@ class CoordinatePair(DominatingPair):
     branches: tuple[Branch, ...] = field(init=False, repr=False, compare=False)
     atoms: tuple[tuple[float, float], ...] = field(init=False, repr=False, compare=False)
     octaves: int = field(init=False, repr=False, compare=False)
+    left_out: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         law = self.law
@@ -289,6 +291,7 @@ class CoordinatePair(DominatingPair):
         )
         object.__setattr__(self, "branches", branches)
         object.__setattr__(self, "atoms", (*self.sampling.atoms(self.law), *self.sampling.even_atoms(self.law)))
+        object.__setattr__(self, "left_out", sum(law.left_out(rate) for rate in self.rates))
         object.__setattr__(self, "octaves", 4 if max(branch.steepest for branch in branches) <= 2.0 else 2)
 
     def ball_atoms(self) -> list[tuple[arb, arb]]:
@@ -306,12 +309,15 @@ class CoordinatePair(DominatingPair):
         return float(self.law.log_square) + 2 * math.log(self.sampling.rate)
 
     @property
-    def left_out(self) -> float:
-        return sum(self.law.left_out(_rate_of(factors)) for _, factors in self.sampling.parts)
+    def rates(self) -> list[float]:
+        """The rate at which P mixes in what the record contributes, of each part; 0 where it has the density of Q."""
+        return [
+            max((float(np.max(sampling.rate)) for _, sampling in factors if sampling.sign > 0), default=0.0)
+            for _, factors in self.sampling.parts
+        ]
 
     def left_out_ball(self) -> arb:
-        rates = [as_ball(_rate_of(factors)) for _, factors in self.sampling.parts]
-        return sum((self.law.left_out_ball(rate) for rate in rates), as_ball(0.0))
+        return sum((self.law.left_out_ball(as_ball(rate)) for rate in self.rates), as_ball(0.0))
 
     @property
     def log_top_mass(self) -> float:
@@ -362,11 +368,6 @@ def _shortened(step: float) -> float:
     """Return a step, at most so long, of which multiples below 2^26 are doubles: it has 27 bits."""
     mantissa, exponent = math.frexp(step)
     return math.ldexp(math.floor(math.ldexp(mantissa, 27)), exponent - 27)
-
-
-def _rate_of(factors: Factors) -> float:
-    """Return the rate at which P mixes in what the record contributes; 0 where the density is that of Q."""
-    return max((float(np.max(sampling.rate)) for _, sampling in factors if sampling.sign > 0), default=0.0)
 
 
 def _columns(cells: Cells) -> tuple[Array, ...]:

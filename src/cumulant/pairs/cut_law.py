@@ -15,7 +15,7 @@ trapezoidal rule stays exponentially good, and (log χ)'' lies between -2a² and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
@@ -27,7 +27,7 @@ from cumulant.numerics.balls import as_ball, log_sum_ball
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import BEYOND_NATS, Branch
 from cumulant.pairs.law import SymmetricLaw, evenly, require_symmetric
-from cumulant.pairs.noise import LOG_ROOT, REACH, WHOLE_REACH, NormalLaw, NormalMixture, turn_of
+from cumulant.pairs.normal_law import LOG_ROOT, REACH, WHOLE_REACH, NormalLaw, NormalMixture, log_turned, turn_of
 
 if TYPE_CHECKING:
     from flint import arb
@@ -37,6 +37,7 @@ LARGEST_ERFC = 25.0  # beyond it erfc(x) is below the smallest doubles: its asym
 FINE_STEP, COARSE_RATIO = 0.1, 1.25  # of the points at which a tilted density is looked at, near the cut and beyond
 SOFT = 6.0, 12.0, 24.0, 48.0, 96.0  # times 1/a, beyond the cut: there χ is e^-36, e^-144, …
 STEEP, KNEE = 3.0, 3.0  # x from which -(log erfc)'' is taken as 2, and before which it is small
+PLACES_PER_UNIT = 4  # of the coordinate, where a cut may be
 LEFT_OUT_MARGIN = 1 + 1e-9  # of what is left out, for rounding
 
 
@@ -60,30 +61,25 @@ class CutLaw(NormalLaw, SymmetricLaw):
     sharpness: float  # a
     curvature: float = field(init=False, repr=False, compare=False)
     resolved: float = field(init=False, repr=False, compare=False)
+    extremes: tuple[float, float] = field(init=False, repr=False, compare=False)
+    terms: int = field(init=False, repr=False, compare=False)
+    steepest: float = field(init=False, repr=False, compare=False)
+    strip: float = field(init=False, repr=False, compare=False)
+    log_square: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "curvature", 1 + 2 * self.sharpness**2)
         object.__setattr__(self, "resolved", 1 / self.sharpness)
+        for name in ("extremes", "terms", "steepest", "strip", "log_square"):  # its loss stays what it is
+            object.__setattr__(self, name, getattr(self.law, name))
 
     @property
-    def extremes(self) -> tuple[float, float]:
-        return self.law.extremes
+    def several(self) -> bool:
+        return self.law.several
 
     @property
-    def terms(self) -> int:
-        return self.law.terms
-
-    @property
-    def steepest(self) -> float:
-        return self.law.steepest
-
-    @property
-    def strip(self) -> float:
-        return self.law.strip
-
-    @property
-    def log_square(self) -> Any:
-        return self.law.log_square
+    def slopes(self) -> Any:
+        return self.law.slopes
 
     @property
     def even(self) -> float:
@@ -116,37 +112,25 @@ class CutLaw(NormalLaw, SymmetricLaw):
         return -t * t / 2 - LOG_ROOT + self._log_kept(t)
 
     def _log_kept(self, t: Any) -> Array:
-        """Return log χ(t); erfc(x) < e^{-x²}/(x√π) for x > 0."""
-        x = self.sharpness * (np.asarray(t) - self.at)
-        near = np.minimum(x, LARGEST_ERFC)
-        values = np.log(np.array([math.erfc(one) for one in np.ravel(near).tolist()])).reshape(x.shape)
-        if np.any(x > LARGEST_ERFC):
-            far = np.maximum(x, LARGEST_ERFC)
-            values = np.where(x > LARGEST_ERFC, -far * far - np.log(far) - LOG_ROOT_PI, values)
-        return np.asarray(values - math.log(2.0))
+        return log_half_erfc(self.sharpness * (np.asarray(t) - self.at))
 
     def left_out(self, rate: float) -> float:
-        """Return p = E_P[1 - χ] of a sample, rounded up: of N(m, 1), 1 - χ has the mean Φ((m-c)/κ), κ² = 1 + 1/2a²."""
-        width = math.sqrt(2.0) * math.sqrt(1 + 0.5 / self.sharpness**2)
-        shares = self.law.components(rate)
-        total = math.fsum(share * math.erfc((self.at - mean) / width) / 2 for share, mean in shares)
-        return total * LEFT_OUT_MARGIN + 5e-324  # rounded up
+        return left_out_by_cut(self.law.components(rate), self.at, self.sharpness)
 
     def span_end(self, branch: Branch, theta: float) -> float:
         return _looked_at(branch, theta).end if branch.rises else NormalLaw.span_end(self, branch, theta)
 
-    def log_growth(self, branch: Branch, theta: float, omega: float, d: float) -> float:
+    def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
         """See `turn_of`: losses that are left turn little."""
         if not branch.rises or len(branch.factors) > 1:
             return NormalLaw.log_growth(self, branch, theta, omega, d)
-        looked, angle = _looked_at(branch, theta), self.steepest * d
-        turned = np.minimum(looked.turn * min(angle, math.pi / 2), angle)
-        return self.curvature * d * d / 2 + float(np.max(looked.values + omega * turned))
+        looked = _looked_at(branch, theta)
+        return self.curvature * d * d / 2 + log_turned(looked.values, looked.turn, omega, self.steepest * d)
 
     def curvature_up_to(self, t: Array) -> Array:
         """-(log erfc)'' grows with x from 0 to 2: it is g(g - 2x), g = (2/√π) e^{-x²}/erfc(x)."""
         x = np.minimum(self.sharpness * (t - self.at), STEEP)
-        g = np.exp(-x * x - LOG_ROOT_PI - self._log_kept(x / self.sharpness + self.at))
+        g = np.exp(-x * x - LOG_ROOT_PI - log_half_erfc(x))
         bend = np.where(x < STEEP, g * (g - 2 * x) * LEFT_OUT_MARGIN, 2.0)
         return np.asarray(1 + self.sharpness**2 * np.minimum(bend, 2.0))
 
@@ -210,8 +194,43 @@ class CutLaw(NormalLaw, SymmetricLaw):
         return total
 
 
-@lru_cache(maxsize=256)  # the end and the step of a rule ask for the same
+def log_half_erfc(x: Array) -> Array:
+    """Return log ½ erfc(x), by its asymptotic series where erfc(x) would be no double."""
+    near = np.minimum(x, LARGEST_ERFC)
+    values = np.log(np.array([math.erfc(one) for one in np.ravel(near).tolist()])).reshape(x.shape)
+    if np.any(x > LARGEST_ERFC):
+        far = np.maximum(x, LARGEST_ERFC)
+        y = 0.5 / far**2
+        series = np.log1p(-y * (1 - 3 * y * (1 - 5 * y * (1 - 7 * y))))
+        values = np.where(x > LARGEST_ERFC, series - far * far - np.log(far) - LOG_ROOT_PI, values)
+    return np.asarray(values - math.log(2.0))
+
+
+def left_out_by_cut(components: Iterable[tuple[float, float]], at: float, sharpness: float) -> float:
+    """Return p = E_P[1 - χ] of a mixture of normal laws, rounded up: of N(m, 1) it is Φ((m-c)/κ), κ² = 1 + 1/2a²."""
+    width = math.sqrt(2.0) * math.sqrt(1 + 0.5 / sharpness**2)
+    total = math.fsum(share * math.erfc((at - mean) / width) / 2 for share, mean in components)
+    return total * LEFT_OUT_MARGIN + 5e-324
+
+
+def place_of_cut(components: Sequence[tuple[float, float]], sharpness: float, log_share: float) -> float:
+    """Return the first place, of a grid, that leaves out at most e^log_share."""
+    share, first, last = math.exp(log_share), 0, 32
+    while left_out_by_cut(components, last / PLACES_PER_UNIT, sharpness) > share:
+        first, last = last, 2 * last
+    while last - first > 1:
+        middle = (first + last) // 2
+        too_near = left_out_by_cut(components, middle / PLACES_PER_UNIT, sharpness) > share
+        first, last = (middle, last) if too_near else (first, middle)
+    return last / PLACES_PER_UNIT
+
+
 def _looked_at(branch: Branch, theta: float) -> _Look:
+    """Return what is seen of a branch; of one law it is kept, as the end and the step of a rule ask for the same."""
+    return _look(branch, theta) if branch.law.several else _kept_look(branch, theta)
+
+
+def _look(branch: Branch, theta: float) -> _Look:
     """Look at a rising branch in small steps near its cut, and in wide blocks beyond.
 
     In a block the density is at most that at its beginning, factors and turns are at most those at its end.
@@ -226,12 +245,19 @@ def _looked_at(branch: Branch, theta: float) -> _Look:
         near = np.atleast_2d(branch.log_tilted_density(fine, theta))
         far = density[:-1] + (np.atleast_2d(branch.log_tilted_density(coarse, theta)) - density)[:, 1:]
         peak = np.max(near, axis=1, keepdims=True)
-        near, far = np.max(near - peak, axis=0), np.max(far - peak, axis=0)
+        # between two points a log-density is above the higher one by its curvature times a square, at most
+        between = law.curvature * FINE_STEP**2 / 8
+        near, far = between + _higher(np.max(near - peak, axis=0)), np.max(far - peak, axis=0)
         if not np.any(far > excess - BEYOND_NATS):
             last = int(np.flatnonzero(near > excess - BEYOND_NATS)[-1])
             places = np.append(fine, coarse[1:])
             return _Look(float(fine[min(last + 1, len(fine) - 1)]), np.append(near, far), turn_of(branch, places))
     raise OutOfReach(f"a loss tilted by {theta:g} is not cut off sharply enough")
+
+
+def _higher(values: Array) -> Array:
+    """Return the higher of each value and the one before it."""
+    return np.asarray(np.maximum(values, np.append(values[0], values[:-1])))
 
 
 def _points_beyond(first: float, law: CutLaw, branch: Branch, theta: float) -> Array:
@@ -241,3 +267,6 @@ def _points_beyond(first: float, law: CutLaw, branch: Branch, theta: float) -> A
     way = max((last - law.at) / (first - law.at), 1.0)
     count = math.ceil(math.log(way) / math.log(COARSE_RATIO)) + 1
     return np.asarray(law.at + (first - law.at) * COARSE_RATIO ** np.arange(count + 1.0))
+
+
+_kept_look = lru_cache(maxsize=256)(_look)

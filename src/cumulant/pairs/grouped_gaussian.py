@@ -16,7 +16,8 @@ from cumulant.numerics.balls import as_ball, current_bits, precision, reciprocal
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.maps import ABOVE, Join, Leave
-from cumulant.pairs.noise import GaussianNoise, NormalMixture, Pairs
+from cumulant.pairs.noise import GaussianNoise, Pairs
+from cumulant.pairs.normal_law import NormalMixture
 
 if TYPE_CHECKING:
     from flint import arb

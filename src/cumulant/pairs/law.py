@@ -60,6 +60,11 @@ class Law(ABC):
     def terms(self) -> int:
         """How many exponentials a value of u takes."""
 
+    @property
+    def several(self) -> bool:
+        """Whether it stands for several laws, whose parameters are columns."""
+        return False
+
     def left_out(self, rate: float) -> float:
         """Return how much of the mass of P, as a mixture at this rate, the density lacks, rounded up."""
         return 0.0
@@ -156,7 +161,7 @@ class LineLaw(Law):
     def log_square(self) -> Any:
         """About log E_Q(e^u - 1)², at most that; of several laws a column."""
 
-    def log_growth(self, branch: Branch, theta: float, omega: float, d: float) -> float:
+    def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
         """Return how much larger ∫ |density Πw^a| can be at Im t = ±d than at 0, w^a with a power of at most iω more.
 
         Each w turns by up to steepest·d, and grows nowhere.

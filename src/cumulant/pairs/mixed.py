@@ -35,7 +35,7 @@ class MixedPair(DominatingPair):
         return max([0.0, *(pair.supremum for _, pair in self.parts)])
 
     @property
-    def left_out(self) -> float:
+    def left_out(self) -> float:  # type: ignore[override]
         return self.unseen + sum(share * pair.left_out for share, pair in self.parts)
 
     def nodes(self, theta: float, omega: float) -> DiscreteLosses:

@@ -9,33 +9,27 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from cumulant.errors import OutOfReach
 from cumulant.neighbors import ADD_REMOVE, Neighbors
-from cumulant.numerics.balls import as_ball, log_root_ball, log_sum_ball, normal_ball, reciprocal_ball
+from cumulant.numerics.balls import as_ball, reciprocal_ball
 from cumulant.numerics.logspace import Array, reciprocal_up
 from cumulant.pairs.antithetic import antithetic_atoms
 from cumulant.pairs.atoms import Atoms, Reversed, Sampled
-from cumulant.pairs.coordinate import BEYOND_NATS, Branch, CoordinatePair
+from cumulant.pairs.coordinate import Branch, CoordinatePair
 from cumulant.pairs.finite_pair import finite_pair
-from cumulant.pairs.law import LineLaw, SymmetricLaw
+from cumulant.pairs.law import SymmetricLaw
 from cumulant.pairs.maps import Antithetic, Envelope, Join, Leave, Replace, SamplingMap
+from cumulant.pairs.normal_law import NormalMixture
 from cumulant.pairs.pair import DominatingPair, GaussianPair
 from cumulant.pairs.symmetrised import Symmetrised
 
 if TYPE_CHECKING:
     from flint import arb
 
-LOG_ROOT = 0.5 * math.log(2 * math.pi)
-REACH = 10.5  # standard deviations either side: e^-55 is left out
-MOST_REACH = 1e5  # standard deviations
-MOST_HALVES = 60  # of a way to the peak
 FARTHEST_TILT = 1e9  # of losses of size 1: beyond it doubles do not resolve the peak at the largest loss
-WHOLE_REACH = 13.0  # standard deviations where it is proven: e^-84
 
 Pair = GaussianPair | DominatingPair
 Pairs = tuple[Pair, ...]
@@ -112,75 +106,6 @@ class NoRelease(Noise):
         return NO_PAIRS
 
 
-class NormalLaw(LineLaw):
-    """A law in a coordinate that is standard normal under Q."""
-
-    __slots__ = ()
-
-    curvature, least_curvature, resolved, atoms = 1.0, 1.0, 1.0, ()
-
-    def log_density(self, t: Any) -> Any:
-        return -t * t / 2 - LOG_ROOT
-
-    def span_start(self, branch: Branch, theta: float) -> float:
-        """A falling loss moves the peak of φΠw^a to the left; a factor w(-t) does so with Q itself."""
-        if not branch.rises:
-            return _first_relevant(branch, theta) - REACH
-        return -REACH - 2 * (branch.steepest - self.steepest)
-
-    def span_end(self, branch: Branch, theta: float) -> float:
-        """A rising loss moves the peak to the right, by less than the factors grow per unit."""
-        near = 2 * branch.steepest + REACH
-        if not branch.rises:
-            return near
-        farthest = float(sum(map(abs, branch.powers(max(theta, 1.0)))) * self.steepest) + REACH
-        depth = BEYOND_NATS - branch.factors[0][1].log_excess(self.log_square, theta)
-        last = _last_relevant(branch, theta, farthest, depth)
-        return min(max(last, near), farthest)
-
-    def log_growth(self, branch: Branch, theta: float, omega: float, d: float) -> float:
-        """Where a falling loss turns fast the density is small: see `Phases` in `maps`.
-
-        It is looked at in steps: its logarithm is concave, so in each it is at most about that at an end; the turn is
-        largest at the second.
-        """
-        if branch.rises or len(branch.factors) > 1:
-            return LineLaw.log_growth(self, branch, theta, omega, d)
-        values, turn = _falling(branch, theta)
-        angle = self.steepest * d
-        turned = np.minimum(turn * min(angle, math.pi / 2), angle)
-        return self.curvature * d * d / 2 + float(np.max(values + omega * turned))
-
-    def density_ball(self, t: arb) -> arb:
-        return normal_ball(t)
-
-    def whole_span(self, far: float) -> tuple[float, float]:
-        return -far - WHOLE_REACH, far + WHOLE_REACH
-
-    def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
-        """Beyond an end b a factor that grows by g per unit leaves e^{-b²/2}/(b-g) times its value there."""
-        logs = [log_factor(b) + (y * y - b * b) / 2 - (abs(b) - growth).log() - log_root_ball() for b in ends]
-        return log_sum_ball(logs)
-
-    def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
-        nearest = low if low > 0 else high if high < 0 else 0 * low
-        return (y * y - nearest * nearest) / 2 - log_root_ball()
-
-
-class NormalMixture(NormalLaw):
-    """A normal law of which P is a mixture with others of its width."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def components(self, rate: float) -> Iterable[tuple[float, float]]:
-        """Return (share, mean) of the normal laws that P mixes at this rate; of several laws, the largest."""
-
-    @abstractmethod
-    def component_balls(self, rate: arb) -> Iterable[tuple[arb, arb]]:
-        """Return the same as balls."""
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianNoise(Noise, NormalMixture, SymmetricLaw):
@@ -208,6 +133,14 @@ class GaussianNoise(Noise, NormalMixture, SymmetricLaw):
 
     def stack(self, laws: Sequence[GaussianNoise]) -> GaussianNoise:
         return GaussianNoise(np.array([law.mean for law in laws])[:, None])
+
+    @property
+    def several(self) -> bool:
+        return not isinstance(self.mean, float)
+
+    @property
+    def slopes(self) -> Any:
+        return self.mean
 
     def components(self, rate: float) -> Iterable[tuple[float, float]]:
         return (1 - rate, 0.0), (rate, self.steepest)
@@ -400,46 +333,3 @@ class FiniteNoise(Noise):
     @property
     def symmetric(self) -> bool:
         return self.atoms.symmetric
-
-
-@lru_cache(maxsize=256)  # every strip asks for the same
-def _falling(branch: Branch, theta: float) -> tuple[Array, Array]:
-    """Return the tilted density of a falling loss beside its peak, in steps, and s/(1-s), s the share of P in w."""
-    first = branch.law.span_start(branch, theta)
-    near = np.arange(min(first, 0.0), REACH, 0.25)
-    t = np.concatenate([near, REACH * 1.1 ** np.arange(math.log(MOST_REACH) / math.log(1.1))])
-    values = np.atleast_2d(branch.log_tilted_density(t, theta))
-    beside = np.max(values - np.max(values, axis=1, keepdims=True), axis=0)
-    return np.maximum(np.append(beside[0], beside[:-1]), beside), turn_of(branch, t)
-
-
-def turn_of(branch: Branch, t: Array) -> Array:
-    """Return s/(1-s) where the share s of P in w is below ½, inf elsewhere: w turns so many times as much as e^u.
-
-    Of a sum of positive multiples of e^{at}, 0 <= a <= steepest, turned by angles ay <= π/2: |Im w| <= E[a]y and
-    Re w >= 1 - (2/π)E[a]y >= 1 - s, both beside |w(Re t)|, where s = E[a]/steepest. Of two terms up to π: see `maps`.
-    """
-    share = np.exp(np.max(np.atleast_2d(branch.log_slope(t)), axis=0) - math.log(branch.law.steepest))
-    return np.where(share < 0.5, share / (1 - np.minimum(share, 0.5)), math.inf)
-
-
-def _last_relevant(branch: Branch, theta: float, farthest: float, depth: float) -> float:
-    """Return where the tilted density on [0, farthest] has fallen for good by `depth` nats from its peak."""
-    if farthest > MOST_REACH:
-        raise OutOfReach(f"a loss would have to be followed for {farthest:g} standard deviations")
-    t = np.append(np.arange(0.0, farthest, 0.5), farthest)
-    values = np.atleast_2d(branch.log_tilted_density(t, theta))
-    relevant = np.any(values > np.max(values, axis=1, keepdims=True) - depth, axis=0)
-    last = int(np.flatnonzero(relevant)[-1])
-    return float(t[min(last + 1, len(t) - 1)])
-
-
-def _first_relevant(branch: Branch, theta: float) -> float:
-    """Return a point below the peak of φw^{-θ}, whose logarithm is concave: t = -θℓ'(t).
-
-    It is halved as long as the next one is still below the peak.
-    """
-    t = np.asarray(-theta * branch.steepest * 0.5 ** np.arange(MOST_HALVES + 1.0))
-    steepest = np.exp(np.max(np.atleast_2d(branch.log_slope(t)), axis=0))
-    passed = -theta * steepest[1:] <= t[1:]
-    return float(t[np.argmax(passed)] if np.any(passed) else t[-1])

@@ -30,10 +30,8 @@ class DominatingPair(ABC):
     failure: float = 0.0
     """P(L = ∞), carried apart: the nodes describe P given that L is finite."""
 
-    @property
-    def left_out(self) -> float:
-        """How much of P the nodes lack, rounded up."""
-        return 0.0
+    left_out: float = 0.0
+    """How much of P the nodes lack, rounded up."""
 
     @property
     @abstractmethod

@@ -129,8 +129,8 @@ def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
     aliased = as_ball(2.0).log() + log_b - _log_expm1(2 * pi_ball() * as_ball(d) / step)
     still = _Moment(branch, moment.theta, nothing, moment.k_theta)
     cut = _outer(still, nothing, (first * h, last * h), whole, h)
-    # a sum beyond b is at most its first term and the integral: 1 + h(b-g) times the bound of the integral
-    farthest = max(abs(whole[0]), abs(whole[1]))
+    # a sum beyond b is at most its first term and the integral: 1 + h times the fall there, times the integral's bound
+    farthest = max(abs(whole[0]), abs(whole[1])) * max(branch.law.curvature, 1.0)
     cut.append(still.log_tails(as_ball(whole[0]), as_ball(whole[1]), nothing) + (1 + step * farthest).log())
     return ProvenRule([(k * step, step) for k in range(first, last + 1)], log_sum_ball([aliased, *cut]))
 

@@ -98,14 +98,11 @@ class PoissonSampled(AbstractMechanism):
             return NO_LOSS
         if self.relation is ADD_REMOVE:
             return base.curve() if self.rate == 1 else mixture_curve(base, self.rate)
-        two = self._two()
-        if self.rate == 1:
-            return two.curve()
-        if isinstance(self.mechanism, Gaussian):
+        if isinstance(self.mechanism, Gaussian) and self.rate < 1:
             return replaced_gaussian_curve(self.mechanism.noise_multiplier, self.rate)
-        pairs = self._antithetic(base)
-        envelope = envelope_curve(two, self.rate)
-        return envelope if pairs is None else antithetic_curve(pairs[0], base, envelope)
+        two, pairs = self._two(), self._antithetic(base)
+        chained = two.curve() if self.rate == 1 else envelope_curve(two, self.rate)
+        return chained if pairs is None else antithetic_curve(pairs[0], base, chained)
 
     def _two(self) -> Known:
         """Under replace-one a record leaves and another one joins: groups of two."""
@@ -126,17 +123,20 @@ class PoissonSampled(AbstractMechanism):
 
     def _replaced(self, base: Known) -> Directions | None:
         """Return the antithetic pair, of Gaussian noise N(+1) against N(-1) inside the mixture; else an envelope."""
-        two = self._two()
-        if self.rate == 1:
+        two, pairs = self._two(), self._antithetic(base)
+        if pairs is None and self.rate == 1:
             return two.directions(REPLACE_ONE)
-        pairs = self._antithetic(base)
         if pairs is None and two.noise is not None:
             pairs = two.noise.envelope(self.rate)
         return None if pairs is None else one_release(pairs)
 
     def _antithetic(self, base: Known) -> Pairs | None:
-        """Where two records reveal no more than one, as of one bit, the envelope is the better."""
-        if base.noise is None or self.mechanism.group(size=2) == self.mechanism:
+        """Where two records reveal no more than one, as of one bit, the envelope is the better.
+
+        Of everyone, Gaussian and Laplace noise reveal what they do of groups of two.
+        """
+        everyone = self.rate == 1 and isinstance(self.mechanism, Gaussian | Laplace)
+        if base.noise is None or everyone or self.mechanism.group(size=2) == self.mechanism:
             return None
         return base.noise.antithetic(self.rate)
 

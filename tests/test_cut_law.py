@@ -1,0 +1,131 @@
+"""Losses that δ cannot see: what a cut leaves out, what it bounds, and answers where the far losses used to rule."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from mpmath import mp, mpc, mpf
+
+import cumulant as cm
+from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.unseen import leave_out_unseen
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.cut_law import CutLaw
+from cumulant.pairs.grouped_gaussian import GroupedGaussian
+from cumulant.pairs.maps import Envelope, Leave, Replace
+from cumulant.pairs.noise import GaussianNoise
+from cumulant.pairs.normal_law import turn_of
+
+DIGITS = 40
+
+
+def chi(t: mpf, law: CutLaw) -> mpf:
+    return mp.erfc(mpf(law.sharpness) * (t - mpf(law.at))) / 2
+
+
+@pytest.mark.parametrize("at", [2.0, 6.0])
+@pytest.mark.parametrize("sharpness", [1.5, 12.0])
+@pytest.mark.parametrize("kind", ["leave", "replace", "envelope", "group"])
+def test_what_is_left_out_is_at_least_what_the_integral_says(kind: str, sharpness: float, at: float) -> None:
+    """P = E_P[1 - χ], by quadrature; under the envelope the half of Q counts as well."""
+    mean, rate, size = 0.7, 0.3, 3
+    law = CutLaw(GroupedGaussian(mean, rate, size) if kind == "group" else GaussianNoise(mean), at, sharpness)
+    maps = {"leave": Leave(rate), "replace": Replace(rate), "envelope": Envelope(rate), "group": Leave(1.0)}
+    pair = CoordinatePair(law, maps[kind])
+    with mp.workdps(DIGITS):
+        shares = (
+            [(math.comb(size, j) * mpf(rate) ** j * (1 - mpf(rate)) ** (size - j), j * mpf(mean)) for j in range(4)]
+            if kind == "group"
+            else [(1 - mpf(rate), mpf(0)), (mpf(rate), mpf(mean))]
+        )
+        first = mpf(mean) / 2 if kind == "envelope" else mpf(-14)
+
+        def left(t: mpf) -> mpf:
+            p = sum(share * mp.npdf(t, m) for share, m in shares)
+            return (p + (mp.npdf(t) if kind == "envelope" else 0)) * (1 - chi(t, law))
+
+        truth = mp.quad(
+            left, [first, *(at + x / sharpness for x in (-4, -2, 0, 2, 4) if at + x / sharpness > first), 16]
+        )
+        assert truth <= pair.left_out <= truth * (3 if kind == "envelope" else 1 + mpf(10) ** -8)
+        assert pair.left_out_ball().overlaps(pair.left_out_ball())
+        assert float(pair.left_out_ball().mid()) == pytest.approx(pair.left_out, rel=1e-8)
+
+
+def test_the_cut_is_small_off_the_line_and_bends_as_stated() -> None:
+    """|χ(x + iy)| <= e^{a²y²} χ(x), and -(log χ)'' is at most what cells are told, from 0 up to 2a²."""
+    law = CutLaw(GaussianNoise(1.0), 5.0, 3.0)
+    with mp.workdps(DIGITS):
+        for x in (2.0, 4.0, 4.9, 5.0, 5.3, 6.0, 8.0):
+            for y in (0.1, 0.5, 2.0):
+                off = abs(mp.erfc(mpc(3.0 * (x - 5.0), 3.0 * y)) / 2)
+                assert off <= mp.exp((3 * mpf(y)) ** 2) * chi(mpf(x), law) * (1 + mpf(10) ** -30)
+            bend = -mp.diff(lambda t: mp.log(chi(t, law)) - t * t / 2, mpf(x), 2)
+            assert 1 <= bend <= law.curvature_up_to(np.array([x]))[0] * (1 + 1e-6) <= law.curvature * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_mixture_turns_no_more_than_stated(size: int) -> None:
+    """|arg w| <= s/(1-s)·min(angle, π/2) where s is below ½, of two terms and of several."""
+    mean, rate = 0.8, 0.05
+    law = GaussianNoise(mean) if size == 1 else GroupedGaussian(mean, rate, size)
+    branch = CoordinatePair(law, Leave(rate if size == 1 else 1.0)).branches[0]
+    t = np.linspace(-4.0, 6.0, 60)
+    turn = turn_of(branch, t)
+    terms = [math.comb(size, j) * rate**j * (1 - rate) ** (size - j) for j in range(size + 1)]
+    for angle in (0.1, 1.0, math.pi / 2, *([3.0] if size == 1 else [])):
+        y = angle / (size * mean)
+        w = sum(b * np.exp(j * mean * (t + 1j * y) - (j * mean) ** 2 / 2) for j, b in enumerate(terms))
+        assert np.all(np.abs(np.angle(w)) <= np.minimum(turn * min(angle, math.pi / 2), angle) * (1 + 1e-12))
+
+
+def inverted_delta(run: tuple[float, float, int], epsilon: float, line: tuple[float, float]) -> mpf:
+    """Return δ(ε) when the record leaves, from the uncut law less its far end, by an inversion of its own."""
+    (sigma, rate, steps), (theta, window) = run, line
+    step = mpf("0.125")
+    mu, gamma = 1 / mpf(sigma), mpf(rate)
+    t = [k * step for k in range(int(-15 / step), int(19 / step))]
+    w = [1 - gamma + gamma * mp.exp(mu * x - mu**2 / 2) for x in t]
+    losses = [mp.log(x) for x in w]
+    # the far end, cut at 14 standard deviations and softly: e^-98 of the mass
+    masses = [step * mp.npdf(x) * y * mp.erfc(2 * (x - 14)) / 2 for x, y in zip(t, w, strict=True)]
+    eta, total = 2 * mp.pi / mpf(window), mpf(0)
+    for j in range(400):
+        z = mpc(theta, eta * j)
+        m = mp.fsum(p * mp.exp(z * x) for p, x in zip(masses, losses, strict=True))
+        term = mp.exp(steps * mp.log(m) - z * mpf(epsilon)) / (z * (z + 1))
+        total += term.real / (1 if j else 2)
+        if j > 5 and abs(term) < mpf(10) ** -14 * abs(total):
+            break
+    return total * eta / mp.pi
+
+
+@pytest.mark.parametrize(
+    ("run", "delta", "line"),
+    [
+        ((4.593, 8.857e-6, 86), 2.24e-19, (2.6e5, 4e-4)),
+        ((21.77, 2.164e-6, 500), 1.36e-15, (2.5e6, 5e-5)),
+        ((7.989, 1.931e-4, 468), 4.01e-17, (6e3, 2e-2)),
+    ],
+)
+def test_small_rates_are_exact(run: tuple[float, float, int], delta: float, line: tuple[float, float]) -> None:
+    """Far losses made these answers up to 250 times too large."""
+    sigma, rate, steps = run
+    guarantee = (cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * steps).guarantee(delta=delta)
+    with mp.workdps(DIGITS):
+        assert guarantee.exact
+        at, below = (
+            inverted_delta(run, epsilon, line) for epsilon in (guarantee.epsilon, guarantee.epsilon * (1 - 1e-8))
+        )
+        assert at <= mpf(delta) * (1 + mpf(10) ** -11) < below
+
+
+def test_a_cut_leaves_out_next_to_nothing_of_delta() -> None:
+    pair = CoordinatePair(GaussianNoise(1.0), Leave(0.01))
+    losses = ComposedPairs.of([(pair, 1000)])
+    for log_delta in (-7.0, -60.0, -500.0):
+        seen = leave_out_unseen(losses, log_delta)
+        assert 0 < seen.left_out <= 1.1e-12 * math.exp(log_delta)
+    assert leave_out_unseen(losses, -1000.0) is losses
