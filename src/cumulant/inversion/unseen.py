@@ -19,7 +19,7 @@ from cumulant.pairs.normal_law import NormalMixture
 from cumulant.pairs.pair import DominatingPair
 
 LOG_SHARE = math.log(1e-12)  # of δ, that all cuts together may leave out
-DEEPEST_NATS = -600.0  # log δ below which what is left out would not be a double
+DEEPEST_NATS = -160.0  # log δ below which far losses are followed: they are what such a δ is made of
 SHARPNESS = 1.5, 3.0, 6.0, 12.0, 24.0, 48.0  # a: χ falls from 1 to 0 within about 3/a
 BEYOND_CUT = np.concatenate([np.arange(0.0, 4.0, 0.05), 4.0 * 1.1 ** np.arange(100.0)])  # ways from c
 LEVEL_NATS = 4.0  # by which a tilted density may still rise beyond c

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cumulant.pairs.coordinate import Branch
 
-MOST_CELLS = 4000  # of one branch
+MOST_EVEN_CELLS = 4000  # of one branch, or of one side of its cut
 
 
 class Law(ABC):
@@ -205,7 +205,7 @@ class SymmetricLaw(Law):
 
 
 def evenly(low: float, high: float, width: float) -> Array:
-    return np.linspace(low, high, min(math.ceil((high - low) / width), MOST_CELLS) + 1)
+    return np.linspace(low, high, min(math.ceil((high - low) / width), MOST_EVEN_CELLS) + 1)
 
 
 def require_symmetric(law: Law) -> SymmetricLaw:

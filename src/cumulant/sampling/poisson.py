@@ -144,7 +144,7 @@ class PoissonSampled(AbstractMechanism):
         """Under replace-one a record may be replaced by one that contributes nothing: as if it left."""
         if self.rounded_up_by > 0:
             return self._lowered()._attained(base)
-        if self.rate == 0 or (self.relation is REPLACE_ONE and self.rate < 1 and self._opposes()):
+        if self.rate == 0 or (self.relation is REPLACE_ONE and self._opposes()):
             return self._directions(base)
         if self.rate == 1:
             return base.attained(ADD_REMOVE)
