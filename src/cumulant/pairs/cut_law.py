@@ -227,10 +227,10 @@ def place_of_cut(components: Sequence[tuple[float, float]], sharpness: float, lo
 
 def _looked_at(branch: Branch, theta: float) -> _Look:
     """Return what is seen of a branch; of one law it is kept, as the end and the step of a rule ask for the same."""
-    return _look(branch, theta) if branch.law.several else _kept_look(branch, theta)
+    return _look_at_cut(branch, theta) if branch.law.several else _kept_cut(branch, theta)
 
 
-def _look(branch: Branch, theta: float) -> _Look:
+def _look_at_cut(branch: Branch, theta: float) -> _Look:
     """Look at a rising branch in small steps near its cut, and in wide blocks beyond.
 
     In a block the density is at most that at its beginning, factors and turns are at most those at its end.
@@ -269,4 +269,4 @@ def _points_beyond(first: float, law: CutLaw, branch: Branch, theta: float) -> A
     return np.asarray(law.at + (first - law.at) * COARSE_RATIO ** np.arange(count + 1.0))
 
 
-_kept_look = lru_cache(maxsize=256)(_look)
+_kept_cut = lru_cache(maxsize=256)(_look_at_cut)

@@ -101,10 +101,10 @@ class NormalMixture(NormalLaw):
 
 def _falling(branch: Branch, theta: float) -> tuple[Array, Array]:
     """Return what is seen of a falling loss; of one law it is kept."""
-    return _look(branch, theta) if branch.law.several else _kept_look(branch, theta)
+    return _look_at_falling(branch, theta) if branch.law.several else _kept_falling(branch, theta)
 
 
-def _look(branch: Branch, theta: float) -> tuple[Array, Array]:
+def _look_at_falling(branch: Branch, theta: float) -> tuple[Array, Array]:
     """Return the tilted density of a falling loss beside its peak, in steps, and s/(1-s), s the share of P in w."""
     first = branch.law.span_start(branch, theta)
     near = np.arange(min(first, 0.0), REACH, 0.25)
@@ -157,4 +157,4 @@ def _first_relevant(branch: Branch, theta: float) -> float:
     return float(t[np.argmax(passed)] if np.any(passed) else t[-1])
 
 
-_kept_look = lru_cache(maxsize=256)(_look)
+_kept_falling = lru_cache(maxsize=256)(_look_at_falling)
