@@ -11,6 +11,7 @@ from mpmath import mp, mpc, mpf
 import cumulant as cm
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.unseen import leave_out_unseen
+from cumulant.neighbors import Neighbors
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.grouped_gaussian import GroupedGaussian
@@ -129,3 +130,24 @@ def test_a_cut_leaves_out_next_to_nothing_of_delta() -> None:
         seen = leave_out_unseen(losses, log_delta)
         assert 0 < seen.left_out <= 1.1e-12 * math.exp(log_delta)
     assert leave_out_unseen(losses, -1000.0) is losses
+
+
+def test_samples_of_two_rates_are_cut_together() -> None:
+    """Laws with one batch key stand in rows; what is seen of them is not kept."""
+    one, other = (cm.Gaussian(noise_multiplier=1.0).poisson(rate=rate) for rate in (1e-2, 1.1e-2))
+    together = (one * 60 + other * 60).guarantee(delta=1e-9)
+    assert (one * 120).epsilon(delta=1e-9) <= together.epsilon * (1 + 1e-6)
+    assert together.epsilon <= (other * 120).epsilon(delta=1e-9) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("relation", [cm.ADD_REMOVE, cm.REPLACE_ONE])
+@pytest.mark.parametrize(("rate", "count"), [(3e-9, 10**17), (1e-8, 10**18)])
+def test_more_releases_than_doubles_hold(rate: float, count: int, relation: Neighbors) -> None:
+    """n·8e-15 nats of K are lost: nothing below the Gaussian limit, μ² = nγ²(e^{1/σ²} - 1), may be returned."""
+    from references import gaussian_log_delta
+
+    mean = math.sqrt(count) * rate * math.sqrt(math.expm1(1.0))
+    run = cm.Gaussian(noise_multiplier=1.0).poisson(rate=rate, neighbors=relation) * count
+    with mp.workdps(DIGITS):
+        for delta in (1e-3, 1e-10):
+            assert gaussian_log_delta(mean, run.epsilon(delta=delta)) <= math.log(delta) + 1e-4

@@ -334,7 +334,7 @@ def _ceilings(questions: Sequence[Question]) -> list[float]:
     first = questions[0]
     if len(questions) == 1 or not first.needs_tilts or first.around is None:
         return [math.inf] * len(questions)
-    bounds = _chernoff(first.around.theta, first.around.k, first.asked)
+    bounds = _chernoff(first, first.around.theta, first.around.k)
     octave = (first.around.index + int(np.argmin(bounds))) // PER_OCTAVE
     return [float(np.min(bounds)), *(_ceiling(question, octave) for question in questions[1:])]
 
@@ -345,11 +345,15 @@ def _ceiling(question: Question, octave: int) -> float:
     if question.losses.supremum <= 0:
         return 0.0
     theta, k, _, _ = question.seen.cumulants(octave)
-    return max(float(np.min(_chernoff(theta, k, question.asked))), 0.0)
+    return max(float(np.min(_chernoff(question, theta, k))), 0.0)
 
 
-def _chernoff(theta: Array, k: Array, log_delta: float) -> Array:
-    return np.asarray((log_chernoff(theta) + k * (1 + 1e-13) - log_delta + 1e-9) / theta)  # rounded up
+def _chernoff(question: Question, theta: Array, k: Array) -> Array:
+    """Return Chernoff's bounds of ε at what is left out of sight less than δ, rounded up."""
+    left_out = question.seen.left_out
+    share = math.exp(math.log(left_out) - question.asked) if left_out > 0 else 0.0  # of δ
+    less = -math.log1p(-share) if share < 1 else math.inf
+    return np.asarray((log_chernoff(theta) + k * (1 + 1e-13) - question.asked + 1e-9 + less) / theta)
 
 
 def _epsilon_in_doubles(question: Question) -> Inversion:
