@@ -66,7 +66,7 @@ class NormalLaw(LineLaw):
         """
         if branch.rises or len(branch.factors) > 1:
             return LineLaw.log_growth(self, branch, theta, omega, d)
-        values, turn = _falling(branch, theta)
+        values, turn = _seen_of_falling(branch, theta)
         return self.curvature * d * d / 2 + log_turned(values, turn, omega, self.steepest * d)
 
     def density_ball(self, t: arb) -> arb:
@@ -99,7 +99,7 @@ class NormalMixture(NormalLaw):
         """Return the same as balls."""
 
 
-def _falling(branch: Branch, theta: float) -> tuple[Array, Array]:
+def _seen_of_falling(branch: Branch, theta: float) -> tuple[Array, Array]:
     """Return what is seen of a falling loss; of one law it is kept."""
     return _look_at_falling(branch, theta) if branch.law.several else _kept_falling(branch, theta)
 
