@@ -48,7 +48,9 @@ def _has_far_losses(pair: DominatingPair) -> bool:
 
 
 def _can_be_cut(pair: DominatingPair) -> TypeGuard[CoordinatePair]:
-    return isinstance(pair, CoordinatePair) and isinstance(pair.law, NormalMixture) and pair.supremum == math.inf
+    if not isinstance(pair, CoordinatePair) or not isinstance(pair.law, NormalMixture):
+        return False
+    return any(branch.rises for branch in pair.branches)
 
 
 def _saddle(losses: ComposedPairs, log_delta: float) -> float:
