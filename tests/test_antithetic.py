@@ -13,6 +13,7 @@ from mpmath import mp, mpf
 import cumulant as cm
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.logspace import Array
+from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.mixed import MixedPair
 
 DIGITS = 40
@@ -147,3 +148,18 @@ def test_fractions_of_the_coupling_add_up() -> None:
     assert sum(p) + revealed == 1 == sum(q) + revealed
     assert revealed == Fraction(1, 32)
     assert sorted(zip(p, q, strict=True)) == sorted(zip(q, p, strict=True))
+
+
+@pytest.mark.parametrize("theta", [0.1, 5.0, 50.0, 400.0])
+@pytest.mark.parametrize("rate", [1e-9, 0.01, 0.5])
+def test_laplace_noise_of_any_size_keeps_its_mass(theta: float, rate: float) -> None:
+    """Where hardly anything is lost there is mass all the same: K grows from 0, and nodes add up to 1."""
+    step = replaced(cm.Laplace(scale=1 / theta), rate)
+    ((pair, _),) = step._known().directions(cm.REPLACE_ONE)[0]  # type: ignore[index]
+    assert isinstance(pair, CoordinatePair)
+    for tilt in (0.01, 1.0):
+        nodes = pair.nodes(tilt, 0.0)
+        assert float(np.sum(np.exp(nodes.log_masses))) == pytest.approx(1.0, abs=1e-12)
+    moments = step.cgf(order=[1.001, 1.01, 1.1, 2.0, 5.0])
+    assert np.all(moments > 0)
+    assert np.all(np.diff(moments) > 0)

@@ -40,11 +40,15 @@ def leave_out_unseen(losses: ComposedPairs, log_delta: float) -> ComposedPairs:
     log_share = log_delta + LOG_SHARE - math.log(sum(cuttable))
     theta = _saddle(losses, log_delta)
     releases = sum(cuttable)
-    return replace(losses, parts=tuple((_cut(pair, log_share, theta, releases), n) for pair, n in losses.parts))
+    parts = ((_cut(pair, log_share, theta, releases) if _has_far_losses(pair) else pair, n) for pair, n in losses.parts)
+    return replace(losses, parts=tuple(parts))
 
 
 def _has_far_losses(pair: DominatingPair) -> bool:
-    return _can_be_cut(pair) or (isinstance(pair, MixedPair) and pair.supremum == math.inf)
+    """Return whether far losses are in the way: on half-lines, as of an envelope, pieces follow them unless mixed."""
+    if isinstance(pair, MixedPair):
+        return pair.supremum == math.inf
+    return _can_be_cut(pair) and not pair.branches[0].above
 
 
 def _can_be_cut(pair: DominatingPair) -> TypeGuard[CoordinatePair]:

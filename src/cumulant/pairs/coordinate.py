@@ -263,12 +263,11 @@ class Stretch(Branch):
         return edges[np.diff(edges, prepend=-np.inf) > 0]
 
     def _relevant(self, edges: Array, theta: float) -> NDArray[np.bool_]:
-        """Return which pieces carry M(θ) - 1, whose integrand is about the density times L² e^{θL} or e^{-L}."""
+        """Return which pieces carry M(θ) - 1, about the density times L² e^{θL} or e^{-L}, or mass."""
         losses, log_density = self.loss_and_log_density(edges)
         small = np.log(np.minimum(losses**2, 1.0) + 1e-300)
-        worth = log_density + np.maximum(theta * losses, np.maximum(-losses, 0.0)) + small
-        ends = np.maximum(worth[:-1], worth[1:])
-        return np.asarray(ends > np.max(ends) - BEYOND_NATS)
+        tilted = log_density + np.maximum(theta * losses, np.maximum(-losses, 0.0))
+        return _within_reach(tilted + small) | _within_reach(tilted)
 
 
 @final
@@ -362,6 +361,12 @@ class CoordinatePair(DominatingPair):
         joined = [np.concatenate(column) for column in zip(*(_columns(part) for part in parts), strict=True)]
         order = np.argsort(joined[0], kind="stable")
         return Cells(*(column[order] for column in joined))
+
+
+def _within_reach(values: Array) -> NDArray[np.bool_]:
+    """Return between which neighbours a logarithm comes within BEYOND_NATS of its largest value."""
+    ends = np.maximum(values[:-1], values[1:])
+    return np.asarray(ends > np.max(ends) - BEYOND_NATS)
 
 
 def _shortened(step: float) -> float:
