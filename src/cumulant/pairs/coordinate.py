@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_NODES, MOST_EXPONENTIALS = 3e6, 2e7  # of one rule
+MOST_CUT_NODES = 5e5  # of a law that is cut off, whose tilts nothing else ends
 ACCURACY_NATS = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-17
 BEYOND_NATS = 60.0  # nats below the largest integrand at which pieces are left out
 CELL_WIDTH = 0.15  # of the coordinate, at most
@@ -142,7 +143,8 @@ class Branch(ABC):
 
     def steepest_on(self, theta: float) -> float:
         """Return a bound of |L'| on the span of a tilt: |L'| at its end where ℓ', which grows with t, is alone."""
-        if len(self.moving) > 1 or not isinstance(self.law, LineLaw):
+        followed = self.rises and not self.above and self.law.curvature == self.law.least_curvature  # how far it goes
+        if followed or len(self.moving) > 1 or not isinstance(self.law, LineLaw):
             return self.steepest
         return math.exp(float(self.log_slope(np.array(self.law.span_end(self, theta)))))
 
@@ -151,7 +153,8 @@ class Branch(ABC):
         """Return nodes t and the logarithms of their weights."""
 
     def _check_count(self, nodes: float, theta: float, omega: float) -> None:
-        most = min(MOST_NODES, MOST_EXPONENTIALS / self.law.terms)
+        of_law = MOST_NODES if self.law.curvature == self.law.least_curvature else MOST_CUT_NODES
+        most = min(of_law, MOST_EXPONENTIALS / self.law.terms)
         if not nodes < most:
             raise OutOfReach(f"a loss tilted by {theta:g} takes more than {most:g} nodes at frequency {omega:g}")
 

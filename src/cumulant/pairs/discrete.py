@@ -26,6 +26,7 @@ LARGE = 0.5  # K(θ) from which the sum is taken as it stands, tilted: 1 is no l
 FAR = 600.0  # exponents, of e^x or of masses, whose exponential is left to logarithms
 ALL = 40.0  # x from where e^x - 1 - x is e^x to rounding
 CHUNK = 50_000  # numbers at a time: they stay in the cache
+MOST_PHASES = 1_000_000  # at a time: ten arrays of them take 80 MB
 MANY_NODES = 200_000  # from which eight tilts at once take hundreds of megabytes
 CHEAP = 400_000  # sines and cosines that are no trouble: the plain sum rounds less than the transform
 PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pairs of sine and cosine
@@ -220,6 +221,10 @@ class DiscreteLosses:
 
     def dispersion(self, theta: float, omega: Array, widths: Sequence[float], k_theta: Array) -> Array:
         """Return E[χχ'(1 - cos ωΔ)] and E[χχ'Δ²]/2 for χ = e^{-(ω(L-m)/width)²/2}, m the median: a row for each law."""
+        some = max(1, MOST_PHASES // self.losses.shape[1])  # frequencies at a time
+        if len(omega) > some:
+            parts = np.split(omega, range(some, len(omega), some))
+            return np.concatenate([self.dispersion(theta, part, widths, k_theta) for part in parts], axis=-1)
         pieces = self._by_rows(lambda laws, k: laws._dispersion(theta, omega, widths, k), len(omega), k_theta)
         turned: Array = np.concatenate(pieces)
         return turned
