@@ -30,6 +30,7 @@ from cumulant.profiles import profile
 ROUGH_TAIL_NATS = 14.0  # below δ, to which the tail is pushed where the line would be long: 1e-6
 CLOSE_NATS, CLOSE_ENOUGH_NATS = 1e-9, 4e-6  # slack in log δ that is as good as none, and one worth saving a long line
 MANY_LATTICE_POINTS = 4096  # of a lattice, beyond which the sum is cut
+MOST_FREQUENCIES = 4e5  # of one line, whatever it is made of
 MOST_EVALUATIONS = 3e5  # nodes and frequencies together that one line may take
 EXACT_SHARE = 1e-9  # of ε, within which both bounds must lie for an answer to be called exact
 EXACT_AT_ZERO = 1e-12  # a change of ε near 0 that counts as one by EXACT_SHARE
@@ -258,7 +259,7 @@ def _farthest_affordable(losses: ComposedPairs, plan: Plan, budget: float) -> fl
     """Return the frequency up to which a line may be evaluated: a + bω nodes and ω/η frequencies, by fast transform."""
     a, b = losses.effort(plan.index)
     budget *= 1 + sum(pair.components for pair, _ in losses.parts) / 4  # a part may take a while
-    return max((budget - a) / (b + 1 / plan.eta), 64 * plan.eta)
+    return max(min((budget - a) / (b + 1 / plan.eta), MOST_FREQUENCIES * plan.eta), 64 * plan.eta)
 
 
 def _contour(losses: ComposedPairs, plan: Plan, omega: float, tail: float) -> Contour:
