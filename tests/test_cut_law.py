@@ -51,7 +51,8 @@ def test_what_is_left_out_is_at_least_what_the_integral_says(kind: str, sharpnes
             left, [first, *(at + x / sharpness for x in (-4, -2, 0, 2, 4) if at + x / sharpness > first), 16]
         )
         assert truth <= pair.left_out <= truth * (3 if kind == "envelope" else 1 + mpf(10) ** -8)
-        assert pair.left_out_ball().overlaps(pair.left_out_ball())
+        if kind != "envelope":
+            assert abs(mpf(float(pair.left_out_ball().mid())) - truth) <= truth * mpf(10) ** -10
         assert float(pair.left_out_ball().mid()) == pytest.approx(pair.left_out, rel=1e-8)
 
 

@@ -37,9 +37,8 @@ def leave_out_unseen(losses: ComposedPairs, log_delta: float) -> ComposedPairs:
     cuttable = [n for pair, n in losses.parts if _has_far_losses(pair)]
     if not cuttable or log_delta < DEEPEST_NATS:
         return losses
-    log_share = log_delta + LOG_SHARE - math.log(sum(cuttable))
-    theta = _saddle(losses, log_delta)
-    releases = sum(cuttable)
+    releases, theta = sum(cuttable), _saddle(losses, log_delta)
+    log_share = log_delta + LOG_SHARE - math.log(releases)
     parts = ((_cut(pair, log_share, theta, releases) if _has_far_losses(pair) else pair, n) for pair, n in losses.parts)
     return replace(losses, parts=tuple(parts))
 

@@ -30,10 +30,10 @@ def antithetic_atoms(atoms: Atoms, rate: float) -> Atoms | None:
     """Return the pair of a Poisson sample under replace-one; None where fractions do not tell it."""
     if isinstance(atoms, Binary) and atoms.failure == 0:
         return ThreePoints(atoms.epsilon, rate)
-    everyone_differs = rate == 1 and 0.0 in (*atoms.p, *atoms.q) if isinstance(atoms, Table) else False
-    if isinstance(atoms, Table) and len(atoms.p) <= MOST_COUPLED and not everyone_differs:
-        return Coupled(atoms, rate)
-    return None
+    if not isinstance(atoms, Table) or len(atoms.p) > MOST_COUPLED:
+        return None
+    can_be_told = rate == 1 and 0.0 in (*atoms.p, *atoms.q)  # of everyone, ratios of 0 stay 0
+    return None if can_be_told else Coupled(atoms, rate)
 
 
 @final

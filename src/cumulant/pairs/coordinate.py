@@ -143,7 +143,7 @@ class Branch(ABC):
 
     def steepest_on(self, theta: float) -> float:
         """Return a bound of |L'| on the span of a tilt: |L'| at its end where ℓ', which grows with t, is alone."""
-        followed = self.rises and not self.above and self.law.curvature == self.law.least_curvature  # how far it goes
+        followed = self.rises and not self.above and not self.law.is_cut  # however far it goes
         if followed or len(self.moving) > 1 or not isinstance(self.law, LineLaw):
             return self.steepest
         return math.exp(float(self.log_slope(np.array(self.law.span_end(self, theta)))))
@@ -153,8 +153,7 @@ class Branch(ABC):
         """Return nodes t and the logarithms of their weights."""
 
     def _check_count(self, nodes: float, theta: float, omega: float) -> None:
-        of_law = MOST_NODES if self.law.curvature == self.law.least_curvature else MOST_CUT_NODES
-        most = min(of_law, MOST_EXPONENTIALS / self.law.terms)
+        most = min(MOST_CUT_NODES if self.law.is_cut else MOST_NODES, MOST_EXPONENTIALS / self.law.terms)
         if not nodes < most:
             raise OutOfReach(f"a loss tilted by {theta:g} takes more than {most:g} nodes at frequency {omega:g}")
 

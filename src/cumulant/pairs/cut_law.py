@@ -74,6 +74,10 @@ class CutLaw(NormalLaw, SymmetricLaw):
             object.__setattr__(self, name, getattr(self.law, name))
 
     @property
+    def is_cut(self) -> bool:
+        return True
+
+    @property
     def several(self) -> bool:
         return self.law.several
 

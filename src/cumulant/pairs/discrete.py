@@ -139,8 +139,7 @@ class DiscreteLosses:
             return np.concatenate([self.rounding_of_moments(*piece) for piece in pieces], axis=1)
         x, units = theta[:, None] * self.losses[:, None, :], self._units()[:, None, :]
         moments = np.exp(self.log_masses[:, None, :] + np.maximum(x, 0.0) - k[:, :, None]) * _excess_factor(x)
-        divergence = np.exp(self.log_masses + np.maximum(-self.losses, 0.0)) * _excess_factor(-self.losses)
-        of_divergence = np.sum(divergence[:, None, :] * units, axis=2) * np.exp(-k)
+        of_divergence = self.rounding_of_divergence()[:, None] * np.exp(-k)
         return np.asarray(np.sum(moments * (units + 2.0**-51 * np.abs(x)), axis=2) + theta * of_divergence)
 
     def rounding_of_divergence(self) -> Array:

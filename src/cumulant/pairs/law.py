@@ -65,6 +65,11 @@ class Law(ABC):
         """Whether it stands for several laws, whose parameters are columns."""
         return False
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether losses that δ cannot see are cut off."""
+        return False
+
     def left_out(self, rate: float) -> float:
         """Return how much of the mass of P, as a mixture at this rate, the density lacks, rounded up."""
         return 0.0
