@@ -15,6 +15,7 @@ from cumulant.inversion.ball_enclosure import GaussianInBalls
 from cumulant.inversion.ball_line import ball_line
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.plan import plan_for, tilts_for_epsilon
+from cumulant.inversion.purse import Purse
 from cumulant.numerics.balls import as_ball, precision, upper_float
 from cumulant.pairs.certified import ball_nodes, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
@@ -320,7 +321,7 @@ def test_balls_without_a_value_prove_nothing() -> None:
     losses = ComposedPairs.of(directions[0])
     tilts = tilts_for_epsilon(losses, 1.0)
     assert tilts is not None
-    bounds = ball_line(losses, plan_for(tilts))
+    bounds = ball_line(losses, plan_for(tilts), Purse())
     broken = replace(bounds, moments=[*bounds.moments[:-1], acb("nan")])
     assert broken.log_bounds(1.0)[1] > bounds.log_bounds(1.0)[0]
 

@@ -13,10 +13,11 @@ from cumulant.inversion.ball_lattice import BallLattice
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.cut import CHUNKS
 from cumulant.inversion.plan import Plan
+from cumulant.inversion.purse import Purse
 from cumulant.numerics.balls import as_ball, ball_below, lower_float, pi_ball, upper_float
 from cumulant.numerics.decay import escapes
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.certified import ball_nodes, moment_of, proven_cells
+from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, proven_cells
 from cumulant.pairs.curve import k_at
 from cumulant.pairs.grid import SCALES, chunk_frequencies, tilt
 from cumulant.pairs.pair import MEAN_ROUNDED_UP
@@ -24,6 +25,7 @@ from cumulant.pairs.pair import MEAN_ROUNDED_UP
 if TYPE_CHECKING:
     from flint import arb
 
+CELLS_MICROSECONDS = 100_000  # the cells of one part, as balls, and how far they let |φ| fall
 MOST_POINTS = 8000  # frequencies on one line
 GROUPS, FINER = 64, 4  # cells whose pairs are formed, and frequencies where the float path has one: proofs are rare
 
@@ -34,10 +36,11 @@ def gaussian_variance(losses: ComposedPairs) -> arb:
     return mean * mean
 
 
-def line_end(losses: ComposedPairs, plan: Plan, bits: int, eta: float) -> tuple[int, arb] | None:
+def line_end(losses: ComposedPairs, plan: Plan, bits: int, purse: Purse) -> tuple[int, arb] | None:
     """Return how many points the line has, and a bound of Σ |φ|/|z(z+1)|·η/π beyond; None if too many."""
-    need, step = math.exp(-plan.height - plan.accuracy), as_ball(eta)
-    places, bounds, last = _proven_decay(losses, plan, bits, lambda end: end > MOST_POINTS * eta)
+    need, eta = math.exp(-plan.height - plan.accuracy), plan.eta
+    step = as_ball(eta)
+    places, bounds, last = _proven_decay(losses, plan, bits, purse, lambda end: end > MOST_POINTS * eta)
     low, ends = places[:-1], places[1:]
     pieces = [
         (-bound).exp() * (1 / as_ball(a) - 1 / as_ball(b) + step / as_ball(a) ** 2) / pi_ball()
@@ -59,12 +62,13 @@ def beyond(bound: arb, end: arb, eta: arb) -> arb:
 
 
 def _proven_decay(
-    losses: ComposedPairs, plan: Plan, bits: int, enough: Callable[[float], bool]
+    losses: ComposedPairs, plan: Plan, bits: int, purse: Purse, enough: Callable[[float], bool]
 ) -> tuple[list[float], list[arb], arb]:
     """Return rising frequencies, proven bounds of -log|φ| from each to the next, and one for all beyond the last."""
     cells = []
     for pair, n in losses.parts:
         k = k_at(pair, plan.index)
+        purse.pay(CELLS_MICROSECONDS + count_nodes(pair, tilt(plan.index), 0.0, k, bits=bits).microseconds)
         nodes = ball_nodes(pair, tilt(plan.index), 0.0, k, bits=bits)
         above = upper_float(as_ball(k) + moment_of(nodes, tilt(plan.index), k).log())
         cells.append((proven_cells(pair, plan.index, above, bits), n))
@@ -102,14 +106,16 @@ def _above_zero(bound: arb) -> arb:
     return bound if bound > 0 else as_ball(0.0)
 
 
-def lattice_end(losses: ComposedPairs, plan: Plan, lattice: BallLattice, step: arb, bits: int) -> tuple[int, arb]:
+def lattice_end(
+    losses: ComposedPairs, plan: Plan, lattice: BallLattice, step: arb, bits: int, *, purse: Purse
+) -> tuple[int, arb]:
     """Return how many points of a period are needed, and a bound of what the others add.
 
     |kernel| is largest at ω = 0.
     """
     theta, eta, period = as_ball(tilt(plan.index)), upper_float(step), upper_float(pi_ball() / lattice.span)
     largest = lattice.span * sum((1 / -(-x * lattice.span).expm1() for x in (theta, theta + 1)), as_ball(0.0))
-    places, bounds, _ = _proven_decay(losses, plan, bits, lambda end: end >= period)
+    places, bounds, _ = _proven_decay(losses, plan, bits, purse, lambda end: end >= period)
     low, ends = places[:-1], places[1:]
     if places[-1] < period:
         raise OutOfReach("the period of the lattice of losses is longer than its decay was followed")

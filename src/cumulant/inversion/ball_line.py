@@ -16,6 +16,7 @@ from cumulant.inversion.ball_lattice import BallLattice, ball_lattice, snap
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import ROUGH_TAIL_NATS, Enclosure
 from cumulant.inversion.plan import TAIL_NATS, Plan
+from cumulant.inversion.purse import Purse
 from cumulant.numerics.balls import (
     as_ball,
     log_sum_ball,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
-MOST_MICROSECONDS = 4e6  # about, for the lines of a question; a second round doubles it
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSE_TAIL_NATS = 25.0  # below δ to which a tail may be left out where a line would be long: 1e-11
 MANY_BALL_POINTS = 600  # of a lattice, beyond which the sum is cut
@@ -148,53 +148,54 @@ class BallLine(Enclosure):
         return bounds[True] + whole if True in bounds else arb(math.inf)
 
 
-def ball_line(losses: ComposedPairs, plan: Plan, limit: float = MOST_MICROSECONDS) -> BallLine:
-    """Return the line of a plan, so long that what lies beyond is nothing beside the answer, or almost nothing.
-
-    It takes about so many microseconds at most.
-    """
+def ball_line(losses: ComposedPairs, plan: Plan, purse: Purse) -> BallLine:
+    """Return the line of a plan, so long that what lies beyond is nothing beside the answer, or almost nothing."""
     bits = _bits(losses, plan)
     with precision(bits):
         if losses.lattice is not None:
-            return _lattice_line(losses, plan, bits, limit)
-        eta = plan.eta
+            return _lattice_line(losses, plan, bits, purse)
         for accuracy in (TAIL_NATS, CLOSE_TAIL_NATS, ROUGH_TAIL_NATS):
-            end = line_end(losses, replace(plan, accuracy=accuracy), bits, eta)
-            if end is not None and _is_affordable(losses, plan, end[0], bits, limit):
-                return _line(losses, plan, _Points(as_ball(eta), end[0]), end[1], bits)
+            end = line_end(losses, replace(plan, accuracy=accuracy), bits, purse)
+            if end is not None and _is_affordable(losses, plan, end[0], bits, purse):
+                return _line(losses, plan, _Points(as_ball(plan.eta), end[0]), end[1], bits, purse=purse)
     raise OutOfReach("the characteristic function does not fall within the points that balls afford")
 
 
-def smooth_lines(losses: ComposedPairs, plan: Plan, limit: float) -> tuple[BallLine, BallLine, float]:
+def smooth_lines(losses: ComposedPairs, plan: Plan, purse: Purse) -> tuple[BallLine, BallLine, float]:
     """Return the lines of the loss with one more Gaussian release, and with one twice as large, and its variance."""
     bits, eta = _bits(losses, plan), plan.eta
     with precision(bits):
-        count = _affordable_points(losses, plan, bits, limit)
+        count = _affordable_points(losses, plan, bits, purse)
         omega = count * eta
         variance = 2 * (plan.height + TAIL_NATS) / omega**2
         end = count * as_ball(eta)
         tail = beyond(as_ball(variance) * end**2 / 2, end, as_ball(eta))
         points = _Points(as_ball(eta), count)
-        once, twice = (_line(losses, plan, points, tail, bits, smoothing=share * variance) for share in (1, 4))
+        once, twice = (
+            _line(losses, plan, points, tail, bits, purse=purse, smoothing=v) for v in (variance, 4 * variance)
+        )
     return once, twice, variance
 
 
-def _affordable_points(losses: ComposedPairs, plan: Plan, bits: int, limit: float) -> int:
+def _affordable_points(losses: ComposedPairs, plan: Plan, bits: int, purse: Purse) -> int:
     """Return how many points a line may have: higher frequencies take more nodes."""
     count = SMOOTHED_POINTS
-    while count > FEW_POINTS and not _is_affordable(losses, plan, count, bits, limit / 2):
+    while count > FEW_POINTS and not _is_affordable(losses, plan, count, bits, purse, lines=2):
         count //= 2
     return count
 
 
-def _is_affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, limit: float) -> bool:
+def _is_affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, purse: Purse, *, lines: int = 1) -> bool:
     """Return whether the moments of all parts at so many points take no longer than they may."""
-    theta, omega = tilt(plan.index), count * plan.eta
-    try:
-        nodes = [count_nodes(pair, theta, omega, k_at(pair, plan.index), bits=bits) for pair, _ in losses.parts]
-    except OutOfReach:
-        return False
-    return sum(transform_effort(size, count, bits) for size in nodes) <= limit
+    theta, omega, price = tilt(plan.index), count * plan.eta, 0.0
+    for pair, _ in losses.parts:
+        try:
+            nodes = count_nodes(pair, theta, omega, k_at(pair, plan.index), bits=bits)
+        except OutOfReach:
+            return False
+        purse.pay(nodes.microseconds)
+        price += transform_effort(nodes.nodes, count, bits)
+    return lines * price <= purse.left
 
 
 def _bits(losses: ComposedPairs, plan: Plan) -> int:
@@ -219,6 +220,11 @@ class _Points:
     count: int
     lattice: BallLattice | None = None
 
+    @property
+    def last(self) -> float:
+        """The last frequency."""
+        return upper_float(self.step) * (self.count - 1)
+
     def _key(self) -> tuple[object, ...]:
         lattice = () if self.lattice is None else (self.lattice.offset, self.lattice.span)
         return self.count, *(number.man_exp() for number in (self.step.mid(), self.step.rad(), *lattice))
@@ -231,7 +237,7 @@ class _Points:
 
 
 def _line(
-    losses: ComposedPairs, plan: Plan, points: _Points, tail: arb, bits: int, *, smoothing: float = 0.0
+    losses: ComposedPairs, plan: Plan, points: _Points, tail: arb, bits: int, *, purse: Purse, smoothing: float = 0.0
 ) -> BallLine:
     from flint import acb
 
@@ -241,29 +247,42 @@ def _line(
     values = [(variance * (z * (z + 1) - theta * (theta + 1)) / 2).exp() for z in line]
     k_theta = variance * theta * (theta + 1) / 2
     for pair, n in losses.parts:
+        purse.pay(_moments_effort(pair, plan.index, points, bits))
         k, moments = _moments(pair, plan.index, points, bits)
         k_theta += n * (as_ball(k) + moments[0].real.log())
         # powers, not logarithms: those would have to stay on one branch
         values = [value * (moment / moments[0].real) ** n for value, moment in zip(values, moments, strict=True)]
     chernoff = tuple(
-        (tilt(index), _k_of(losses, index, bits, points.lattice, more)) for index in _chernoff_tilts(plan, points.step)
+        (tilt(index), _k_of(losses, index, bits, purse, lattice=points.lattice, smoothing=more))
+        for index in _chernoff_tilts(plan, points.step)
     )
     return BallLine(plan.theta, points.step, values, k_theta, tail, chernoff, points.lattice, left_out_of(losses), bits)
+
+
+def _moments_effort(pair: DominatingPair, index: int, points: _Points, bits: int) -> float:
+    """Return about how many microseconds the moments at these points take."""
+    nodes = count_nodes(pair, tilt(index), points.last, k_at(pair, index), bits=bits)
+    return nodes.microseconds + transform_effort(nodes.nodes, points.count, bits)
 
 
 @CACHE.remember  # both ends of an interval, and smoothed lines, ask for the same moments
 def _moments(pair: DominatingPair, index: int, points: _Points, bits: int) -> tuple[float, list[Any]]:
     """Return K(θ), about, and e^{-K} M at the nodes."""
     theta, k = tilt(index), k_at(pair, index)
-    omega = upper_float(points.step) * (points.count - 1)
-    nodes = ball_nodes(pair, theta, omega, k, bits=bits)
+    nodes = ball_nodes(pair, theta, points.last, k, bits=bits)
     if points.lattice is not None:
         nodes = snap(nodes, points.lattice)
     return k, tilted_moments(nodes, theta, k, step=points.step, count=points.count)
 
 
 def _k_of(
-    losses: ComposedPairs, index: int, bits: int, lattice: BallLattice | None = None, smoothing: arb | float = 0.0
+    losses: ComposedPairs,
+    index: int,
+    bits: int,
+    purse: Purse,
+    *,
+    lattice: BallLattice | None = None,
+    smoothing: arb | float = 0.0,
 ) -> arb:
     """Return K at one tilt."""
     theta = tilt(index)
@@ -271,6 +290,7 @@ def _k_of(
     total = (gaussian_variance(losses) + smoothing) * t * (t + 1) / 2
     for pair, n in losses.parts:
         k = k_at(pair, index)
+        purse.pay(count_nodes(pair, theta, 0.0, k, bits=bits).microseconds)
         nodes = ball_nodes(pair, theta, 0.0, k, bits=bits)
         if lattice is not None:
             nodes = snap(nodes, lattice)
@@ -284,13 +304,13 @@ def left_out_of(losses: ComposedPairs) -> arb:
     return sum((n * p for p, n in cut), as_ball(0.0))
 
 
-def chernoff_bound(losses: ComposedPairs, index: int, epsilon: float) -> float:
+def chernoff_bound(losses: ComposedPairs, index: int, epsilon: float, purse: Purse) -> float:
     """Return an upper bound of log δ(ε) by Chernoff's inequality at one tilt: log c(τ) + K(τ) - τε."""
     bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1))
     with precision(bits):
         t = as_ball(tilt(index))
         log_c = -t * (1 + 1 / t).log() - (1 + t).log()
-        bound = log_c + _k_of(losses, index, bits) - t * as_ball(epsilon)
+        bound = log_c + _k_of(losses, index, bits, purse) - t * as_ball(epsilon)
         if not bound.is_finite():
             return 0.0
         left_out = left_out_of(losses)
@@ -313,13 +333,13 @@ def _chernoff_tilts(plan: Plan, step: arb) -> list[int]:
 # Lattices -------------------------------------------------------------------------------------------------------------
 
 
-def _lattice_line(losses: ComposedPairs, plan: Plan, bits: int, limit: float) -> BallLine:
+def _lattice_line(losses: ComposedPairs, plan: Plan, bits: int, purse: Purse) -> BallLine:
     """Return the sum over one period, whose points are 2πj/(N·span), N odd; it is the whole line."""
     lattice = ball_lattice(losses, bits)
     points = 2 * math.ceil(math.pi / (plan.eta * lower_float(lattice.span))) + 1
     step, count, tail = 2 * pi_ball() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
     if count > MANY_BALL_POINTS:
-        count, tail = lattice_end(losses, plan, lattice, step, bits)
-    if not _is_affordable(losses, plan, count, bits, limit):
+        count, tail = lattice_end(losses, plan, lattice, step, bits, purse=purse)
+    if not _is_affordable(losses, plan, count, bits, purse):
         raise OutOfReach("a lattice of so many losses takes sums that balls do not afford")
-    return _line(losses, plan, _Points(step, count, lattice), tail, bits)
+    return _line(losses, plan, _Points(step, count, lattice), tail, bits, purse=purse)

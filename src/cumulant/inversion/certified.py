@@ -15,7 +15,7 @@ of every rounding (`Contour`); such an interval says so, and how wide the part i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
@@ -32,12 +32,13 @@ from cumulant.inversion.ball_enclosure import (
     largest_loss,
     log_left,
 )
-from cumulant.inversion.ball_line import MOST_MICROSECONDS, ball_line, chernoff_bound, smooth_lines
+from cumulant.inversion.ball_line import ball_line, chernoff_bound, smooth_lines
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import Effort, Enclosure, WholeEnclosure, enclosures_at
 from cumulant.inversion.enumeration import enumerate_sums
 from cumulant.inversion.plan import Plan, Tilts, plan_for
+from cumulant.inversion.purse import MOST_MICROSECONDS, Purse
 from cumulant.inversion.solve import Directions, Question, Road, ask_delta, ask_epsilon, is_proven, solve_worst_first
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 
@@ -66,10 +67,10 @@ def delta_ball(*, delta: float | None, log_delta: float | None) -> arb:
 
 def certified_epsilon(upper: Directions, lower: Directions, delta: arb) -> Interval:
     """Return ε at δ between a bound that holds for all neighbours and one that some attain."""
-    road = _road_of(upper, lower)
+    new_road = _roads_of(upper, lower)
     below, above = (
         solve_worst_first(
-            [(_likely_epsilon(question), question) for question in ask_epsilon(directions, delta, side, road)],
+            [(_likely_epsilon(question), question) for question in ask_epsilon(directions, delta, side, new_road)],
             _epsilon_end,
             _has_enough_epsilon,
         )
@@ -80,19 +81,20 @@ def certified_epsilon(upper: Directions, lower: Directions, delta: arb) -> Inter
 
 def certified_delta(upper: Directions, lower: Directions, epsilon: float) -> Interval:
     """Return δ at ε between a bound that holds for all neighbours and one that some attain."""
-    road = _road_of(upper, lower)
-    ends = _delta_ends_of(upper, epsilon, road)
-    attained = ends if lower == upper else _delta_ends_of(lower, epsilon, road)
+    new_road = _roads_of(upper, lower)
+    ends = _delta_ends_of(upper, epsilon, new_road)
+    attained = ends if lower == upper else _delta_ends_of(lower, epsilon, new_road)
     return _interval([low for low, _ in attained], [high for _, high in ends])
 
 
-def _road_of(upper: Directions, lower: Directions) -> Balls:
-    """Return balls of which each line gets its share of what a question may take; equal ends share their lines."""
-    return Balls(MOST_MICROSECONDS / (len(upper) if lower == upper else len(upper) + len(lower)))
+def _roads_of(upper: Directions, lower: Directions) -> Callable[[], Balls]:
+    """Return roads in balls, one for each direction with its share of the time; equal ends share their lines."""
+    share = MOST_MICROSECONDS / (len(upper) if lower == upper else len(upper) + len(lower))
+    return lambda: Balls(Purse(share))
 
 
-def _delta_ends_of(directions: Directions, epsilon: float, road: Balls) -> list[tuple[End, End]]:
-    ranked = [(_likely_log_delta(question), question) for question in ask_delta(directions, epsilon, road)]
+def _delta_ends_of(directions: Directions, epsilon: float, new_road: Callable[[], Balls]) -> list[tuple[End, End]]:
+    ranked = [(_likely_log_delta(question), question) for question in ask_delta(directions, epsilon, new_road)]
     return solve_worst_first(ranked, _delta_ends, _has_smaller_delta)
 
 
@@ -140,14 +142,17 @@ def _has_enough_epsilon(question: Question, _: float, found: list[End]) -> bool:
         return False
     if question.losses.supremum <= 0:
         return True
-    return question.around is not None and _is_below(question.seen, question.around, epsilon, question.asked)
+    return _is_below(question, epsilon, question.asked)
 
 
-def _is_below(losses: ComposedPairs, around: Tilts, epsilon: float, log_delta: float) -> bool:
+def _is_below(question: Question, epsilon: float, log_delta: float) -> bool:
     """Return whether Chernoff's bound proves that log δ(ε) is at most this."""
+    around, road = question.around, question.road
+    if around is None or not isinstance(road, Balls):
+        return False
     place = int(np.argmin(log_chernoff(around.theta) + around.k - around.theta * epsilon))
     try:
-        return chernoff_bound(losses, around.index + place, epsilon) <= log_delta
+        return chernoff_bound(question.seen, around.index + place, epsilon, road.purse) <= log_delta
     except OutOfReach:
         return False
 
@@ -184,9 +189,9 @@ def _likely_log_delta(question: Question) -> float:
 def _has_smaller_delta(question: Question, likely: float, found: list[tuple[End, End]]) -> bool:
     """Return whether Chernoff's bound proves that δ is at most the largest lower end so far."""
     least = max((low.value for low, _ in found if low.proven), default=0.0)
-    if not least > 0 or likely == math.inf or question.around is None:
+    if not least > 0 or likely == math.inf:
         return False
-    return _is_below(question.seen, question.around, question.asked, math.log(least) - 1e-9)
+    return _is_below(question, question.asked, math.log(least) - 1e-9)
 
 
 # The road in balls ----------------------------------------------------------------------------------------------------
@@ -195,9 +200,9 @@ def _has_smaller_delta(question: Question, likely: float, found: list[tuple[End,
 @final
 @dataclass(frozen=True, slots=True)
 class Balls(Road):
-    """Enclosed, or rounded to the side that was asked for; `limit` is how many microseconds a line may take, about."""
+    """Enclosed, or rounded to the side that was asked for, as long as the purse lasts."""
 
-    limit: float
+    purse: Purse
 
     def left(self, losses: ComposedPairs, delta: arb, side: int) -> float:
         with precision(ENCLOSURE_BITS):
@@ -223,7 +228,7 @@ class Balls(Road):
         """Return balls if they are affordable, else the line in doubles whose bounds are the closest."""
         plan = plan_for(around)
         try:
-            return (ball_line(losses, plan, self.limit),)
+            return (ball_line(losses, plan, self.purse),)
         except OutOfReach:
             pass
         try:
@@ -231,17 +236,17 @@ class Balls(Road):
         except OutOfReach:
             return (LargestLossInBalls.of(losses),)
         # doubles afford longer lines: where they smooth too much, balls would
-        smoothed = _smooth(losses, plan, self.limit) if _distance(doubles, around.epsilon) <= WIDE_NATS else None
+        smoothed = _smooth(losses, plan, self.purse) if _distance(doubles, around.epsilon) <= WIDE_NATS else None
         if smoothed is not None and _distance(smoothed, around.epsilon) <= WIDE_NATS:
             return (smoothed,)
         return (replace(doubles, enough=0.0, effort=LITTLE),)
 
 
-def _smooth(losses: ComposedPairs, plan: Plan, limit: float) -> SmoothedBallLine | None:
+def _smooth(losses: ComposedPairs, plan: Plan, purse: Purse) -> SmoothedBallLine | None:
     if losses.lattice is not None or not any(pair.has_atoms for pair, _ in losses.parts):
         return None
     try:
-        return SmoothedBallLine(*smooth_lines(losses, plan, limit))
+        return SmoothedBallLine(*smooth_lines(losses, plan, purse))
     except OutOfReach:
         return None
 

@@ -249,13 +249,15 @@ def meet(enclosure: Enclosure, side: int, log_delta: float, start: float, anyway
 # All directions -------------------------------------------------------------------------------------------------------
 
 
-def ask_epsilon(directions: Directions, delta: Any, side: int, road: Road) -> list[Question]:
-    composed = [ComposedPairs.of(direction) for direction in directions]
-    return [Question(losses, road, side, road.left(losses, delta, side)) for losses in composed]
+def ask_epsilon(directions: Directions, delta: Any, side: int, new_road: Callable[[], Road]) -> list[Question]:
+    """Return one question for each direction, each on a road of its own."""
+    asked = [(ComposedPairs.of(direction), new_road()) for direction in directions]
+    return [Question(losses, road, side, road.left(losses, delta, side)) for losses, road in asked]
 
 
-def ask_delta(directions: Directions, epsilon: float, road: Road) -> list[Question]:
-    return [Question(ComposedPairs.of(direction), road, 0, epsilon) for direction in directions]
+def ask_delta(directions: Directions, epsilon: float, new_road: Callable[[], Road]) -> list[Question]:
+    """Return one question for each direction, each on a road of its own."""
+    return [Question(ComposedPairs.of(direction), new_road(), 0, epsilon) for direction in directions]
 
 
 Answer = TypeVar("Answer")
@@ -279,7 +281,7 @@ def solve_worst_first(
 
 def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
     """Return the smallest ε with δ(ε) <= δ in every direction, rounded up."""
-    questions = ask_epsilon(directions, log_delta, 1, DOUBLES)
+    questions = ask_epsilon(directions, log_delta, 1, Doubles)
     ceilings = zip(_ceilings(questions), questions, strict=True)
     found = solve_worst_first(ceilings, _epsilon_in_doubles, lambda _, most, some: most <= max(x.value for x in some))
     return max([Inversion(0.0, 0.0, "total variation"), *found], key=lambda inversion: inversion.value)
@@ -287,7 +289,7 @@ def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
 
 def log_delta_of_pairs(directions: Directions, epsilon: float) -> Inversion:
     """Return log δ(ε), the largest over directions, rounded up."""
-    found = [_log_delta_in_doubles(question) for question in ask_delta(directions, epsilon, DOUBLES)]
+    found = [_log_delta_in_doubles(question) for question in ask_delta(directions, epsilon, Doubles)]
     return max(found, key=lambda inversion: inversion.value)
 
 
@@ -324,9 +326,6 @@ class Doubles(Road):
 
     def lines(self, losses: ComposedPairs, around: Tilts) -> Iterable[Enclosure]:
         return enclosures_at(losses, plan_for(around))
-
-
-DOUBLES = Doubles()
 
 
 def _ceilings(questions: Sequence[Question]) -> list[float]:
@@ -371,7 +370,7 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
 
 def _raise_until_agreed(question: Question, line: LineInDoubles, epsilon: float) -> float:
     for _ in range(RAISES):
-        excess = Question(question.losses, DOUBLES, 0, epsilon).solve().log_delta - question.asked
+        excess = Question(question.losses, question.road, 0, epsilon).solve().log_delta - question.asked
         if excess <= 0:
             break
         epsilon += 1.1 * excess / -line.slope(epsilon)

@@ -12,7 +12,7 @@ from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, log_delta_of_pairs
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.neighbors import ADD_REMOVE
-from cumulant.numerics.rounding import less_rounding
+from cumulant.numerics.rounding import exp_above, less_rounding
 from cumulant.profiles.profile import PrivacyProfile
 
 METHODS = ("best", "exact", "rdp")
@@ -69,14 +69,34 @@ def epsilon_interval(known: Known, relation: Relation, delta: float | None, log_
     """Return bounds of ε at δ from both sides."""
     from cumulant.inversion.certified import certified_epsilon, delta_ball
 
-    return certified_epsilon(*_pairs_of_both_ends(known, relation), delta_ball(delta=delta, log_delta=log_delta))
+    found = certified_epsilon(*_pairs_of_both_ends(known, relation), delta_ball(delta=delta, log_delta=log_delta))
+    if _is_closed(found):
+        return found
+    log = (math.log(delta) if delta else -math.inf) if delta is not None else log_delta or 0.0
+    return _lowered(found, epsilon_from_cgf(known.curve(), less_rounding(log))[0])
 
 
 def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval:
     """Return bounds of δ at ε from both sides."""
     from cumulant.inversion.certified import certified_delta
 
-    return certified_delta(*_pairs_of_both_ends(known, relation), epsilon)
+    found = certified_delta(*_pairs_of_both_ends(known, relation), epsilon)
+    if _is_closed(found):
+        return found
+    return _lowered(found, exp_above(log_delta_from_cgf(known.curve(), epsilon)[0]))
+
+
+def _is_closed(found: Interval) -> bool:
+    """Return whether an interval is proven, or so narrow that Rényi DP says nothing more."""
+    return found.certified or found.width <= ROUGH_NATS * found.upper
+
+
+def _lowered(found: Interval, by_curve: float) -> Interval:
+    """Return the interval up to what Rényi DP proves in doubles, if that is less: then all of it rests on estimates."""
+    if not by_curve < found.upper:
+        return found
+    upper = max(found.lower, by_curve)
+    return Interval(found.lower, upper, unproven=upper)
 
 
 def _pairs_of_both_ends(known: Known, relation: Relation) -> tuple[Directions, Directions]:

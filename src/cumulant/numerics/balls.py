@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flint import arb
 
-MICROSECONDS_PER_NODE = 15  # of a quadrature: its loss and its weight
 FEW_TERMS = 1_000_000  # of a transform, up to which products of matrices are faster
 SERIES_TERMS, SERIES_TERMS_PER_BIT = 14, 0.19  # (π/2)^T/T! is below 2^-bits
 BLOCK = 4000  # positions at a time: waves take a hundred bytes each
@@ -122,12 +121,11 @@ def legendre_balls(count: int, bits: int) -> tuple[tuple[arb, arb], ...]:
 
 
 def transform_effort(positions: int, count: int, bits: int) -> float:
-    """Return about how many microseconds a transform takes, and the positions and weights that it is made of."""
-    given = MICROSECONDS_PER_NODE * positions
+    """Return about how many microseconds a transform takes."""
     if positions * count <= FEW_TERMS:
-        return given + positions * count * (bits + 100) / 1000
+        return positions * count * (bits + 100) / 1000
     numbers = places_of(count) + count + positions / 3
-    return given + series_terms(bits) * numbers * (0.8 + bits / 800)
+    return series_terms(bits) * numbers * (0.8 + bits / 800)
 
 
 def places_of(count: int) -> int:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MOST_BALL_NODES = 50_000  # of one rule
 MOST_BALL_EXPONENTIALS = 400_000  # over all nodes: a group of k records takes k + 1 at each
 MOST_CELLS = 1000  # of one branch
+RECTANGLE_MICROSECONDS = 40  # a bound of a modulus on a rectangle
+NODE_MICROSECONDS, TERM_MICROSECONDS = 12, 4  # a loss and its weight; more for each term of a mixture
 SLIVER = 1e-9  # left out at both ends of a stretch, whose ends are known to rounding only
 MARGIN = 1 + 1e-9  # on products of doubles that bound curvature
 
@@ -65,24 +67,35 @@ def _tilted(nodes: BallNodes, theta: float, k_theta: float) -> list[arb]:
     return [weight * (power * x - scale).exp() for x, weight in zip(nodes.losses, nodes.weights, strict=True)]
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class NodeCount:
+    """How many nodes there are, and about how many microseconds they take: their proof, their losses and weights."""
+
+    nodes: int
+    microseconds: float
+
+
 def ball_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int) -> BallNodes:
     """Return nodes on which M(z) is right for Re z = θ and |Im z| <= ω."""
     count_nodes(pair, theta, omega, k_theta, bits=bits)
     return _evaluated_nodes(pair, theta, omega, k_theta, bits)
 
 
-def count_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int) -> int:
+def count_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int) -> NodeCount:
     """Return how many nodes M(z) takes for Re z = θ and |Im z| <= ω; raise `OutOfReach` if they are too many."""
+    proof = 0.0
     if isinstance(pair, FinitePair):
         nodes = work = len(pair.losses)
     elif isinstance(pair, CoordinatePair):
-        sizes = [(len(rule.nodes), branch.law.terms) for branch, rule in _rules(pair, theta, omega, k_theta, bits)]
-        nodes, work = sum(size for size, _ in sizes), sum(size * terms for size, terms in sizes)
+        rules = [(rule, branch.law.terms) for branch, rule in _rules(pair, theta, omega, k_theta, bits)]
+        nodes, work = sum(len(rule.nodes) for rule, _ in rules), sum(len(rule.nodes) * n for rule, n in rules)
+        proof = sum(rule.rectangles * (RECTANGLE_MICROSECONDS + TERM_MICROSECONDS * n) for rule, n in rules)
     else:
         raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
     if nodes > MOST_BALL_NODES or work > MOST_BALL_EXPONENTIALS:
         raise OutOfReach(f"a certificate would take sums over {nodes} nodes")
-    return nodes
+    return NodeCount(nodes, proof + NODE_MICROSECONDS * nodes + TERM_MICROSECONDS * work)
 
 
 @CACHE.remember
@@ -218,23 +231,25 @@ def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
     """
     low, high = branch.span(theta)
     sliver = SLIVER * (high - low)
+    low, high = low + sliver, high - sliver
     bends = branch.curvature_bounds(theta, low, high)
-    count = min(math.ceil((high - low) / straight_width(bends.quotient, CELL_WIDTH)), MOST_CELLS)
-    t = np.linspace(low + sliver, high - sliver, count + 1).tolist()
-    width = as_ball(float(max(np.diff(t)))) * as_ball(MARGIN)
-    narrowest = as_ball(float(min(np.diff(t)))) / as_ball(MARGIN)
-    curve, most = as_ball(bends.quotient * MARGIN) * width**2, as_ball(max(bends.most, 0.0) * MARGIN)
-    shrunk, grown = narrowest * (-most * width**2 / 8).exp(), (curve / 8).exp()
-    points = [_point(branch, as_ball(x), theta, k_theta) for x in (t if branch.rises else reversed(t))]
-    rows = [_cell(a, b, shrunk, grown, curve) for a, b in pairwise(points)]
+    apart = bends.quotient - branch.law.curvature
+    t = branch.law.cell_ends(low, high, lambda curvature: straight_width(apart + curvature, CELL_WIDTH))
+    t = t if len(t) <= MOST_CELLS + 1 else np.linspace(low, high, MOST_CELLS + 1)
+    bends_up_to = (apart + branch.law.curvature_up_to(t[1:])) * MARGIN
+    points = [_point(branch, as_ball(x), theta, k_theta) for x in t.tolist()]
+    most = max(bends.most, 0.0) * MARGIN
+    cells = zip(pairwise(points), bends_up_to.tolist(), strict=True)
+    rows = [_cell(a, b, bend, most) if branch.rises else _cell(b, a, bend, most) for (a, b), bend in cells]
     return [row for row in rows if row[2] > 0]
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class _Point:
-    """The loss, the tilted density in the coordinate, and in the loss."""
+    """The coordinate, the loss, the tilted density in the coordinate, and in the loss."""
 
+    t: arb
     loss: arb
     density: arb
     quotient: arb
@@ -243,13 +258,16 @@ class _Point:
 def _point(branch: Branch, t: arb, theta: float, k_theta: arb) -> _Point:
     loss, density = _loss_and_density(branch, t)
     tilted = density * (as_ball(theta) * loss - k_theta).exp()
-    return _Point(loss, tilted, tilted / _slope(branch, t))
+    return _Point(t, loss, tilted, tilted / _slope(branch, t))
 
 
-def _cell(a: _Point, b: _Point, shrunk: arb, grown: arb, curve: arb) -> CellRow:
-    mass = shrunk * (a.density * b.density).sqrt()
+def _cell(a: _Point, b: _Point, bend: float, most: float) -> CellRow:
+    """Return the cell between two points; second derivatives are at most `bend` of the quotient, `most` above 0."""
+    width = abs(b.t - a.t)
+    curve = as_ball(bend) * width**2
+    mass = width * (-as_ball(most) * width**2 / 8).exp() * (a.density * b.density).sqrt()
     ends = upper_float(a.quotient), upper_float(b.quotient)
     turn = abs((b.quotient / a.quotient).log()) + curve
-    variation = upper_float(as_ball(max(ends)) * grown * turn)
+    variation = upper_float(as_ball(max(ends)) * (curve / 8).exp() * turn)
     lowest, highest = min(lower_float(a.loss), lower_float(b.loss)), max(upper_float(a.loss), upper_float(b.loss))
     return lowest, highest, max(lower_float(mass), 0.0), *ends, variation

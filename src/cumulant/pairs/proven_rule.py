@@ -45,10 +45,11 @@ MOST_PIECES = 20_000  # of a stretch
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ProvenRule:
-    """Nodes t with weights, and the error of the rule relative to M(θ)."""
+    """Nodes t with weights, the error of the rule relative to M(θ), and how many rectangles its proof took."""
 
     nodes: list[tuple[arb, arb]]
     log_error: arb
+    rectangles: int
 
 
 def proven_rule(branch: Branch, theta: float, omega: float, k_theta: float, bits: int) -> ProvenRule:
@@ -121,7 +122,7 @@ def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
     low, high = low - PAD, high + PAD
     whole = _whole_span(branch, theta)
     nothing = as_ball(0.0)
-    h, d, log_b = _widest_step(moment, min(branch.law.strip, WIDEST_STRIP), (low, high), whole)
+    (h, d, log_b), rectangles = _widest_step(moment, min(branch.law.strip, WIDEST_STRIP), (low, high), whole)
     if (high - low) / h > MOST_PROVEN_NODES:
         raise OutOfReach(f"a certificate would take {(high - low) / h:.0f} nodes")
     first, last = math.floor(low / h), math.ceil(high / h)
@@ -132,35 +133,40 @@ def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
     # a sum beyond b is at most its first term and the integral: 1 + h times the fall there, times the integral's bound
     farthest = max(abs(whole[0]), abs(whole[1])) * max(branch.law.curvature, 1.0)
     cut.append(still.log_tails(as_ball(whole[0]), as_ball(whole[1]), nothing) + (1 + step * farthest).log())
-    return ProvenRule([(k * step, step) for k in range(first, last + 1)], log_sum_ball([aliased, *cut]))
+    nodes = [(k * step, step) for k in range(first, last + 1)]
+    return ProvenRule(nodes, log_sum_ball([aliased, *cut]), rectangles + len(cut))
 
 
 def _widest_step(
     moment: _Moment, strip: float, inner: tuple[float, float], whole: tuple[float, float]
-) -> tuple[float, float, arb]:
-    """Return the widest step that some strips allow, and its strip with log B: log B is convex in d, so one peak is."""
-    place, best = FIRST_STRIP, _step(moment, strip * PROVEN_STRIPS[FIRST_STRIP], inner, whole)
+) -> tuple[tuple[float, float, arb], int]:
+    """Return the widest step that some strips allow, with its strip and log B, and how many rectangles that took.
+
+    log B is convex in d, so that one peak is the peak.
+    """
+    place, (best, rectangles) = FIRST_STRIP, _step(moment, strip * PROVEN_STRIPS[FIRST_STRIP], inner, whole)
     for direction in (-1, 1):
         while 0 <= place + direction < len(PROVEN_STRIPS):
-            found = _step(moment, strip * PROVEN_STRIPS[place + direction], inner, whole)
+            found, more = _step(moment, strip * PROVEN_STRIPS[place + direction], inner, whole)
+            rectangles += more
             if found[0] <= best[0]:
                 break
             place, best = place + direction, found
         if place != FIRST_STRIP:
             break
-    return best
+    return best, rectangles
 
 
 def _step(
     moment: _Moment, d: float, inner: tuple[float, float], whole: tuple[float, float]
-) -> tuple[float, float, arb]:
-    """Return a step h, the half-width d of the strip it is for, and log B."""
-    log_b = _log_integral(moment, as_ball(d), inner, whole)
-    return 2 * math.pi * d / (DEPTH_NATS + max(upper_float(log_b), 0.0)), d, log_b
+) -> tuple[tuple[float, float, arb], int]:
+    """Return a step h, the half-width d of the strip it is for, and log B; and how many rectangles that took."""
+    log_b, rectangles = _log_integral(moment, as_ball(d), inner, whole)
+    return (2 * math.pi * d / (DEPTH_NATS + max(upper_float(log_b), 0.0)), d, log_b), rectangles
 
 
-def _log_integral(moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[float, float]) -> arb:
-    """Return log of a bound of ∫ |F(x + iy)| dx over the whole line."""
+def _log_integral(moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[float, float]) -> tuple[arb, int]:
+    """Return log of a bound of ∫ |F(x + iy)| dx over the whole line, and of how many rectangles it is the sum."""
     low, high = inner
     bend = moment.branch.curvature_bounds(float(moment.theta.mid()), low, high).quotient
     width = min(RECTANGLE, 0.7 / math.sqrt(bend))
@@ -168,7 +174,7 @@ def _log_integral(moment: _Moment, y: arb, inner: tuple[float, float], whole: tu
     edges = [as_ball(x) for x in np.linspace(low, high, count + 1).tolist()]
     logs = [moment.log_modulus_bound(a, b, y) + (b - a).log() for a, b in pairwise(edges)]
     logs += _outer(moment, y, inner, whole, 0.0)
-    return log_sum_ball([*logs, moment.log_tails(as_ball(whole[0]), as_ball(whole[1]), y)])
+    return log_sum_ball([*logs, moment.log_tails(as_ball(whole[0]), as_ball(whole[1]), y)]), len(logs)
 
 
 def _outer(moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[float, float], h: float) -> list[arb]:
@@ -210,7 +216,7 @@ def _by_pieces(branch: Branch, moment: _Moment, edges: list[arb], bits: int) -> 
         nodes += [(a + width * node, weight * width) for node, weight in rule]
         if len(nodes) > MOST_PROVEN_NODES:
             raise OutOfReach(f"a certificate would take more than {MOST_PROVEN_NODES} nodes")
-    return ProvenRule(nodes, log_sum_ball(errors))
+    return ProvenRule(nodes, log_sum_ball(errors), 2 * len(edges))
 
 
 def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
