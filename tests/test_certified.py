@@ -11,12 +11,14 @@ import pytest
 from mpmath import mp, mpf
 
 import cumulant as cm
+from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_enclosure import GaussianInBalls
 from cumulant.inversion.ball_line import ball_line
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.plan import plan_for, tilts_for_epsilon
 from cumulant.inversion.purse import Purse
 from cumulant.numerics.balls import as_ball, precision, upper_float
+from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
 from sampled_pairs import (
@@ -334,3 +336,48 @@ def test_plain_answers_are_not_below_certified_ones(sigma: float, rate: float, c
     run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
     epsilon = run.epsilon(delta=1e-5, method="exact")
     assert run.delta_interval(epsilon=epsilon).lower <= 1e-5
+
+
+# What an interval may take --------------------------------------------------------------------------------------------
+
+
+def test_a_purse_is_empty_for_good() -> None:
+    purse = Purse(10.0)
+    purse.pay(10.0)
+    for _ in range(2):
+        with pytest.raises(OutOfReach):
+            purse.pay(1.0)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        cm.Gaussian(noise_multiplier=1.6).poisson(rate=5e-4) * 171,
+        cm.ApproximateDP(epsilon=4.6e-7, delta=0.0).without_replacement(rate=0.0048) * 8
+        + cm.Gaussian(noise_multiplier=4.4).poisson(rate=6.6e-6, neighbors=cm.REPLACE_ONE) * 18,
+    ],
+)
+def test_an_interval_does_not_depend_on_what_was_asked_before(run: cm.AbstractMechanism) -> None:
+    CACHE.clear()
+    first = run.delta_interval(epsilon=0.05)
+    assert run.delta_interval(epsilon=0.05) == first
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "count", "delta"),
+    [(0.8557, 1.822e-4, 801, 2.7e-7), (1.608, 5.13e-4, 171, 2.2e-11), (1.3965, 4.37e-3, 221, 3.04e-5)],
+)
+def test_few_sampled_releases_are_certified(sigma: float, rate: float, count: int, delta: float) -> None:
+    """Far losses are cut there, and decay has to be proven beside the cut."""
+    interval = (cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count).epsilon_interval(delta=delta)
+    assert interval.certified
+    assert interval.width <= 1e-9 * interval.upper
+
+
+def test_where_no_line_is_affordable_chernoffs_bound_is_the_upper_end() -> None:
+    """Rényi DP says 1.5e-122 there; no line in balls or doubles says anything."""
+    run = cm.ApproximateDP(epsilon=4.6e-7, delta=0.0).without_replacement(rate=0.0048) * 8
+    run += cm.Gaussian(noise_multiplier=4.4).poisson(rate=6.6e-6, neighbors=cm.REPLACE_ONE) * 18
+    interval = run.delta_interval(epsilon=0.57)
+    assert interval.certified
+    assert run.delta(epsilon=0.57, method="rdp") / 10 <= interval.upper <= 1e-100

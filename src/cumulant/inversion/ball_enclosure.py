@@ -1,4 +1,4 @@
-"""δ(ε) enclosed in balls: a smoothed line, a closed form, the largest loss; a plain line is `ball_line.BallLine`.
+"""δ(ε) enclosed in balls: smoothed, closed forms, Chernoff's bound, the largest loss; a line is `ball_line.BallLine`.
 
 And the largest loss and the failure probability themselves.
 """
@@ -9,11 +9,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from cumulant.inversion.ball_line import BallLine
+import numpy as np
+
+from cumulant.inversion.ball_line import BallLine, k_ball, left_out_of
 from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import Enclosure, WholeEnclosure, gaussian_epsilon
-from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
+from cumulant.inversion.plan import Tilts
+from cumulant.inversion.purse import Purse
+from cumulant.numerics.balls import as_ball, log_sum_ball, lower_float, precision, upper_float
 from cumulant.pairs.certified import failure_ball, supremum_ball, top_mass_ball
+from cumulant.pairs.grid import tilt
 from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
 
 if TYPE_CHECKING:
@@ -76,6 +82,37 @@ def _gaussian_delta(mean: arb, epsilon: float) -> arb:
     at, root = as_ball(epsilon), as_ball(2.0).sqrt()
     first, second = (at / mean - mean / 2) / root, (at / mean + mean / 2) / root
     return (first.erfc() - at.exp() * second.erfc()) / 2
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ChernoffInBalls(Enclosure):
+    """δ(ε) <= e^{K(τ) - τε}·τ^τ/(1+τ)^{1+τ} at one tilt τ > 0, plus what a cut left out; no bound from below."""
+
+    tau: float
+    log_scale: arb  # K(τ) + τ log τ - (1+τ) log(1+τ)
+    left_out: arb
+
+    @staticmethod
+    def of(losses: ComposedPairs, around: Tilts, epsilon: float, purse: Purse) -> ChernoffInBalls:
+        """Return the bound of the tilt that is the best at ε, about."""
+        index = around.index + int(np.argmin(log_chernoff(around.theta) + around.k - around.theta * epsilon))
+        bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1))
+        with precision(bits):
+            t = as_ball(tilt(index))
+            log_c = -t * (1 + 1 / t).log() - (1 + t).log()
+            return ChernoffInBalls(tilt(index), log_c + k_ball(losses, index, bits, purse), left_out_of(losses))
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        with precision(ENCLOSURE_BITS):
+            bound = self.log_scale - as_ball(self.tau) * as_ball(epsilon)
+            if not bound.is_finite():
+                return -math.inf, 0.0
+            logs = [bound, self.left_out.log()] if self.left_out > 0 else [bound]
+            return -math.inf, min(upper_float(log_sum_ball(logs)), 0.0)
+
+    def slope(self, epsilon: float) -> float:
+        return -self.tau
 
 
 @final

@@ -253,7 +253,7 @@ def _line(
         # powers, not logarithms: those would have to stay on one branch
         values = [value * (moment / moments[0].real) ** n for value, moment in zip(values, moments, strict=True)]
     chernoff = tuple(
-        (tilt(index), _k_of(losses, index, bits, purse, lattice=points.lattice, smoothing=more))
+        (tilt(index), k_ball(losses, index, bits, purse, lattice=points.lattice, smoothing=more))
         for index in _chernoff_tilts(plan, points.step)
     )
     return BallLine(plan.theta, points.step, values, k_theta, tail, chernoff, points.lattice, left_out_of(losses), bits)
@@ -275,7 +275,7 @@ def _moments(pair: DominatingPair, index: int, points: _Points, bits: int) -> tu
     return k, tilted_moments(nodes, theta, k, step=points.step, count=points.count)
 
 
-def _k_of(
+def k_ball(
     losses: ComposedPairs,
     index: int,
     bits: int,
@@ -302,19 +302,6 @@ def left_out_of(losses: ComposedPairs) -> arb:
     """Return how much of P the parts lack together, at most."""
     cut = [(pair.left_out_ball(), n) for pair, n in losses.parts if isinstance(pair, CoordinatePair)]
     return sum((n * p for p, n in cut), as_ball(0.0))
-
-
-def chernoff_bound(losses: ComposedPairs, index: int, epsilon: float, purse: Purse) -> float:
-    """Return an upper bound of log δ(ε) by Chernoff's inequality at one tilt: log c(τ) + K(τ) - τε."""
-    bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1))
-    with precision(bits):
-        t = as_ball(tilt(index))
-        log_c = -t * (1 + 1 / t).log() - (1 + t).log()
-        bound = log_c + _k_of(losses, index, bits, purse) - t * as_ball(epsilon)
-        if not bound.is_finite():
-            return 0.0
-        left_out = left_out_of(losses)
-        return upper_float(log_sum_ball([bound, left_out.log()]) if left_out > 0 else bound)
 
 
 def _chernoff_tilts(plan: Plan, step: arb) -> list[int]:

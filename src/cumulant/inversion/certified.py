@@ -19,12 +19,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
-import numpy as np
-
 from cumulant.answer import Interval
 from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_enclosure import (
     ENCLOSURE_BITS,
+    ChernoffInBalls,
     GaussianInBalls,
     LargestLossInBalls,
     SmoothedBallLine,
@@ -32,9 +31,8 @@ from cumulant.inversion.ball_enclosure import (
     largest_loss,
     log_left,
 )
-from cumulant.inversion.ball_line import ball_line, chernoff_bound, smooth_lines
+from cumulant.inversion.ball_line import ball_line, smooth_lines
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import Effort, Enclosure, WholeEnclosure, enclosures_at
 from cumulant.inversion.enumeration import enumerate_sums
 from cumulant.inversion.plan import Plan, Tilts, plan_for
@@ -150,9 +148,8 @@ def _is_below(question: Question, epsilon: float, log_delta: float) -> bool:
     around, road = question.around, question.road
     if around is None or not isinstance(road, Balls):
         return False
-    place = int(np.argmin(log_chernoff(around.theta) + around.k - around.theta * epsilon))
     try:
-        return chernoff_bound(question.seen, around.index + place, epsilon, road.purse) <= log_delta
+        return ChernoffInBalls.of(question.seen, around, epsilon, road.purse).log_bounds(epsilon)[1] <= log_delta
     except OutOfReach:
         return False
 
@@ -234,12 +231,22 @@ class Balls(Road):
         try:
             doubles = min(enclosures_at(losses, plan), key=lambda line: _distance(line, around.epsilon))
         except OutOfReach:
-            return (LargestLossInBalls.of(losses),)
+            return (_without_line(losses, around),)
         # doubles afford longer lines: where they smooth too much, balls would
         smoothed = _smooth(losses, plan, self.purse) if _distance(doubles, around.epsilon) <= WIDE_NATS else None
         if smoothed is not None and _distance(smoothed, around.epsilon) <= WIDE_NATS:
             return (smoothed,)
+        if _distance(doubles, around.epsilon) == math.inf:
+            return (_without_line(losses, around),)
         return (replace(doubles, enough=0.0, effort=LITTLE),)
+
+
+def _without_line(losses: ComposedPairs, around: Tilts) -> Enclosure:
+    """Return Chernoff's bound, which is Rényi DP in balls; the largest loss where that is not affordable."""
+    try:
+        return ChernoffInBalls.of(losses, around, around.epsilon, Purse())
+    except OutOfReach:
+        return LargestLossInBalls.of(losses)
 
 
 def _smooth(losses: ComposedPairs, plan: Plan, purse: Purse) -> SmoothedBallLine | None:
