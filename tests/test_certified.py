@@ -17,6 +17,7 @@ from cumulant.inversion.ball_line import ball_line
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.plan import plan_for, tilts_for_epsilon
 from cumulant.inversion.purse import Purse
+from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.balls import as_ball, precision, upper_float
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, tilted_moments
@@ -357,7 +358,7 @@ def test_a_purse_is_empty_for_good() -> None:
         + cm.Gaussian(noise_multiplier=4.4).poisson(rate=6.6e-6, neighbors=cm.REPLACE_ONE) * 18,
     ],
 )
-def test_an_interval_does_not_depend_on_what_was_asked_before(run: cm.AbstractMechanism) -> None:
+def test_an_interval_does_not_depend_on_what_was_asked_before(run: AbstractMechanism) -> None:
     CACHE.clear()
     first = run.delta_interval(epsilon=0.05)
     assert run.delta_interval(epsilon=0.05) == first
