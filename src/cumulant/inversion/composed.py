@@ -193,6 +193,13 @@ class ComposedPairs:
         totals = np.tensordot(self._counts, np.array([found[pair, question] for pair in self._pairs]), 1)
         return [(turned, np.sqrt(square)) for turned, square in totals]
 
+    def count_nodes(self, index: int, omega: float) -> float:
+        """Return about how many nodes are needed up to frequency ω, over all parts."""
+        kinds = [pair.batch_key(SIMILAR) for pair in self._pairs]
+        sizes = Counter(kinds)
+        one_of = dict(zip(kinds, self._pairs, strict=True))
+        return 1.0 + sum(sizes[kind] * pair.count_nodes(tilt(index), omega) for kind, pair in one_of.items())
+
     def effort(self, index: int) -> tuple[float, float]:
         """Return (a, b): about a + bω nodes are needed up to frequency ω, over all parts."""
         a, b = 1.0, 0.0

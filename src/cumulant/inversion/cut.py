@@ -86,9 +86,16 @@ def cut_by_samples(losses: ComposedPairs, plan: Plan, omega: float, tail: float)
     start = 1.15 * math.sqrt(2 * (plan.height + plan.accuracy) / plan.curvature)
     count = math.ceil(math.log(max(omega / start, 1.0)) / math.log(SAMPLE_RATIO))
     a, b = losses.effort(plan.index)
-    nodes = a + b * omega
-    effort = line_effort(nodes, round_count(omega / eta))
-    if not 1 < count <= MOST_SAMPLES or effort < FEW_SINES + SINES_PER_NODE * nodes * count:
+
+    def is_worth(nodes: float) -> bool:
+        return line_effort(nodes, round_count(omega / eta)) >= FEW_SINES + SINES_PER_NODE * nodes * count
+
+    # nodes are counted only where few are expected
+    if (
+        not 1 < count <= MOST_SAMPLES
+        or not is_worth(a + b * omega)
+        or not is_worth(losses.count_nodes(plan.index, omega))
+    ):
         return omega, tail
     at = np.append(start * SAMPLE_RATIO ** np.arange(count), omega)
     turned = losses.dispersion(plan.index, at[:-1], SAMPLE_RADIANS, omega)

@@ -48,6 +48,10 @@ class Cells:
     last: Array
     variation: Array
 
+    @property
+    def columns(self) -> tuple[Array, ...]:
+        return self.low, self.high, self.mass, self.first, self.last, self.variation
+
     @staticmethod
     def of_atoms(positions: Array, masses: Array) -> Cells:
         order = np.argsort(positions)

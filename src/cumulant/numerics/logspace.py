@@ -105,3 +105,11 @@ def log_mean(rows: Array, log_masses: Array) -> Array:
     with np.errstate(divide="ignore"):
         means: Array = np.log(np.sum(np.exp(terms - peak), axis=1)) + peak[:, 0]
     return means
+
+
+def mean_of_exponentials(logs: Array) -> Array:
+    """Return the mean of e^x along each chord of a row, (e^b - e^a)/(b - a)."""
+    a, b = np.minimum(logs[:, :-1], logs[:, 1:]), np.maximum(logs[:, :-1], logs[:, 1:])
+    gap = np.maximum(b - a, 1e-8)
+    with np.errstate(under="ignore"):
+        return np.asarray(np.exp(b) * -np.expm1(-gap) / gap)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball
 from cumulant.numerics.decay import Cells
-from cumulant.numerics.logspace import Array
+from cumulant.numerics.logspace import Array, mean_of_exponentials
 from cumulant.numerics.quadrature import POINTS, nodes_on
 from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.pairs.law import Law, LineLaw, require_symmetric
@@ -152,6 +152,10 @@ class Branch(ABC):
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         """Return nodes t and the logarithms of their weights."""
 
+    @abstractmethod
+    def count_nodes(self, theta: float, omega: float) -> float:
+        """Return about how many nodes the rule has, without building it."""
+
     def _check_count(self, nodes: float, theta: float, omega: float) -> None:
         most = min(MOST_CUT_NODES if self.law.is_cut else MOST_NODES, MOST_EXPONENTIALS / self.law.terms)
         if not nodes < most:
@@ -180,7 +184,7 @@ class Branch(ABC):
             return Cells(
                 np.min(losses[:, :-1], axis=0),
                 np.max(losses[:, 1:], axis=0),
-                np.min(shrunk * _mean_of_exponentials(log_density), axis=0),
+                np.min(shrunk * mean_of_exponentials(log_density), axis=0),
                 np.max(np.exp(first), axis=0),
                 np.max(np.exp(last), axis=0),
                 np.max(np.exp(largest) * (np.abs(last - first) + bend * width**2), axis=0),
@@ -208,6 +212,10 @@ class Line(Branch):
         first = math.floor(low / step)
         t = step * np.arange(first, math.ceil(high / step) + 1, dtype=float)  # exact: no node is off its place
         return t, np.full(len(t), math.log(step))
+
+    def count_nodes(self, theta: float, omega: float) -> float:
+        low, high = self.span(theta)
+        return (high - low) / self._step(theta, omega)
 
     def _step(self, theta: float, omega: float) -> float:
         """Return h whose error, 2B_d/(e^{2πd/h} - 1) with B_d >= ∫ |P e^{zL}| at Im t = ±d, is far below M(θ) - 1.
@@ -244,17 +252,25 @@ class Stretch(Branch):
         used = edges[kept[0] : kept[-1] + 2]  # and all between, where tilts between 0 and θ peak
         return nodes_on(used[:-1], used[1:])
 
+    def count_nodes(self, theta: float, omega: float) -> float:
+        low, high = self.span(theta)
+        return POINTS * (high - low) / self._widths(theta, omega)[1]
+
+    def _widths(self, theta: float, omega: float) -> tuple[float, float]:
+        """Return how wide pieces may be where tilts reach, and everywhere."""
+        slope = self.steepest_on(theta)
+        finest = WAVES / ((theta + 1) * slope)
+        widest = min(self.law.resolved, 2 / self.law.steepest, WAVES / max(omega * slope, 1e-300))
+        # else the largest loss ends the stretch: large tilts see only what is near
+        return finest, min(widest, finest) if isinstance(self.law, LineLaw) else widest
+
     def _edges(self, theta: float, omega: float) -> Array:
         """Return the ends of pieces: each resolves waves of frequency ω, and growth by tilts that reach so far.
 
         A distance x from where the loss is largest nothing is left of tilts above BEYOND_NATS/x.
         """
         low, high = self.span(theta)
-        slope = self.steepest_on(theta)
-        finest = WAVES / ((theta + 1) * slope)
-        widest = min(self.law.resolved, 2 / self.law.steepest, WAVES / max(omega * slope, 1e-300))
-        if isinstance(self.law, LineLaw):  # else the largest loss ends the stretch: large tilts see only what is near
-            widest = min(widest, finest)
+        finest, widest = self._widths(theta, omega)
         self._check_count(POINTS * (high - low) / widest, theta, omega)
         distances = [0.0]
         while (width := max(finest, distances[-1] * WAVES / BEYOND_NATS)) < widest and distances[-1] < high - low:
@@ -351,6 +367,9 @@ class CoordinatePair(DominatingPair):
         law = pairs[0].law.stack([pair.law for pair in pairs])
         return CoordinatePair(law, stack_maps([pair.sampling for pair in pairs]))
 
+    def count_nodes(self, theta: float, omega: float) -> float:
+        return len(self.atoms) + sum(branch.count_nodes(theta, omega) for branch in self.branches)
+
     def waves(self, theta: float) -> float:
         spans = [(branch, branch.span(theta)) for branch in self.branches]
         return sum(branch.steepest_on(theta) * branch.nodes_per_wave * (high - low) for branch, (low, high) in spans)
@@ -360,7 +379,7 @@ class CoordinatePair(DominatingPair):
         parts = [branch.cells(theta, k_theta) for branch in self.branches]
         if self.atoms:
             parts.append(Cells.of_atoms(positions, np.exp(masses + theta * positions - k_theta)))
-        joined = [np.concatenate(column) for column in zip(*(_columns(part) for part in parts), strict=True)]
+        joined = [np.concatenate(column) for column in zip(*(part.columns for part in parts), strict=True)]
         order = np.argsort(joined[0], kind="stable")
         return Cells(*(column[order] for column in joined))
 
@@ -375,15 +394,3 @@ def _shortened(step: float) -> float:
     """Return a step, at most so long, of which multiples below 2^26 are doubles: it has 27 bits."""
     mantissa, exponent = math.frexp(step)
     return math.ldexp(math.floor(math.ldexp(mantissa, 27)), exponent - 27)
-
-
-def _columns(cells: Cells) -> tuple[Array, ...]:
-    return cells.low, cells.high, cells.mass, cells.first, cells.last, cells.variation
-
-
-def _mean_of_exponentials(logs: Array) -> Array:
-    """Return the mean of e^x along each chord, (e^b - e^a)/(b - a)."""
-    a, b = np.minimum(logs[:, :-1], logs[:, 1:]), np.maximum(logs[:, :-1], logs[:, 1:])
-    gap = np.maximum(b - a, 1e-8)
-    with np.errstate(under="ignore"):
-        return np.asarray(np.exp(b) * -np.expm1(-gap) / gap)

@@ -221,10 +221,9 @@ class DiscreteLosses:
     def dispersion(self, theta: float, omega: Array, widths: Sequence[float], k_theta: Array) -> Array:
         """Return E[χχ'(1 - cos ωΔ)] and E[χχ'Δ²]/2 for χ = e^{-(ω(L-m)/width)²/2}, m the median: a row for each law."""
         some = max(1, MOST_PHASES // self.losses.shape[1])  # frequencies at a time
-        if len(omega) > some:
-            parts = np.split(omega, range(some, len(omega), some))
-            return np.concatenate([self.dispersion(theta, part, widths, k_theta) for part in parts], axis=-1)
-        pieces = self._by_rows(lambda laws, k: laws._dispersion(theta, omega, widths, k), len(omega), k_theta)
+        parts = np.split(omega, range(some, len(omega), some))
+        width = min(some, len(omega))
+        pieces = self._by_rows(lambda laws, k: laws._dispersion(theta, parts, widths, k), width, k_theta)
         turned: Array = np.concatenate(pieces)
         return turned
 
@@ -236,24 +235,15 @@ class DiscreteLosses:
         size, first, second = (np.sum(tilted * term, axis=1, keepdims=True) for term in terms)
         return tilted, ROUNDOFF + 2.0**-52 * size, first, second
 
-    def _dispersion(self, theta: float, omega: Array, widths: Sequence[float], k_theta: Array) -> Array:
+    def _dispersion(self, theta: float, parts: Sequence[Array], widths: Sequence[float], k_theta: Array) -> Array:
+        """Return the same for frequencies in parts, whose phases are kept one part at a time."""
         tilted = self._tilted(theta, k_theta)
         order = np.argsort(self.losses, axis=1)
         below = np.cumsum(np.take_along_axis(tilted, order, axis=1), axis=1)
         place = np.argmax(below >= 0.5 * below[:, -1:], axis=1)[:, None]
         apart = self.losses - np.take_along_axis(self.losses, np.take_along_axis(order, place, axis=1), axis=1)
-        sine, versine, _ = sine_versine(omega[:, None] * apart[:, None, :])
-        turned = (omega[:, None] * apart[:, None, :]) ** 2 / 2
-
-        def of(width: float) -> tuple[Array, Array]:
-            weight = tilted[:, None, :] * np.exp(-turned / width**2)
-            mass, up, across = (np.sum(weight * values, axis=2) for values in (1.0, versine, sine))
-            # P² - |φ|² by half angles, without a difference of two numbers near 1
-            first, second = ((weight @ power[:, :, None])[:, :, 0] for power in (apart, apart**2))
-            exactly = 2 * mass * up - up**2 - across**2
-            return np.maximum(exactly - DIFFERENCE * mass * up, 0.0), mass * second - first**2
-
-        return np.array([of(width) for width in widths]).transpose(2, 0, 1, 3)
+        found = [_dispersion_of(tilted, apart, omega, widths) for omega in parts]
+        return np.concatenate(found, axis=-1).transpose(2, 0, 1, 3)
 
     def _by_rows(self, evaluate: Callable[..., Any], width: int, *columns: Array) -> list[Any]:
         """Return what `evaluate` says of some rows at a time: `width` numbers for each node."""
@@ -270,6 +260,23 @@ class DiscreteLosses:
             )
             for some in (slice(first, first + rows) for first in range(0, len(self.losses), rows))
         ]
+
+
+def _dispersion_of(tilted: Array, apart: Array, omega: Array, widths: Sequence[float]) -> Array:
+    """Return both numbers of `DiscreteLosses.dispersion`: a row for each width, of rows for each number and law."""
+    phases = omega[:, None] * apart[:, None, :]
+    sine, versine, _ = sine_versine(phases)
+    turned = phases**2 / 2
+
+    def of(width: float) -> tuple[Array, Array]:
+        weight = tilted[:, None, :] * np.exp(-turned / width**2)
+        mass, up, across = (np.sum(weight * values, axis=2) for values in (1.0, versine, sine))
+        # P² - |φ|² by half angles, without a difference of two numbers near 1
+        first, second = ((weight @ power[:, :, None])[:, :, 0] for power in (apart, apart**2))
+        exactly = 2 * mass * up - up**2 - across**2
+        return np.maximum(exactly - DIFFERENCE * mass * up, 0.0), mass * second - first**2
+
+    return np.array([of(width) for width in widths])
 
 
 def line_effort(nodes: float, count: int) -> float:

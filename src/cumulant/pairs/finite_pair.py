@@ -112,6 +112,9 @@ class FinitePair(DominatingPair):
     def has_atoms(self) -> bool:
         return True
 
+    def count_nodes(self, theta: float, omega: float) -> float:
+        return float(len(self.losses))
+
     def waves(self, theta: float) -> float:
         return 0.0
 

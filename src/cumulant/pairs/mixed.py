@@ -66,5 +66,8 @@ class MixedPair(DominatingPair):
     def components(self) -> int:  # type: ignore[override]
         return len(self.parts)
 
+    def count_nodes(self, theta: float, omega: float) -> float:
+        return sum(pair.count_nodes(theta, omega) for _, pair in self.parts)
+
     def waves(self, theta: float) -> float:
         return sum(pair.waves(theta) for _, pair in self.parts)

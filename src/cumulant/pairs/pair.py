@@ -86,6 +86,10 @@ class DominatingPair(ABC):
     """How many octaves of tilts share their nodes."""
 
     @abstractmethod
+    def count_nodes(self, theta: float, omega: float) -> float:
+        """Return about how many nodes there are up to frequency ω, without building them."""
+
+    @abstractmethod
     def waves(self, theta: float) -> float:
         """Return how many nodes more a unit of frequency takes, about."""
 
