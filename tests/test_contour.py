@@ -14,7 +14,7 @@ from mpmath import mp, mpf
 
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Contour, Lattice, log_chernoff
-from cumulant.inversion.enclosure import enclosures_at
+from cumulant.inversion.lines import enclosures_at
 from cumulant.inversion.plan import plan_for, tilts_for_epsilon
 from cumulant.numerics.complex_plane import sine_versine_of_multiples
 from cumulant.numerics.nonuniform import characteristic_function

@@ -14,7 +14,8 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_end import beyond, gaussian_variance, lattice_end, line_end
 from cumulant.inversion.ball_lattice import BallLattice, ball_lattice, snap
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.enclosure import ROUGH_TAIL_NATS, Enclosure
+from cumulant.inversion.enclosure import Enclosure
+from cumulant.inversion.lines import ROUGH_TAIL_NATS
 from cumulant.inversion.plan import TAIL_NATS, Plan
 from cumulant.inversion.purse import Purse
 from cumulant.numerics.balls import (

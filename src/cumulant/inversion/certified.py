@@ -33,8 +33,9 @@ from cumulant.inversion.ball_enclosure import (
 )
 from cumulant.inversion.ball_line import ball_line, smooth_lines
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.enclosure import Effort, Enclosure, WholeEnclosure, enclosures_at
+from cumulant.inversion.enclosure import Effort, Enclosure, WholeEnclosure
 from cumulant.inversion.enumeration import enumerate_sums
+from cumulant.inversion.lines import enclosures_at
 from cumulant.inversion.plan import Plan, Tilts, plan_for
 from cumulant.inversion.purse import MOST_MICROSECONDS, Purse
 from cumulant.inversion.solve import Directions, Question, Road, ask_delta, ask_epsilon, is_proven, solve_worst_first

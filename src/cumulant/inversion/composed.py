@@ -27,6 +27,7 @@ from cumulant.pairs.grid import PER_OCTAVE, chunk_frequencies, shared_octaves, t
 from cumulant.pairs.pair import DominatingPair, GaussianPair
 
 ALIKE_OCTAVES = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
+FINE_SINES = 2e7  # sines and cosines that accuracy is worth
 HALF_ULP = 2.0**-53  # half a unit in the last place
 MOST_COUNTED = 10_000  # releases, or outputs, whose sums are counted
 UNDERFLOWN_KL = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
@@ -34,6 +35,9 @@ UNDERFLOWN_KL = 1e-290  # more than squares of losses that underflow can take of
 
 Octave = tuple[Array, Array, Array, Array]
 Parts = tuple[tuple[DominatingPair, int], ...]
+LineTable = BatchedTable[tuple[Complex, Array]]
+LinePoints = tuple[int, float, int]
+"""The index of a tilt, the step η, and how many points there are."""
 Cluster = tuple[tuple[DominatingPair, ...], int]
 """Pairs that are much alike, and how many releases have one of them."""
 
@@ -117,11 +121,11 @@ class ComposedPairs:
         """Return the tilts of one octave, from 2^octave on, with K, K' and K'' there."""
         theta = tilts(octave)
         gaussian = np.array([theta * (theta + 1) / 2, theta + 0.5, np.ones(PER_OCTAVE)])
-        parts = self._counts @ self._cumulants_of(octave).reshape(len(self.parts), -1)
+        parts = self._counts @ self.cumulants_of_each(octave).reshape(len(self.parts), -1)
         k, mean, spread = self.variance * gaussian + parts.reshape(3, PER_OCTAVE)
         return theta, k, mean, spread
 
-    def _cumulants_of(self, octave: int) -> Array:
+    def cumulants_of_each(self, octave: int) -> Array:
         """Return K, K' and K'' of each part."""
         kept = CUMULANTS.of(*self._blocks(octave))
         return np.array([block.at(octave) for block in kept]).reshape(len(kept), 3, PER_OCTAVE)
@@ -143,7 +147,7 @@ class ComposedPairs:
         if len(self.parts) == 1:
             return [((self.parts[0][0],), self.parts[0][1])]
         octave, place = divmod(index, PER_OCTAVE)
-        spread = self._counts * self._cumulants_of(octave)[:, 2, place]
+        spread = self._counts * self.cumulants_of_each(octave)[:, 2, place]
         groups: dict[Hashable, list[int]] = {}
         for i, pair in enumerate(self._pairs):
             groups.setdefault(pair.batch_key(ALIKE_OCTAVES), []).append(i)
@@ -163,20 +167,24 @@ class ComposedPairs:
                 break
         return frequencies, total[:-1], float(total[-1])
 
-    def line(self, index: int, eta: float, count: int) -> tuple[Complex, Array]:
+    def line(self, points: LinePoints, table: LineTable) -> tuple[Complex, Array]:
         """Return K(θ + ijη) for j < count, and a bound of its error."""
+        return self.add_up(points, *self.line_of_each(points, table))
+
+    def line_of_each(self, points: LinePoints, table: LineTable) -> tuple[Complex, Array]:
+        """Return K and its error of one release of each part: a row for each."""
+        kept = table.of(self._pairs, [points] * len(self.parts))
+        shape = len(self.parts), points[2]
+        return np.array([line[0] for line in kept]).reshape(shape), np.array([line[1] for line in kept]).reshape(shape)
+
+    def add_up(self, points: LinePoints, values: Complex, errors: Array) -> tuple[Complex, Array]:
+        """Return K of all releases from that of each, and a bound of its error."""
+        index, eta, count = points
         z = tilt(index) + 1j * eta * np.arange(count)
-        total = np.asarray(self.variance * (z * (z + 1) / 2), dtype=complex)
-        error: Array = np.zeros(count)
-        if not self.parts:
-            return total, error
-        asked = (self._pairs, [(index, eta, count)] * len(self.parts))
-        kept = LINES.of(*asked)
-        values, errors = np.array([line[0] for line in kept]), np.array([line[1] for line in kept])
-        total += self._counts @ values
+        total = np.asarray(self.variance * (z * (z + 1) / 2), dtype=complex) + self._counts @ values
         # a sum of many parts loses a unit of its terms for each of them, whichever way they are added
-        error = self._counts @ errors + HALF_ULP * (len(kept) - 1) * (self._counts @ np.abs(values))
-        return total, error * (1 + 2 * HALF_ULP * len(kept))
+        error: Array = self._counts @ errors + HALF_ULP * max(len(values) - 1, 0) * (self._counts @ np.abs(values))
+        return total, error * (1 + 2 * HALF_ULP * len(values))
 
     @property
     def releases(self) -> int:
@@ -245,7 +253,12 @@ def _lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) 
     return list(zip(*nodes.log_moment(tilt(index), eta, count, k_of_each(pairs, index)), strict=True))
 
 
-LINES = BatchedTable("lines", _lines)
+def _fine_lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) -> list[tuple[Complex, Array]]:
+    nodes, k = nodes_together(pairs, tilt(index), eta * (count - 1)), k_of_each(pairs, index)
+    return list(zip(*nodes.log_moment(tilt(index), eta, count, k, cheap=FINE_SINES), strict=True))
+
+
+LINES, FINE_LINES = BatchedTable("lines", _lines), BatchedTable("fine lines", _fine_lines)
 
 
 def _dispersion(

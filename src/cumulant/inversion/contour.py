@@ -110,6 +110,20 @@ class Contour:
         doubts = np.abs(fixed) * astray, ROUNDOFF * np.abs(weights) * np.abs(z)
         return Contour(theta, step, k, error, tail, *tilts, lattice, z, weights, doubts)
 
+    @staticmethod
+    def of_weights(
+        at: tuple[float, float], scale: float, line: tuple[Complex, Array], tail: float, tilts: tuple[Array, Array]
+    ) -> Contour:
+        """Return the contour at (θ, η) of a transform over e^scale, with its error, and of (τ, K(τ)) that bounds it."""
+        (theta, step), (values, error) = at, line
+        z = theta + 1j * step * np.arange(len(values))
+        share = np.full(len(values), step / math.pi)
+        share[0] /= 2
+        kernel = share / (z * (z + 1))
+        weights, k = values * kernel, np.full(len(values), scale, dtype=complex)
+        doubts = np.abs(kernel) * (error + ROUNDOFF * np.abs(values)), ROUNDOFF * np.abs(weights) * np.abs(z)
+        return Contour(theta, step, k, error, tail, *tilts, None, z, weights, doubts)
+
     def smooth(self, variance: float) -> Contour:
         """Return the same for L with N(s²/2, s²) added, s² = variance: the loss of one more Gaussian release."""
         k = self.k + variance * (self.z * (self.z + 1) / 2)

@@ -30,10 +30,11 @@ from cumulant.inversion.enclosure import (
     LargestLossInDoubles,
     LineInDoubles,
     WholeEnclosure,
-    enclosures_at,
 )
 from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  # noqa: PLC0414 - an entry point
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
+from cumulant.inversion.jumps import guess_by_jumps
+from cumulant.inversion.lines import enclosures_at
 from cumulant.inversion.plan import Tilts, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.inversion.unseen import leave_out_unseen
 from cumulant.numerics.logspace import Array
@@ -148,7 +149,10 @@ class Question:
     @cached_property
     def around(self) -> Tilts | None:
         """Tilts around the saddle; None if none is large enough: then only the largest loss matters."""
-        return (tilts_for_delta if self.side else tilts_for_epsilon)(self.seen, self.asked)
+        found = (tilts_for_delta if self.side else tilts_for_epsilon)(self.seen, self.asked)
+        if found is None or not found.is_of_few_jumps:
+            return found
+        return guess_by_jumps(self.seen, found, of_epsilon=self.side != 0)
 
     def solve(self) -> Solution:
         losses, road = self.losses, self.road
@@ -250,13 +254,11 @@ def meet(enclosure: Enclosure, side: int, log_delta: float, start: float, anyway
 
 
 def ask_epsilon(directions: Directions, delta: Any, side: int, new_road: Callable[[], Road]) -> list[Question]:
-    """Return one question for each direction, each on a road of its own."""
     asked = [(ComposedPairs.of(direction), new_road()) for direction in directions]
     return [Question(losses, road, side, road.left(losses, delta, side)) for losses, road in asked]
 
 
 def ask_delta(directions: Directions, epsilon: float, new_road: Callable[[], Road]) -> list[Question]:
-    """Return one question for each direction, each on a road of its own."""
     return [Question(ComposedPairs.of(direction), new_road(), 0, epsilon) for direction in directions]
 
 
@@ -344,7 +346,7 @@ def _ceiling(question: Question, octave: int) -> float:
     if question.losses.supremum <= 0:
         return 0.0
     theta, k, _, _ = question.seen.cumulants(octave)
-    return max(float(np.min(_chernoff(question, theta, k))), 0.0)
+    return min(max(float(np.min(_chernoff(question, theta, k))), 0.0), question.losses.supremum)
 
 
 def _chernoff(question: Question, theta: Array, k: Array) -> Array:

@@ -80,8 +80,9 @@ class DiscreteLosses:
 
         Of several octaves θ, 2θ, 4θ, …, one after the other. Where nodes are many, one tilt at a time: memory is short.
         """
-        if octaves == 1 and len(theta) > 1 and self.losses.shape[1] > MANY_NODES:
-            return _joined([self.cumulants(one) for one in np.split(theta, len(theta))], axis=1)
+        if octaves * len(theta) > 1 and self.losses.shape[1] > MANY_NODES:
+            every = np.concatenate([theta * 2.0**octave for octave in range(octaves)])
+            return _joined([self.cumulants(one) for one in np.split(every, len(every))], axis=1)
         return _joined(self._by_rows(lambda laws: laws._cumulants(theta, octaves), len(theta)), axis=0)
 
     def _cumulants(self, theta: Array, octaves: int) -> CumulantRows:
@@ -151,13 +152,15 @@ class DiscreteLosses:
         """Return how far each mass may be off, relatively."""
         return np.asarray(2.0**-51 * (np.abs(self.log_masses) + self.loss_units * np.abs(self.losses)))
 
-    def log_moment(self, theta: float, step: float, count: int, k_theta: Array) -> tuple[Complex, Array]:
+    def log_moment(
+        self, theta: float, step: float, count: int, k_theta: Array, *, cheap: float = CHEAP
+    ) -> tuple[Complex, Array]:
         """Return K(θ + iω) at ω = 0, η, 2η, …, and a bound of log(1 + |ΔM/M|), from K(θ): a row for each law.
 
-        By a fast Fourier transform where that is cheaper.
+        By a fast Fourier transform where that is cheaper by so many sines, at least: it is off by units of M, not of K.
         """
         nodes = self.losses.shape[1]
-        if product_effort(nodes, count) < CHEAP + transform_effort(nodes, count):
+        if product_effort(nodes, count) < cheap + transform_effort(nodes, count):
             return self._by_products(theta, step, count, k_theta)
         tilted, rounding, first, _ = self._sizes(theta, k_theta)
         pieces = [characteristic_function(*law, step, count) for law in zip(self.losses, tilted, strict=True)]

@@ -8,10 +8,13 @@ from typing import final
 
 import numpy as np
 
+from cumulant.errors import OutOfReach
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.pairs.pair import DominatingPair
+
+MOST_MIXED_NODES = 4e6  # of all parts together
 
 
 @final
@@ -40,6 +43,8 @@ class MixedPair(DominatingPair):
 
     def nodes(self, theta: float, omega: float) -> DiscreteLosses:
         found = [(math.log(share), pair.nodes(theta, omega)) for share, pair in self.parts]
+        if sum(nodes.losses.shape[1] for _, nodes in found) > MOST_MIXED_NODES:
+            raise OutOfReach(f"a mixture tilted by {theta:g} takes more than {MOST_MIXED_NODES:g} nodes")
         losses = [nodes.losses[0] for _, nodes in found]
         log_masses = [log_share + nodes.log_masses[0] for log_share, nodes in found]
         if self._rest > 0:

@@ -14,7 +14,7 @@ import numpy as np
 
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Contour, log_chernoff
-from cumulant.inversion.enclosure import enclosures_at
+from cumulant.inversion.lines import enclosures_at
 from cumulant.inversion.plan import plan_for, tilts_for_delta
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian

@@ -1,0 +1,102 @@
+"""Lines in doubles that a plan leads to: whole ones, those of jumps, and smoothed ones.
+
+Where the characteristic function does not fall within a bounded number of nodes (atoms, few releases), the loss is
+smoothed by one more Gaussian release of mean s. With D_s its profile,
+
+    D_s - e^{3s²/8} (D_{2s} - D_s) <= D <= D_s :
+
+a release more never costs less; and for fixed r = e^L the derivative of E(rR_s - t)_+ in s, R_s the ratio of that
+Gaussian, is √(rt/2π) exp(-x²/2s² - s²/8), x = log r/t, so that what (s, 2s] adds is at least e^{-3s²/8} times what
+(0, s] adds. Away from kinks of the profile both errors are of order s².
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cumulant.errors import OutOfReach
+from cumulant.inversion.composed import FINE_LINES, LINES, ComposedPairs
+from cumulant.inversion.contour import Contour, Lattice
+from cumulant.inversion.cut import cut_by_decay, cut_by_samples, cut_on_lattice, round_count
+from cumulant.inversion.enclosure import CLOSE_NATS, LineInDoubles
+from cumulant.inversion.jumps import JumpsInDoubles, line_of_jumps
+from cumulant.inversion.plan import DROWNING_NATS, TAIL_NATS, Plan
+
+ROUGH_TAIL_NATS = 14.0  # below δ, to which the tail is pushed where the line would be long: 1e-6
+CLOSE_ENOUGH_NATS = 4e-6  # slack in log δ that is worth saving a long line
+SHORT_POINTS = 3000  # of a line that is followed whole before jumps are thought of
+SHOWN_NATS = 11.0  # of what rounding is raised by, from which small K are kept to their own digits
+MANY_LATTICE_POINTS = 4096  # of a lattice, beyond which the sum is cut
+MOST_FREQUENCIES = 4e5  # of one line, whatever it is made of
+MOST_EVALUATIONS = 3e5  # nodes and frequencies together that one line may take
+
+
+def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles | JumpsInDoubles]:
+    """Yield enclosures that a plan leads to, cheapest first: of jumps, cut early or smoothed where a line is long."""
+    if losses.lattice is not None:
+        yield LineInDoubles(_lattice_contour(losses, plan, losses.lattice), route="lattice contour")
+        return
+    first = cut_by_decay(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS / 3))
+    if first is None or first[0] > SHORT_POINTS * plan.eta or plan.height > DROWNING_NATS:
+        epsilon = plan.tilts.epsilon
+        jumps = line_of_jumps(losses, epsilon, plan.tilts.log_delta)
+        if jumps is not None:
+            yield jumps
+            if first is None or jumps.slack(epsilon) <= CLOSE_ENOUGH_NATS:
+                return
+    found = False
+    for aim, budget in (
+        (plan, MOST_EVALUATIONS / 3),
+        (replace(plan, accuracy=ROUGH_TAIL_NATS), MOST_EVALUATIONS),
+        (plan, MOST_EVALUATIONS),
+    ):
+        cut = first if first is not None else cut_by_decay(losses, aim, _farthest_affordable(losses, aim, budget))
+        if cut is not None:
+            found = True
+            contour = _contour(losses, aim, *cut_by_samples(losses, aim, *cut))
+            enough = CLOSE_NATS if aim is plan else CLOSE_ENOUGH_NATS
+            yield LineInDoubles(contour, left_out=losses.left_out, enough=enough)
+            if aim is plan:
+                return
+    if not found:
+        yield _smooth_line(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS / 16))
+        yield _smooth_line(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS))
+
+
+def _smooth_line(losses: ComposedPairs, plan: Plan, omega: float) -> LineInDoubles:
+    """Return the enclosure by the loss smoothed so much that the line may end at ω."""
+    smoothing = 2 * (plan.height + TAIL_NATS) / omega**2
+    plain = _contour(losses, plan, omega, plan.negligible / omega)
+    once, twice = plain.smooth(smoothing), plain.smooth(4 * smoothing)
+    return LineInDoubles(once, twice, smoothing, losses.left_out, "smoothed contour", enough=CLOSE_ENOUGH_NATS)
+
+
+def _farthest_affordable(losses: ComposedPairs, plan: Plan, budget: float) -> float:
+    """Return the frequency up to which a line may be evaluated: a + bω nodes and ω/η frequencies, by fast transform."""
+    a, b = losses.effort(plan.index)
+    budget *= 1 + sum(pair.components for pair, _ in losses.parts) / 4  # a part may take a while
+    return max(min((budget - a) / (b + 1 / plan.eta), MOST_FREQUENCIES * plan.eta), 64 * plan.eta)
+
+
+def _contour(losses: ComposedPairs, plan: Plan, omega: float, tail: float) -> Contour:
+    points = plan.index, plan.eta, round_count(omega / plan.eta)
+    # far above the answer, and of many releases, every unit of M that is rounded shows
+    shown = plan.height + math.log(losses.releases + 1)
+    line = losses.line(points, FINE_LINES if shown > SHOWN_NATS else LINES)
+    return Contour.of((plan.theta, plan.eta), line, tail, (plan.tilts.theta, plan.tilts.k))
+
+
+def _lattice_contour(losses: ComposedPairs, plan: Plan, lattice: Lattice) -> Contour:
+    """Return the sum over one period, whose points are 2πj/(N·span), N odd, up to where it is proven to have fallen."""
+    points = 2 * math.ceil(math.pi / (plan.eta * lattice.span)) + 1
+    eta = 2 * math.pi / (points * lattice.span)
+    count, tail = (points + 1) // 2, 0.0
+    if count > MANY_LATTICE_POINTS:
+        cut = cut_on_lattice(losses, plan, lattice, eta)
+        if cut is None or cut[0] / eta > MOST_EVALUATIONS:
+            raise OutOfReach(f"one period of the lattice of losses takes {points} points")
+        count, tail = min(count, math.ceil(cut[0] / eta) + 1), cut[1]
+    line = losses.line((plan.index, eta, count), LINES)
+    return Contour.of((plan.theta, eta), line, tail, (plan.tilts.theta, plan.tilts.k), lattice)

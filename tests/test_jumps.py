@@ -1,0 +1,201 @@
+"""Jumps: moments, bounds and answers against quadrature in many digits, and against intervals in balls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from mpmath import mp, mpc, mpf
+
+import cumulant as cm
+from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.jumps import JumpsInDoubles, line_of_jumps
+from cumulant.inversion.solve import Doubles, Question
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.cut_law import CutLaw
+from cumulant.pairs.jumps import Jumps, has_jumps
+from cumulant.pairs.maps import Join, Leave
+from cumulant.pairs.noise import GaussianNoise, LaplaceNoise
+
+
+@pytest.fixture(autouse=True)
+def digits() -> Iterator[None]:
+    with mp.workdps(30):
+        yield
+
+
+PAIRS = [
+    CoordinatePair(GaussianNoise(1.0), Leave(0.01)),
+    CoordinatePair(CutLaw(GaussianNoise(1.0), 9.0, 6.0), Leave(0.01)),
+    CoordinatePair(CutLaw(GaussianNoise(2.5), 10.5, 3.0), Leave(1e-5)),
+    CoordinatePair(CutLaw(GaussianNoise(0.2), 11.0, 24.0), Leave(3e-3)),
+]
+
+
+def log_w(jumps: Jumps, t: mpf) -> mpf:
+    mean, rate = mpf(jumps.mean), mpf(jumps.rate)
+    return mp.log(1 - rate + rate * mp.exp(mean * t - mean**2 / 2))
+
+
+def kept(cut: tuple[float, float] | None, t: mpf) -> mpf:
+    return mpf(1) if cut is None else mp.erfc(mpf(cut[1]) * (t - mpf(cut[0]))) / 2
+
+
+def density(t: mpf) -> mpf:
+    return mp.exp(-t * t / 2) / mp.sqrt(2 * mp.pi)
+
+
+def moment(jumps: Jumps, z: mpc, *, quiet: bool, last: float = math.inf) -> mpc:
+    """Return E[χ(1-χ_q) e^{zL}] or E[χχ_q e^{zL}; t <= last] by quadrature."""
+
+    def integrand(t: mpf) -> mpc:
+        share = kept(jumps.near, t) if quiet else mp.erfc(-mpf(jumps.near[1]) * (t - mpf(jumps.near[0]))) / 2
+        return density(t) * kept(jumps.far, t) * share * mp.exp((z + 1) * log_w(jumps, t))
+
+    c, a = jumps.near
+    low = -12.0 if quiet else c - 9 / a
+    high = min(16.0 if jumps.far is None else jumps.far[0] + 9 / jumps.far[1], last)
+    steps = max(int((high - low) * 3 * max(1.0, jumps.mean, abs(complex(z).imag) * jumps.mean / 20)), 12)
+    return mp.quad(integrand, mp.linspace(mpf(low), mpf(high), steps))
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+@pytest.mark.parametrize("largest", [0.004, 0.02])
+def test_moments_of_jumps(pair: CoordinatePair, largest: float) -> None:
+    jumps = Jumps.of(pair, largest)
+    theta, eta, count = 3.0, 1.7, 40
+    tilted = jumps.tilted_by(theta)
+    scale, values, error = tilted.line(eta, count)
+    bounds = tilted.log_moduli(np.array([eta * j for j in (1, 7, 39)]))
+    for j, bound in zip((1, 7, 39), bounds.tolist(), strict=True):
+        truth = moment(jumps, mpc(theta, eta * j), quiet=False)
+        off = abs(truth * mp.exp(-mpf(scale)) - mpc(values[j]))
+        assert off <= error[j]
+        assert mp.log(abs(truth)) <= bound
+    whole = moment(jumps, mpc(theta, 0), quiet=False).real
+    assert mp.log(whole) <= jumps.log_moments(np.array([theta]))[0] <= mp.log(whole) + 1
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+@pytest.mark.parametrize("largest", [0.004, 0.02])
+def test_quiet_losses_are_bounded(pair: CoordinatePair, largest: float) -> None:
+    jumps = Jumps.of(pair, largest)
+    theta = np.array([0.5, 4.0, 20.0])
+    for tilt, bound in zip(theta.tolist(), jumps.log_quiet(theta).tolist(), strict=True):
+        truth = mp.log(moment(jumps, mpc(tilt, 0), quiet=True).real)
+        assert truth <= bound <= truth + 0.02 + 0.3 * abs(truth)
+    bounds, rest = jumps.bound_quiet(theta, -60.0)
+    assert 0 < rest <= math.exp(-60.0) * (1 + 1e-6)
+    # what lies beyond b weighs at most the rest: no tilt of the whole is above the truncated bound by more
+    for tilt, bound in zip(theta[:2].tolist(), bounds.tolist(), strict=False):
+        assert mp.log(moment(jumps, mpc(tilt, 0), quiet=True).real - mp.exp(-20)) <= bound
+
+
+def test_only_losses_that_leave_have_jumps() -> None:
+    assert has_jumps(PAIRS[0])
+    assert not has_jumps(CoordinatePair(GaussianNoise(1.0), Join(0.01)))
+    assert not has_jumps(CoordinatePair(LaplaceNoise(1.0), Leave(0.01)))
+
+
+# Answers --------------------------------------------------------------------------------------------------------------
+
+
+def profile_of_one(mean: mpf, rate: mpf, epsilon: mpf) -> mpf:
+    """Return δ(ε) of one release, of any sign of ε: P(L > ε) - e^ε Q(L > ε)."""
+    inner = (mp.exp(epsilon) - 1 + rate) / rate
+    if inner <= 0:
+        return 1 - mp.exp(epsilon)
+    t = mp.log(inner) / mean + mean / 2
+    above = mp.erfc((t - mean) / mp.sqrt(2)) / 2, mp.erfc(t / mp.sqrt(2)) / 2
+    return rate * above[0] + (1 - rate) * above[1] - mp.exp(epsilon) * above[1]
+
+
+def delta_of_two(first: tuple[float, float], second: tuple[float, float], epsilon: float) -> mpf:
+    """Return δ(ε) of two releases by one integral over the loss of the first."""
+    (mean, rate), (other, share) = ((mpf(a), mpf(b)) for a, b in (first, second))
+
+    def integrand(t: mpf) -> mpf:
+        w = 1 - rate + rate * mp.exp(mean * t - mean**2 / 2)
+        return density(t) * w * profile_of_one(other, share, mpf(epsilon) - mp.log(w))
+
+    kinks = [mp.log(mp.exp(mpf(epsilon)) / (1 - share) / rate - (1 - rate) / rate) / mean + mean / 2]
+    edges = sorted([*mp.linspace(mpf(-14), 24 + 3 * mean, 60), *kinks])
+    return mp.quad(integrand, edges)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "epsilon"),
+    [
+        ((1.0, 0.01), (1.0, 0.01), 0.3),
+        ((1.0, 0.01), (0.5, 0.2), 0.9),
+        ((2.0, 1e-4), (2.0, 1e-4), 0.05),
+        ((0.3, 1e-3), (0.3, 1e-3), 0.004),
+        ((2.0, 1e-5), (1.0, 1e-3), 2.0),
+        ((0.05, 0.3), (0.07, 0.1), 0.06),
+    ],
+)
+def test_two_releases(first: tuple[float, float], second: tuple[float, float], epsilon: float) -> None:
+    truth = mp.log(delta_of_two(first, second, epsilon))
+    run = [cm.Gaussian(noise_multiplier=1 / mean).poisson(rate=rate) * 1 for mean, rate in (first, second)]
+    both = run[0] + run[1]
+    log_delta = both.log_delta(epsilon=epsilon)
+    assert truth <= log_delta <= truth + 1e-7
+    bounds = _line_at(both, epsilon, float(truth))
+    assert bounds is not None
+    for factor in (0.8, 1.0, 1.2):
+        low, high = bounds.log_bounds(epsilon * factor)
+        assert low <= mp.log(delta_of_two(first, second, epsilon * factor)) <= high
+
+
+def _line_at(run: AbstractMechanism, epsilon: float, log_delta: float) -> JumpsInDoubles | None:
+    directions = run._known().directions(run.neighbors)
+    assert directions is not None
+    (losses,) = [pairs for pairs in map(ComposedPairs.of, directions) if pairs.supremum == math.inf]
+    return line_of_jumps(Question(losses, Doubles(), 1, log_delta).seen, epsilon, log_delta)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "count", "delta"),
+    [
+        (1.0, 0.01, 10, 1e-5),
+        (0.5, 1e-3, 30, 1e-6),
+        (0.9, 1e-4, 40, 1e-7),
+        (0.6, 1e-3, 100, 1e-9),
+    ],
+)
+def test_against_intervals_in_balls(sigma: float, rate: float, count: int, delta: float) -> None:
+    """Which follow all losses, or cut far ones, and know nothing of jumps."""
+    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
+    interval, guarantee = run.epsilon_interval(delta=delta), run.guarantee(delta=delta)
+    assert guarantee.exact
+    assert guarantee.epsilon >= interval.lower * (1 - 1e-12)
+    if interval.certified:
+        assert guarantee.epsilon <= interval.upper * (1 + 2e-9)
+    line = _line_at(run, guarantee.epsilon, math.log(delta))
+    assert line is not None
+    low, high = line.log_bounds(guarantee.epsilon)
+    assert low <= math.log(delta) <= high + 1e-9
+    assert high - low <= 1e-7
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "count", "delta"),
+    [
+        (0.4849, 1.479e-6, 708525, 4.84e-19),
+        (0.4, 1e-5, 1000, 1e-10),
+        (0.3267, 1.223e-6, 194584, 5.47e-24),
+        (1.0512, 1.325e-6, 50, 8.97e-29),
+        (1.4452, 3.008e-5, 3, 3.8e-23),
+    ],
+)
+def test_rare_events_are_exact(sigma: float, rate: float, count: int, delta: float) -> None:
+    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
+    guarantee = run.guarantee(delta=delta)
+    assert guarantee.exact
+    # at least one of the losses alone, given that all others are least: δ_n(ε) >= nδ_1(ε - (n-1) log(1-γ))·(1-γ)^{n-1}
+    mean, gamma = 1 / mpf(sigma), mpf(rate)
+    least = (count - 1) * mp.log1p(-gamma)
+    assert guarantee.delta >= profile_of_one(mean, gamma, mpf(guarantee.epsilon) - least) * (1 - 1e-12)
