@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from flint import acb, ctx
 from mpmath import mp, mpc, mpf
 
 import cumulant as cm
@@ -16,82 +18,118 @@ from cumulant.inversion.solve import Doubles, Question
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw
-from cumulant.pairs.jumps import Jumps, has_jumps
+from cumulant.pairs.jump_law import JumpLaw, Jumps, bound_leak, coordinate_of, cut_masses, has_jumps, log_w
+from cumulant.pairs.jump_line import TiltedJumps
 from cumulant.pairs.maps import Join, Leave
 from cumulant.pairs.noise import GaussianNoise, LaplaceNoise
 
 
 @pytest.fixture(autouse=True)
 def digits() -> Iterator[None]:
+    before = ctx.prec
+    ctx.prec = 128
     with mp.workdps(30):
         yield
+    ctx.prec = before
 
 
 PAIRS = [
-    CoordinatePair(GaussianNoise(1.0), Leave(0.01)),
     CoordinatePair(CutLaw(GaussianNoise(1.0), 9.0, 6.0), Leave(0.01)),
     CoordinatePair(CutLaw(GaussianNoise(2.5), 10.5, 3.0), Leave(1e-5)),
     CoordinatePair(CutLaw(GaussianNoise(0.2), 11.0, 24.0), Leave(3e-3)),
+    CoordinatePair(CutLaw(GaussianNoise(1.1), 5.7, 12.0), Leave(1e-4)),
 ]
 
 
-def log_w(jumps: Jumps, t: mpf) -> mpf:
-    mean, rate = mpf(jumps.mean), mpf(jumps.rate)
-    return mp.log(1 - rate + rate * mp.exp(mean * t - mean**2 / 2))
+def moment(jumps: Jumps, z: complex, *, quiet: bool) -> mpc:
+    """Return E[χ(1-χ_q) e^{zL}] or E[χχ_q e^{zL}] by an integral in balls."""
+    law, near = jumps.law, jumps.near
+    mean, rate = acb(law.mean), acb(law.rate)
 
+    def integrand(t: acb, analytic: bool) -> acb:
+        log_w = (1 - rate + rate * (mean * t - mean * mean / 2).exp()).log(analytic=analytic)
+        share = acb(0) if near is None else ((t - near[0]) * near[1]).erfc() / 2
+        taken = ((t - law.far[0]) * law.far[1]).erfc() / 2 * (share if quiet else 1 - share)
+        return (-t * t / 2 + (acb(z.real, z.imag) + 1) * log_w).exp() * taken / (2 * acb.pi()).sqrt()
 
-def kept(cut: tuple[float, float] | None, t: mpf) -> mpf:
-    return mpf(1) if cut is None else mp.erfc(mpf(cut[1]) * (t - mpf(cut[0]))) / 2
+    ends = [-14.0, *(cut[0] + x / cut[1] for cut in (near, law.far) if cut for x in (-6, 0, 6)), 40.0]
+    total = sum((acb.integral(integrand, a, b) for a, b in pairwise(sorted(ends))), acb(0))
+    assert float(total.rad()) < 1e-20 + 1e-13 * abs(complex(total))
+    return mpc(mpf(total.real.mid().str(40, radius=False)), mpf(total.imag.mid().str(40, radius=False)))
 
 
 def density(t: mpf) -> mpf:
     return mp.exp(-t * t / 2) / mp.sqrt(2 * mp.pi)
 
 
-def moment(jumps: Jumps, z: mpc, *, quiet: bool, last: float = math.inf) -> mpc:
-    """Return E[χ(1-χ_q) e^{zL}] or E[χχ_q e^{zL}; t <= last] by quadrature."""
-
-    def integrand(t: mpf) -> mpc:
-        share = kept(jumps.near, t) if quiet else mp.erfc(-mpf(jumps.near[1]) * (t - mpf(jumps.near[0]))) / 2
-        return density(t) * kept(jumps.far, t) * share * mp.exp((z + 1) * log_w(jumps, t))
-
-    c, a = jumps.near
-    low = -12.0 if quiet else c - 9 / a
-    high = min(16.0 if jumps.far is None else jumps.far[0] + 9 / jumps.far[1], last)
-    steps = max(int((high - low) * 3 * max(1.0, jumps.mean, abs(complex(z).imag) * jumps.mean / 20)), 12)
-    return mp.quad(integrand, mp.linspace(mpf(low), mpf(high), steps))
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+@pytest.mark.parametrize("largest", [0.004, 0.02, None])
+def test_moments_of_jumps(pair: CoordinatePair, largest: float | None) -> None:
+    law = JumpLaw.of(pair)
+    jumps = Jumps(law) if largest is None else law.split(largest)
+    theta, eta, count = 3.0, 1.7, 400
+    tilted = TiltedJumps.of(jumps, theta)
+    scale = tilted.log_size
+    values, error = tilted.line(eta, count, scale)
+    bounds = tilted.log_moduli(np.array([eta * j for j in (1, 7, 39, 399)]))
+    for j, bound in zip((1, 7, 39, 399), bounds.tolist(), strict=True):
+        truth = moment(jumps, complex(theta, eta * j), quiet=False)
+        off = abs(truth * mp.exp(-mpf(scale)) - mpc(values[j]))
+        assert off <= error[j] <= 1e-11
+        assert mp.log(abs(truth)) <= bound
+    whole = moment(jumps, complex(theta), quiet=False).real
+    assert mp.log(whole) <= scale <= mp.log(whole) + 1e-6
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
 @pytest.mark.parametrize("largest", [0.004, 0.02])
-def test_moments_of_jumps(pair: CoordinatePair, largest: float) -> None:
-    jumps = Jumps.of(pair, largest)
-    theta, eta, count = 3.0, 1.7, 40
-    tilted = jumps.tilted_by(theta)
-    scale, values, error = tilted.line(eta, count)
-    bounds = tilted.log_moduli(np.array([eta * j for j in (1, 7, 39)]))
-    for j, bound in zip((1, 7, 39), bounds.tolist(), strict=True):
-        truth = moment(jumps, mpc(theta, eta * j), quiet=False)
-        off = abs(truth * mp.exp(-mpf(scale)) - mpc(values[j]))
-        assert off <= error[j]
-        assert mp.log(abs(truth)) <= bound
-    whole = moment(jumps, mpc(theta, 0), quiet=False).real
-    assert mp.log(whole) <= jumps.log_moments(np.array([theta]))[0] <= mp.log(whole) + 1
+def test_moments_of_quiet_losses(pair: CoordinatePair, largest: float) -> None:
+    jumps = JumpLaw.of(pair).split(largest)
+    eta, count = 1.7, 40
+    for theta in (0.5, 20.0):
+        values, error = TiltedJumps.of(jumps, theta).quiet_line(eta, count)
+        for j in (0, 39):
+            truth = moment(jumps, complex(theta, eta * j), quiet=True)
+            assert abs(mp.exp(mpc(values[j])) / truth - 1) <= error[j] <= 1e-11
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
 @pytest.mark.parametrize("largest", [0.004, 0.02])
 def test_quiet_losses_are_bounded(pair: CoordinatePair, largest: float) -> None:
-    jumps = Jumps.of(pair, largest)
-    theta = np.array([0.5, 4.0, 20.0])
-    for tilt, bound in zip(theta.tolist(), jumps.log_quiet(theta).tolist(), strict=True):
-        truth = mp.log(moment(jumps, mpc(tilt, 0), quiet=True).real)
-        assert truth <= bound <= truth + 0.02 + 0.3 * abs(truth)
-    bounds, rest = jumps.bound_quiet(theta, -60.0)
+    law = JumpLaw.of(pair)
+    jumps, theta = law.split(largest), np.array([0.5, 4.0, 20.0])
+    log_s, _ = jumps.log_moments(theta, law.tilt(theta))
+    bounds, rest = jumps.bound_quiet(law.tilt(theta), -60.0)
     assert 0 < rest <= math.exp(-60.0) * (1 + 1e-6)
-    # what lies beyond b weighs at most the rest: no tilt of the whole is above the truncated bound by more
-    for tilt, bound in zip(theta[:2].tolist(), bounds.tolist(), strict=False):
-        assert mp.log(moment(jumps, mpc(tilt, 0), quiet=True).real - mp.exp(-20)) <= bound
+    for tilt, whole, bound in zip(theta.tolist(), log_s.tolist(), bounds.tolist(), strict=True):
+        truth = mp.log(moment(jumps, complex(tilt), quiet=True).real)
+        assert truth <= whole <= truth + 1e-8
+        # what lies beyond b weighs at most the rest
+        assert mp.log(mp.exp(truth) - mp.exp(-20)) <= bound <= truth + 0.05 + 0.3 * abs(truth)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+def test_what_is_cut_off_far_out(pair: CoordinatePair) -> None:
+    law = pair.law
+    assert isinstance(law, CutLaw)
+    jump_law = JumpLaw.of(pair)
+
+    def lost(mean: float, last: float) -> float:
+        """Return E[1 - χ; t <= last] of N(μ, 1)."""
+
+        def integrand(t: acb, _: bool) -> acb:
+            return (-((t - mean) ** 2) / 2).exp() / (2 * acb.pi()).sqrt() * ((law.at - t) * law.sharpness).erfc() / 2
+
+        ends = [-40.0, *(at for x in (-6, 0, 6) if (at := law.at + x / law.sharpness) < last), last]
+        return float(sum((acb.integral(integrand, a, b) for a, b in pairwise(ends)), acb(0)).real)
+
+    truths = lost(0.0, 40.0), jump_law.rate * lost(jump_law.mean, 40.0)
+    assert np.allclose(cut_masses(pair), truths, rtol=1e-13, atol=0)
+    for share in (0.5, 0.9):
+        sure = jump_law.largest_loss * share
+        last = coordinate_of(sure, jump_law.mean, jump_law.rate)
+        assert abs(float(log_w(np.array([last]), jump_law.mean, jump_law.rate)[0]) / sure - 1) < 1e-12
+        assert lost(0.0, last) <= bound_leak(pair, sure)
 
 
 def test_only_losses_that_leave_have_jumps() -> None:

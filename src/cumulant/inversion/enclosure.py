@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 from cumulant.inversion.contour import Contour
-from cumulant.numerics.search import smallest_true
+from cumulant.numerics.search import nearest_on_side, smallest_true
 from cumulant.pairs.pair import GaussianPair
 from cumulant.profiles import profile
 
@@ -80,6 +80,25 @@ class Enclosure(ABC):
         return next((share for factor in (1.2, 3.0, 10.0) if is_larger_below(share := factor * likely)), 1.0)
 
 
+def meet(enclosure: Enclosure, side: int, log_delta: float, start: float, anyway: float) -> float:
+    """Return an ε on one side of where a bound meets log δ, as near as can be found.
+
+    Side 1 asks for an upper bound of log δ(ε) that is at most log δ, -1 for a lower one that is at least log δ. Only
+    points that were tested are returned, or `anyway`: the largest loss from above, 0 from below.
+    """
+    if enclosure.log_upper(0.0)[0] <= log_delta:  # then 0 is the answer itself
+        return 0.0
+
+    def above(epsilon: float) -> tuple[float, float]:
+        if side < 0:
+            return enclosure.log_bounds(epsilon)[0] - log_delta, math.nan
+        value, slope = enclosure.log_upper(epsilon)
+        return value - log_delta, slope
+
+    _, turns, still = enclosure.effort
+    return nearest_on_side(above, side, start, anyway, slope=enclosure.slope, turns=turns, still=still)
+
+
 class WholeEnclosure(Enclosure):
     """An enclosure that needs no plan: it is the same for every ε."""
 
@@ -126,6 +145,10 @@ class LineInDoubles(Enclosure):
             gain = math.exp(min(0.375 * self.smoothing, 700.0)) * math.expm1(min(max(upper - low, 0.0), 700.0))
             low = low + math.log1p(-gain) if gain < 1 else -math.inf
         return low, min(self._with_left_out(high), 0.0)
+
+    @property
+    def is_smoothed(self) -> bool:
+        return self.coarser is not None
 
     def estimated(self, epsilon: float) -> float:
         return self.contour.estimated(epsilon)

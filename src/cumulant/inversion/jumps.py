@@ -1,45 +1,57 @@
-"""Few releases, or rare ones: δ from the losses that can make it up, without the many small ones.
+"""Few releases, or rare ones: δ from the losses that can make it up, neither the many small ones nor those far beyond.
 
-With M = Π M_i^{n_i} the moments of all losses and S those of the quiet ones, which are what `pairs.jumps` leaves,
+Far losses are counted by themselves (`cumulant.inversion.far`). With M = Π M_i^{n_i} the moments of all losses that are
+left, M_i = S_i + J_i, and S = Π S_i^{n_i},
 
-    δ(ε) - δ_S(ε) = (1/2π) ∫ (M(z) - S(z)) e^{-zε}/(z(z+1)) dω,     M - S = M·(1 - Π (1 - J_i/M_i)^{n_i}),
+    δ_X(ε) - δ_S(ε) = (1/2π) ∫ (M(z) - S(z)) e^{-zε}/(z(z+1)) dω,     M - S = S·(Π (1 + J_i/S_i)^{n_i} - 1),
 
 and |M - S| <= Π (S_i(θ) + |J_i|)^{n_i} - Π S_i(θ)^{n_i} falls as fast as the jumps do, while M and S alone need hardly
 fall at all. Quiet losses are so small that Chernoff's bound of δ_S is nothing beside δ. The sum with step 2π/W is
-Σ_k e^{θkW} D(ε + kW), where 0 <= D(x) = δ(x) - δ_S(x) <= c(τ) e^{K_D(τ) - τx}, K_D = log(M - S), as quiet losses are
-part of all. A line is planned from K_D alone, which is far below K.
+Σ_k e^{θkW} D(ε + kW), where 0 <= D(x) = δ_X(x) - δ_S(x) <= c(τ) e^{K_D(τ) - τx}, K_D = log(M - S), as quiet losses are
+part of all. A line is planned from K_D alone, which is far below K. Where no loss is quiet, all are jumps: S = 0.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.composed import FINE_LINES, LINES, ComposedPairs
+from cumulant.inversion.composed import FINE_LINES, ComposedPairs
 from cumulant.inversion.contour import ROUNDOFF, Contour, log_chernoff
 from cumulant.inversion.cut import round_count
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, Enclosure
+from cumulant.inversion.far import Far, cut_far_losses
 from cumulant.inversion.plan import Plan, Tilts, plan_for
+from cumulant.inversion.unseen import LOG_SHARE
 from cumulant.numerics.complex_plane import Complex, log1p_complex
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.grid import PER_OCTAVE, tilts
-from cumulant.pairs.jumps import Jumps, TiltedJumps, cut_far, has_jumps, log_delta_of_one
+from cumulant.pairs.jump_law import (
+    JumpLaw,
+    Jumps,
+    has_jumps,
+    log_delta_of_one,
+)
+from cumulant.pairs.jump_line import TiltedJumps
 
 SHARES = tuple(0.8 * 0.8**k for k in range(16))  # of ε, from which a loss is a jump
-OCTAVES = range(-3, 9)  # of tilts, beside the first guess, at which quiet losses are bounded
-PLANNED_OCTAVES = 8  # of those, the first ones, in which lines are planned
+OCTAVES_ABOVE = 9  # of tilts, above the first guess, at which quiet losses are bounded
+UNPLANNED_OCTAVES = 4  # of those, the last ones, in which no line is planned
+LEAST_TILT = 0.2  # over the largest jump; smaller ones are of no use
+LARGEST_TILT = 1e12  # that is asked for: doubles end far beyond
 NATS_PER_TILT = 8.0  # of δ, where a tilt of 1/ε is too small
 FARTHEST_TILT = 4.0  # beside the first guess, that far cuts are made for
-LOG_SHARE = math.log(1e-12)  # of δ, that far cuts may leave out
+LARGEST_EPSILON = 300.0  # e^ε and e^{2ε} are doubles
 QUIET_NATS = 25.0  # below δ, where δ_S is nothing beside it
 FREQUENCY_RATIO, FREQUENCIES = 1.15, 70  # at which jumps are bounded
 FIRST_POINT = 8  # of a line, that may be its last
-FEW_RELEASES = 1000  # whose errors add up to little
+MOST_WHOLE_RELEASES = 20_000  # whose errors add up to little
 MOST_JUMP_POINTS = 20_000  # of a line
 LARGEST_NATS = 600.0  # of an error, or of a size: larger ones are as useless
 MOST_GUESSED = 20  # distinct releases whose jumps are added up
@@ -68,42 +80,46 @@ def guess_by_jumps(losses: ComposedPairs, around: Tilts, *, of_epsilon: bool) ->
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Quiet:
-    """What bounds δ_S: K of quiet losses but for a rest, at tilts τ, and the mass of that rest."""
+    """What bounds δ_S: K of quiet losses but for a rest, at tilts τ, and the mass of that rest; nothing without one."""
 
-    tau: Array
-    k: Array
-    rest: float
+    tau: Array | None = None
+    k: Array | None = None
+    rest: float = 1.0
 
     def log_delta(self, epsilon: float) -> float:
         """Return Chernoff's bound of log δ_S(ε)."""
-        logs = [float(np.min(log_chernoff(self.tau) + self.k - self.tau * epsilon)) + 1e-9]
-        logs += [math.log(self.rest)] if self.rest > 0 else []
-        return float(np.logaddexp.reduce(logs))
+        if self.tau is None or self.k is None:
+            return -math.inf
+        chernoff = float(np.min(log_chernoff(self.tau) + self.k - self.tau * epsilon))
+        return float(np.logaddexp(chernoff, math.log(self.rest))) + 1e-9
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class JumpsInDoubles(Enclosure):
-    """The sum over a line of M - S, with what quiet losses may add; its rounding is estimated, not enclosed."""
+    """The sum over a line of M - S, with far losses and what quiet ones may add; its rounding is estimated."""
 
     contour: Contour  # of M - S
     quiet: Quiet
-    left_out: float = 0.0  # of P, by which δ may be larger
+    far: Far
     route: str = "contour"
     proven: bool = False
+    is_smoothed: bool = False
     enough: float = CLOSE_NATS
     effort: Effort = IN_DOUBLES
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
+        if epsilon > LARGEST_EPSILON:
+            return 0.0, math.nan
         high, slope = self.contour.log_upper(epsilon)
-        logs = [high, self.quiet.log_delta(epsilon)]
-        logs += [math.log(self.left_out)] if self.left_out > 0 else []
+        logs = [high, self.quiet.log_delta(epsilon), self.far.log_bounds(epsilon)[1]]
         return min(float(np.logaddexp.reduce(logs)) * (1 - 1e-15), 0.0), slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        if epsilon == math.inf:
+        if epsilon > LARGEST_EPSILON:
             return -math.inf, 0.0
-        return self.contour.log_bounds(epsilon)[0], self.log_upper(epsilon)[0]
+        low = np.logaddexp(self.contour.log_bounds(epsilon)[0], self.far.log_bounds(epsilon)[0])
+        return float(low) * (1 + 1e-15), self.log_upper(epsilon)[0]
 
     def estimated(self, epsilon: float) -> float:
         return self.contour.estimated(epsilon)
@@ -111,147 +127,201 @@ class JumpsInDoubles(Enclosure):
 
 def line_of_jumps(losses: ComposedPairs, epsilon: float, log_delta: float) -> JumpsInDoubles | None:
     """Return the line of the largest jumps that make up about this δ, if there is such a line."""
-    if not 0 < epsilon < math.inf or not any(has_jumps(pair) for pair, _ in losses.parts):
+    tilt = (1 - log_delta / NATS_PER_TILT) / epsilon if 0 < epsilon < LARGEST_EPSILON else math.inf
+    if not LEAST_TILT < tilt < LARGEST_TILT or not any(has_jumps(pair) for pair, _ in losses.parts):
         return None
-    tilt, most = (1 - log_delta / NATS_PER_TILT) / epsilon, log_delta - QUIET_NATS
-    losses = _cut_far(losses, FARTHEST_TILT * tilt, log_delta + LOG_SHARE)
     try:
-        found = None
-        first, last = 0, len(SHARES)
-        while first < last:  # the largest share whose quiet losses are nothing beside δ
-            middle = (first + last) // 2
-            split = _Split.of(losses, tilt, SHARES[middle] * epsilon, most)
-            if split.quiet.log_delta(epsilon) <= most:
-                found, last = split, middle
-            else:
-                first = middle + 1
-        return found and found.line(epsilon, log_delta)
+        cut = _CutLosses.of(cut_far_losses(losses, epsilon, FARTHEST_TILT * tilt, log_delta + LOG_SHARE), epsilon, tilt)
     except OutOfReach:
         return None
-
-
-def _cut_far(losses: ComposedPairs, tilt: float, log_share: float) -> ComposedPairs:
-    """Return the same with losses cut off that δ cannot see, more sharply than for lines of all losses."""
-    log_each = log_share - math.log(losses.releases)
-    parts = ((cut_far(pair, tilt, log_each) if has_jumps(pair) else pair, n) for pair, n in losses.parts)
-    return replace(losses, parts=tuple(parts))
+    best = None
+    for split in (cut.split_quietly, cut.leave_whole):
+        with contextlib.suppress(OutOfReach):
+            found = split(log_delta)
+            line = found and found.line(log_delta)
+            if line and (best is None or not line.slack(epsilon) >= best.slack(epsilon)):
+                best = line
+        if best is not None and best.slack(epsilon) <= CLOSE_NATS:
+            break
+    return best
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Split:
-    """Losses in two parts, quiet ones and jumps."""
+class _CutLosses:
+    """Losses that are cut far out, at tilts τ: exponents τL of those with jumps, and K of all others."""
 
     losses: ComposedPairs
-    jumps: list[Jumps | None]  # of each part, None where all of it is quiet
+    epsilon: float
     index: int  # of the first tilt
-    quiet: Quiet
-    others: Array  # K of all that is quiet as a whole, at the same tilts
+    tau: Array
+    laws: list[tuple[JumpLaw, int, Array]]
+    others: Array
 
     @staticmethod
-    def of(losses: ComposedPairs, tilt: float, largest: float, log_rest: float) -> _Split:
-        jumps = [Jumps.of(pair, largest) if has_jumps(pair) else None for pair, _ in losses.parts]
-        octaves = [math.floor(math.log2(tilt)) + octave for octave in OCTAVES]
-        theta = np.concatenate([tilts(octave) for octave in octaves])
-        others = losses.variance * theta * (theta + 1) / 2
-        if None in jumps:
+    def of(losses: ComposedPairs, epsilon: float, tilt: float) -> _CutLosses:
+        laws = [(JumpLaw.of(pair), n) for pair, n in losses.parts if has_jumps(pair)]
+        first, farthest = math.floor(math.log2(tilt)), max(law.largest_loss for law, _ in laws)
+        octaves = range(min(first - 3, math.floor(math.log2(LEAST_TILT / farthest))), first + OCTAVES_ABOVE)
+        tau = np.concatenate([tilts(octave) for octave in octaves])
+        others = losses.variance * tau * (tau + 1) / 2
+        if len(laws) < len(losses.parts):
             each = np.concatenate([losses.cumulants_of_each(octave)[:, 0, :] for octave in octaves], axis=1)
-            others = (
-                others + np.array([0.0 if jump else n for (_, n), jump in zip(losses.parts, jumps, strict=True)]) @ each
-            )
-        k, rest, log_share = others, 0.0, log_rest - math.log(losses.releases)
-        for (_, n), jump in zip(losses.parts, jumps, strict=True):
-            if jump is not None:
-                log_moments, left = jump.bound_quiet(theta, log_share)
-                k, rest = k + n * log_moments, rest + n * left
-        return _Split(losses, jumps, octaves[0] * PER_OCTAVE, Quiet(theta, k, rest), others)
+            others = others + np.array([0.0 if has_jumps(pair) else n for pair, n in losses.parts]) @ each
+        exponents = [(law, n, law.tilt(tau)) for law, n in laws]
+        return _CutLosses(losses, epsilon, octaves[0] * PER_OCTAVE, tau, exponents, others)
 
-    def line(self, epsilon: float, log_delta: float) -> JumpsInDoubles | None:
-        theta, k = self._k_of_jumps()
-        plan = plan_for(Tilts(self.index, theta, k, np.ones(len(k)), epsilon, log_delta))
-        scale = float(k[plan.index - self.index])
-        tilted = [jump and jump.tilted_by(plan.theta) for jump in self.jumps]
-        end = self._end(plan, tilted, scale)
+    def split_quietly(self, log_delta: float) -> _Split | None:
+        """Return the split at the largest share of ε whose quiet losses are nothing beside δ."""
+        found, first, last = None, 0, len(SHARES)
+        while first < last:
+            middle = (first + last) // 2
+            split = self._split(SHARES[middle] * self.epsilon, log_delta - QUIET_NATS)
+            if split.quiet.log_delta(self.epsilon) <= log_delta - QUIET_NATS:
+                found, last = split, middle
+            else:
+                first = middle + 1
+        return found
+
+    def leave_whole(self, log_delta: float) -> _Whole | None:
+        """Return all losses as jumps: of many releases, K would have to keep its own digits."""
+        if self.losses.releases > MOST_WHOLE_RELEASES:
+            return None
+        return _Whole(self, [(Jumps(law), n) for law, n, _ in self.laws], Quiet())
+
+    def _split(self, largest: float, log_rest: float) -> _Split:
+        k, rest, jumps, log_share = self.others, 0.0, [], log_rest - 1 - math.log(self.losses.releases)
+        for law, n, exponents in self.laws:
+            jump = law.split(largest)
+            log_s, left = jump.bound_quiet(exponents, log_share)
+            k, rest = k + n * log_s, rest + n * left
+            jumps.append((jump, n))
+        return _Split(self, jumps, Quiet(self.tau, k, rest))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lines(ABC):
+    """Jumps of all releases, of which a line is planned and followed."""
+
+    cut: _CutLosses
+    jumps: list[tuple[Jumps, int]]
+    quiet: Quiet
+
+    @abstractmethod
+    def _compose(self, theta: Array, others: Array, moments: list[tuple[Array, Array]]) -> Array:
+        """Return K_D, at most, from K of all others, and log S and log J of each."""
+
+    @abstractmethod
+    def _follow(self, tilted: list[TiltedJumps], plan: Plan, count: int, scale: float) -> tuple[Complex, Array]:
+        """Return (M - S)/e^scale along a line, and a bound of its error."""
+
+    def line(self, log_delta: float) -> JumpsInDoubles | None:
+        cut, count = self.cut, len(self.cut.tau) - UNPLANNED_OCTAVES * PER_OCTAVE
+        theta, others = cut.tau[:count], cut.others[:count]
+        moments = [
+            jump.log_moments(theta, exponents[:count])
+            for (jump, _), (_, _, exponents) in zip(self.jumps, cut.laws, strict=True)
+        ]
+        k = self._compose(theta, others, moments)
+        plan = plan_for(Tilts(cut.index, theta, k, np.ones(count), cut.epsilon, log_delta))
+        place = plan.index - cut.index
+        scale = float(k[place])
+        tilted = [TiltedJumps.of(jump, plan.theta) for jump, _ in self.jumps]
+        end = self._end(plan, tilted, float(others[place]) - scale, [log_s[place] for log_s, _ in moments])
         if end is None:
             return None
         omega, tail = end
-        count = round_count(omega / plan.eta)
-        weights, astray = _less_quiet(self.losses, tilted, plan, count, scale)
-        contour = Contour.of_weights((plan.theta, plan.eta), scale, (weights, astray), tail, (theta, k))
-        return JumpsInDoubles(contour, self.quiet, self.losses.left_out)
+        line = self._follow(tilted, plan, round_count(omega / plan.eta), scale)
+        contour = Contour.of_weights((plan.theta, plan.eta), scale, line, tail, (theta, k))
+        return JumpsInDoubles(contour, self.quiet, Far.of(cut.losses, cut.epsilon))
 
-    def _k_of_jumps(self) -> tuple[Array, Array]:
-        """Return tilts, as far as jumps are cut off sharply enough, with K_D there, at most."""
-        for octaves in range(PLANNED_OCTAVES, 1, -1):
-            with contextlib.suppress(OutOfReach):
-                theta = self.quiet.tau[: octaves * PER_OCTAVE]
-                return theta, self._k_at(theta)
-        raise OutOfReach("jumps are nowhere cut off sharply enough")
-
-    def _k_at(self, theta: Array) -> Array:
-        """Return K_D, at most: K_S + log(Π (1 + J/S)^n - 1), which grows with S."""
-        k_quiet, grown = self.others[: len(theta)], np.zeros(len(theta))
-        for (_, n), jump in zip(self.losses.parts, self.jumps, strict=True):
-            if jump is not None:
-                log_s = jump.log_quiet(theta)
-                k_quiet = k_quiet + n * log_s
-                grown += n * np.logaddexp(0.0, jump.log_moments(theta) - log_s)
-        return k_quiet + _log_expm1(grown)
-
-    def _end(self, plan: Plan, tilted: list[TiltedJumps | None], scale: float) -> tuple[float, float] | None:
+    def _end(
+        self, plan: Plan, tilted: list[TiltedJumps], others: float, log_s: list[float]
+    ) -> tuple[float, float] | None:
         """Return (ω, tail): where the line may end, and a bound of Σ |M-S|/|z(z+1)|·η/π beyond, over e^scale."""
-        eta = plan.eta
-        at = FIRST_POINT * eta * FREQUENCY_RATIO ** np.arange(float(FREQUENCIES))
-        grown, k_quiet = np.zeros(FREQUENCIES), float(self.others[plan.index - self.index])
-        for (_, n), jump in zip(self.losses.parts, tilted, strict=True):
-            if jump is not None:
-                log_s = float(jump.jumps.log_quiet(np.array([plan.theta]))[0])
-                grown += n * np.logaddexp(0.0, jump.log_moduli(at) - log_s)
-                k_quiet += n * log_s
-        bounds = np.exp(np.minimum(k_quiet - scale + _log_expm1(grown) + 1e-6, 700.0))
-        pieces = bounds * (1 / at - np.append(1 / at[1:], 0.0) + eta / at**2) / math.pi
+        at = FIRST_POINT * plan.eta * FREQUENCY_RATIO ** np.arange(float(FREQUENCIES))
+        moduli = [(np.full(FREQUENCIES, s), jump.log_moduli(at)) for s, jump in zip(log_s, tilted, strict=True)]
+        bounds = np.exp(np.minimum(self._compose(at, np.full(FREQUENCIES, others), moduli) + 1e-6, LARGEST_NATS))
+        pieces = bounds * (1 / at - np.append(1 / at[1:], 0.0) + plan.eta / at**2) / math.pi
         tails = np.cumsum(pieces[::-1])[::-1]
         fine = np.flatnonzero(tails <= plan.negligible)
-        if not len(fine) or at[fine[0]] / eta > MOST_JUMP_POINTS:
+        if not len(fine) or at[fine[0]] / plan.eta > MOST_JUMP_POINTS:
             return None
         return float(at[fine[0]]), float(tails[fine[0]])
 
+    def _follow_others(self, plan: Plan, count: int) -> tuple[Complex, Array]:
+        """Return K of all that has no jumps, and a bound of its error."""
+        losses = self.cut.losses
+        others = replace(losses, parts=tuple((pair, n) for pair, n in losses.parts if not has_jumps(pair)))
+        return others.line((plan.index, plan.eta, count), FINE_LINES)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Split(_Lines):
+    """Losses in two parts, quiet ones and jumps."""
+
+    def _compose(self, theta: Array, others: Array, moments: list[tuple[Array, Array]]) -> Array:
+        """Return K_S + log(Π (1 + J/S)^n - 1), which grows with S."""
+        k, grown = others, np.zeros(len(theta))
+        for (log_s, log_j), (_, n) in zip(moments, self.jumps, strict=True):
+            k, grown = k + n * log_s, grown + n * np.logaddexp(0.0, log_j - log_s)
+        return np.asarray(k + _log_expm1(grown))
+
+    def _follow(self, tilted: list[TiltedJumps], plan: Plan, count: int, scale: float) -> tuple[Complex, Array]:
+        """Return S·(Π (1 + r_i)^{n_i} - 1)/e^scale, r_i = J_i/S_i.
+
+        r_i is off by what J_i and S_i are; a product is off by at most what it is off by if all errors add up.
+        """
+        k, error = self._follow_others(plan, count)
+        g, farther = np.zeros(count, dtype=complex), np.zeros(count)
+        for jump, (_, n) in zip(tilted, self.jumps, strict=True):
+            log_s, off_s = jump.quiet_line(plan.eta, count)
+            log_j = jump.log_size
+            values, off_j = jump.line(plan.eta, count, log_j)
+            r = values * np.exp(log_j - log_s)
+            size = np.maximum(np.abs(1 + r), 1e-300)
+            off = off_j * np.exp(log_j - log_s.real) + np.abs(r) * (off_s + 4 * ROUNDOFF)
+            k, error = k + n * log_s, error + n * (off_s + ROUNDOFF * np.abs(log_s))
+            g += n * log1p_complex(r.real, r.imag)
+            farther += n * np.log1p(off / size)
+        off = np.expm1(np.minimum(error, LARGEST_NATS)) + ROUNDOFF * (8 + np.abs(k) + abs(scale))
+        with np.errstate(over="ignore", under="ignore"):
+            quiet, loud = np.exp(k - scale), np.exp(k + g - scale)
+            # S times e^g - 1, or M times 1 - e^{-g}: whichever is larger
+            few, many = quiet * np.expm1(np.minimum(g.real, 0.0) + 1j * g.imag), -loud * np.expm1(-g)
+            values = np.where(g.real <= 0, few, many)
+            astray = np.abs(loud) * np.expm1(np.minimum(farther, LARGEST_NATS))
+            astray += ROUNDOFF * (np.abs(values) + np.abs(g * loud))
+            return values, np.abs(values) * off + astray * (1 + off)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Whole(_Lines):
+    """All losses are jumps."""
+
+    def _compose(self, theta: Array, others: Array, moments: list[tuple[Array, Array]]) -> Array:
+        return np.asarray(sum((n * log_j for (_, log_j), (_, n) in zip(moments, self.jumps, strict=True)), others))
+
+    def _follow(self, tilted: list[TiltedJumps], plan: Plan, count: int, scale: float) -> tuple[Complex, Array]:
+        """Return Π J_i^{n_i}/e^scale: |(J + Δ)^n - J^n| <= (|J| + |Δ|)^n - |J|^n."""
+        k, error = self._follow_others(plan, count)
+        log_most = k.real + error
+        for jump, (_, n) in zip(tilted, self.jumps, strict=True):
+            log_j = jump.log_size
+            values, off = jump.line(plan.eta, count, log_j)
+            with np.errstate(divide="ignore"):
+                k = k + n * (np.log(values) + log_j)
+                log_most = log_most + n * (np.log(np.abs(values) + off) + log_j)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            values = np.where(np.isfinite(k.real), np.exp(k - scale), 0.0)
+            units = 8 + 0.25 * self.cut.losses.releases + np.where(np.isfinite(k.real), np.abs(k), 0.0) + abs(scale)
+            most = np.exp(np.minimum(log_most - scale, LARGEST_NATS))
+            return values, most - np.abs(values) + ROUNDOFF * most * units
+
 
 def _log_expm1(x: Array) -> Array:
-    """Return log(e^x - 1) for x > 0."""
-    with np.errstate(over="ignore", divide="ignore"):
+    """Return log(e^x - 1) for x >= 0."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         return np.asarray(np.where(x > 30, x, np.log(np.expm1(np.minimum(x, 30.0)))))
-
-
-def _less_quiet(
-    losses: ComposedPairs, jumps: list[TiltedJumps | None], plan: Plan, count: int, scale: float
-) -> tuple[Complex, Array]:
-    """Return (M - S)/e^scale along a line, and a bound of its error: M times 1 - Π (1 - r_i)^{n_i}, r_i = J_i/M_i.
-
-    r_i is off by what J_i and M_i are; a product is off by at most what it is off by if all errors add up.
-    """
-    points = plan.index, plan.eta, count
-    each, errors = losses.line_of_each(points, FINE_LINES if losses.releases > FEW_RELEASES else LINES)
-    k, error = losses.add_up(points, each, errors)
-    g, modulus, farther = np.zeros(count, dtype=complex), np.zeros(count), np.zeros(count)
-    for (_, n), jump, k_part, off_part in zip(losses.parts, jumps, each, errors, strict=True):
-        if jump is None:
-            continue
-        log_j, values, doubt = jump.line(plan.eta, count)
-        r = values * np.exp(log_j - k_part)
-        size = np.maximum(np.abs(1 - r), 1e-300)
-        off = doubt * np.exp(log_j - k_part.real) + np.abs(r) * (
-            np.expm1(np.minimum(off_part, LARGEST_NATS)) + 4 * ROUNDOFF
-        )
-        g += n * log1p_complex(-r.real, -r.imag)
-        modulus += n * np.log(size)
-        farther += n * np.log1p(off / size)
-    log_m = np.minimum(k.real - scale, LARGEST_NATS)
-    off = np.expm1(np.minimum(error, LARGEST_NATS)) + ROUNDOFF * (8 + np.abs(k) + abs(scale))
-    with np.errstate(over="ignore", under="ignore"):
-        # M times 1 - e^g, or S times e^{-g} - 1: whichever is larger
-        few, many = -np.exp(k - scale) * np.expm1(np.minimum(g.real, 0.0) + 1j * g.imag), np.exp(k - scale + g)
-        values = np.where(g.real <= 0, few, many * np.expm1(np.minimum(-g.real, 0.0) - 1j * g.imag))
-        astray = np.exp(np.minimum(log_m + modulus + farther, LARGEST_NATS)) * -np.expm1(-farther)
-        astray += ROUNDOFF * (np.abs(values) + np.abs(g * many))
-        return values, np.abs(values) * off + astray * (1 + off)

@@ -39,30 +39,36 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles |
         yield LineInDoubles(_lattice_contour(losses, plan, losses.lattice), route="lattice contour")
         return
     first = cut_by_decay(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS / 3))
-    if first is None or first[0] > SHORT_POINTS * plan.eta or plan.height > DROWNING_NATS:
-        epsilon = plan.tilts.epsilon
-        jumps = line_of_jumps(losses, epsilon, plan.tilts.log_delta)
-        if jumps is not None:
-            yield jumps
-            if first is None or jumps.slack(epsilon) <= CLOSE_ENOUGH_NATS:
-                return
+    if first is not None and first[0] <= SHORT_POINTS * plan.eta and plan.height <= DROWNING_NATS:
+        yield _follow_line(losses, plan, first)
+        yield from _jumps(losses, plan, CLOSE_NATS)  # if that was not enough
+        return
+    yield from _jumps(losses, plan, CLOSE_ENOUGH_NATS)
+    if first is not None:
+        yield _follow_line(losses, plan, first)
+        return
     found = False
-    for aim, budget in (
-        (plan, MOST_EVALUATIONS / 3),
-        (replace(plan, accuracy=ROUGH_TAIL_NATS), MOST_EVALUATIONS),
-        (plan, MOST_EVALUATIONS),
-    ):
-        cut = first if first is not None else cut_by_decay(losses, aim, _farthest_affordable(losses, aim, budget))
+    for aim in (replace(plan, accuracy=ROUGH_TAIL_NATS), plan):
+        cut = cut_by_decay(losses, aim, _farthest_affordable(losses, aim, MOST_EVALUATIONS))
         if cut is not None:
             found = True
-            contour = _contour(losses, aim, *cut_by_samples(losses, aim, *cut))
-            enough = CLOSE_NATS if aim is plan else CLOSE_ENOUGH_NATS
-            yield LineInDoubles(contour, left_out=losses.left_out, enough=enough)
-            if aim is plan:
-                return
+            yield _follow_line(losses, aim, cut)
     if not found:
         yield _smooth_line(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS / 16))
         yield _smooth_line(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS))
+
+
+def _jumps(losses: ComposedPairs, plan: Plan, enough: float) -> Iterator[JumpsInDoubles]:
+    """Yield the line of jumps, if there is one."""
+    jumps = line_of_jumps(losses, plan.tilts.epsilon, plan.tilts.log_delta)
+    if jumps is not None:
+        yield replace(jumps, enough=enough)
+
+
+def _follow_line(losses: ComposedPairs, aim: Plan, cut: tuple[float, float]) -> LineInDoubles:
+    contour = _contour(losses, aim, *cut_by_samples(losses, aim, *cut))
+    enough = CLOSE_NATS if aim.accuracy == TAIL_NATS else CLOSE_ENOUGH_NATS
+    return LineInDoubles(contour, left_out=losses.left_out, enough=enough)
 
 
 def _smooth_line(losses: ComposedPairs, plan: Plan, omega: float) -> LineInDoubles:

@@ -24,28 +24,28 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import (
-    CLOSE_NATS,
     Enclosure,
     GaussianInDoubles,
     LargestLossInDoubles,
     LineInDoubles,
     WholeEnclosure,
+    meet,
 )
 from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  # noqa: PLC0414 - an entry point
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
-from cumulant.inversion.jumps import guess_by_jumps
+from cumulant.inversion.jumps import JumpsInDoubles, guess_by_jumps
 from cumulant.inversion.lines import enclosures_at
 from cumulant.inversion.plan import Tilts, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.inversion.unseen import leave_out_unseen
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding
-from cumulant.numerics.search import nearest_on_side
 from cumulant.pairs.grid import PER_OCTAVE
 from cumulant.pairs.noise import Pair
 from cumulant.pairs.pair import GaussianPair
 
 FEW_SUMS = 1000  # sums of losses, up to which all are formed
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
+NEARLY_AGREED_NATS, SLACKS = 1e-10, 4.0  # up to which it is raised by so many times the slack
 CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
 FIRST_LOG_DELTA = -40.0  # of which losses are out of sight when δ is what is asked for
 LEFT_OUT_NATS = -25.0  # log of the share of δ that may be left out then: 1e-11
@@ -231,25 +231,6 @@ def _follow(
     return [one for one in found if is_proven(one)] or found
 
 
-def meet(enclosure: Enclosure, side: int, log_delta: float, start: float, anyway: float) -> float:
-    """Return an ε on one side of where a bound meets log δ, as near as can be found.
-
-    Side 1 asks for an upper bound of log δ(ε) that is at most log δ, -1 for a lower one that is at least log δ. Only
-    points that were tested are returned, or `anyway`: the largest loss from above, 0 from below.
-    """
-    if enclosure.log_upper(0.0)[0] <= log_delta:  # then 0 is the answer itself
-        return 0.0
-
-    def above(epsilon: float) -> tuple[float, float]:
-        if side < 0:
-            return enclosure.log_bounds(epsilon)[0] - log_delta, math.nan
-        value, slope = enclosure.log_upper(epsilon)
-        return value - log_delta, slope
-
-    _, turns, still = enclosure.effort
-    return nearest_on_side(above, side, start, anyway, slope=enclosure.slope, turns=turns, still=still)
-
-
 # All directions -------------------------------------------------------------------------------------------------------
 
 
@@ -358,19 +339,21 @@ def _chernoff(question: Question, theta: Array, k: Array) -> Array:
 
 
 def _epsilon_in_doubles(question: Question) -> Inversion:
-    """Return ε, raised where a line was rough until δ(ε) itself, smoothed or cut in its own way, is at most δ."""
+    """Return ε, raised until δ(ε), which has a line of its own, is at most δ: by its slack, or by asking again."""
     solution = question.solve()
-    line, epsilon = solution.enclosure, solution.epsilon
-    if isinstance(line, LineInDoubles):
-        if line.coarser is not None or line.enough > CLOSE_NATS or not (solution.slack or 0.0) <= AGREED_NATS:
+    line, epsilon, slack = solution.enclosure, solution.epsilon, solution.slack or 0.0
+    if isinstance(line, LineInDoubles | JumpsInDoubles):
+        if line.is_smoothed or not slack <= NEARLY_AGREED_NATS:
             epsilon = _raise_until_agreed(question, line, epsilon)
+        elif slack > AGREED_NATS:
+            epsilon += SLACKS * slack / -line.slope(epsilon)
         epsilon = min(epsilon, question.losses.supremum)
         if math.isinf(epsilon):
             raise OutOfReach("no line that can be afforded proves a bound: its rounding is larger than this δ")
     return _inversion(solution, epsilon, epsilon, "total variation")
 
 
-def _raise_until_agreed(question: Question, line: LineInDoubles, epsilon: float) -> float:
+def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float) -> float:
     for _ in range(RAISES):
         excess = Question(question.losses, question.road, 0, epsilon).solve().log_delta - question.asked
         if excess <= 0:

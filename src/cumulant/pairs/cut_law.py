@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from flint import arb
 
 LOG_ROOT_PI = 0.5 * math.log(math.pi)
-LARGEST_ERFC = 25.0  # beyond it erfc(x) is below the smallest doubles: its asymptotic bound instead
 FINE_STEP, COARSE_RATIO = 0.1, 1.25  # of the points at which a tilted density is looked at, near the cut and beyond
 SOFT = 6.0, 12.0, 24.0, 48.0, 96.0  # times 1/a, beyond the cut: there χ is e^-36, e^-144, …
 STEEP, KNEE = 3.0, 3.0  # x from which -(log erfc)'' is taken as 2, and before which it is small
@@ -199,15 +198,11 @@ class CutLaw(NormalLaw, SymmetricLaw):
 
 
 def log_half_erfc(x: Array) -> Array:
-    """Return log ½ erfc(x), by its asymptotic series where erfc(x) would be no double."""
-    near = np.minimum(x, LARGEST_ERFC)
-    values = np.log(np.array([math.erfc(one) for one in np.ravel(near).tolist()])).reshape(x.shape)
-    if np.any(x > LARGEST_ERFC):
-        far = np.maximum(x, LARGEST_ERFC)
-        y = 0.5 / far**2
-        series = np.log1p(-y * (1 - 3 * y * (1 - 5 * y * (1 - 7 * y))))
-        values = np.where(x > LARGEST_ERFC, series - far * far - np.log(far) - LOG_ROOT_PI, values)
-    return np.asarray(values - math.log(2.0))
+    """Return log ½ erfc(x): from e^{x²} erfc(x) above 0, and as log(1 - ½ erfc(-x)) below."""
+    from scipy.special import erfc, erfcx
+
+    above = np.log(erfcx(np.maximum(x, 0.0)) / 2) - np.maximum(x, 0.0) ** 2
+    return np.asarray(np.where(x > 0, above, np.log1p(-erfc(np.maximum(-x, 0.0)) / 2)))
 
 
 def left_out_by_cut(components: Iterable[tuple[float, float]], at: float, sharpness: float) -> float:
@@ -220,6 +215,8 @@ def left_out_by_cut(components: Iterable[tuple[float, float]], at: float, sharpn
 def place_of_cut(components: Sequence[tuple[float, float]], sharpness: float, log_share: float) -> float:
     """Return the first place, of a grid, that leaves out at most e^log_share."""
     share, first, last = math.exp(log_share), 0, 32
+    if share == 0:
+        raise OutOfReach(f"no cut leaves out as little as e^{log_share:.0f}")
     while left_out_by_cut(components, last / PLACES_PER_UNIT, sharpness) > share:
         first, last = last, 2 * last
     while last - first > 1:
