@@ -27,6 +27,7 @@ from cumulant.numerics.complex_plane import Complex, log1p_complex
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.products import add_turned, add_versines
 from cumulant.pairs.cut_law import log_half_erfc
+from cumulant.pairs.discrete import ROUNDOFF
 from cumulant.pairs.jump_law import (
     DEEP,
     FAR_LEFT,
@@ -57,7 +58,6 @@ FALLEN_NATS = 9.0  # below J(θ), from where J is summed beside the real line
 LOUD_NATS = 100.0  # of a tilted mass that is said to be quiet
 LOOKS = 24  # frequencies at which that is looked for
 ERFC_ERROR = 1e-12  # relative error of a complex error function
-JUMP_ROUNDOFF = 8e-15  # relative error of a sum of products of elementary functions
 
 
 class Rule(NamedTuple):
@@ -197,7 +197,7 @@ class TiltedJumps:
         losses, logs, doubts = self._log_masses(t, rule)
         first, count = frequencies.start, len(frequencies)
         masses = np.exp(logs - scale + 1j * eta * first * losses)
-        sizes = np.abs(masses) * (JUMP_ROUNDOFF + doubts)
+        sizes = np.abs(masses) * (ROUNDOFF + doubts)
         sums = add_turned(1j * losses.imag, sizes, eta, count).real if rule.y > 0 else float(np.sum(sizes))
         phases = 2 * UNIT * float(np.abs(masses) @ np.abs(losses)) * eta * np.arange(first, first + count)
         error = np.asarray(sums + phases + math.exp(min(rule.log_error - scale, LARGEST_EXPONENT)))
@@ -225,9 +225,9 @@ class TiltedJumps:
         tilted, grown = np.exp(logs + self.theta * losses), np.exp(logs) * np.expm1(self.theta * losses)
         even, odd = add_versines(losses, tilted, eta, len(omega))
         values = log1p_complex(float(np.sum(grown)) - missing - even, odd)
-        units = JUMP_ROUNDOFF + UNIT * (np.abs(logs) + (self.theta + 2) * np.abs(losses))
+        units = ROUNDOFF + UNIT * (np.abs(logs) + (self.theta + 2) * np.abs(losses))
         still = float(np.abs(grown) @ units) + 64 * UNIT * missing + math.exp(rule.log_error)
-        return values, np.asarray(still + omega * float((tilted * np.abs(losses)) @ (units + JUMP_ROUNDOFF)))
+        return values, np.asarray(still + omega * float((tilted * np.abs(losses)) @ (units + ROUNDOFF)))
 
     def _log_masses(self, t: Array, rule: Rule) -> tuple[Complex, Complex, Array]:
         """Return log w(t+iy), log of the tilted mass of each node, and how far that is off."""
@@ -274,7 +274,7 @@ class TiltedJumps:
         widths = np.append(d[1:], d[[0, -1]])
         # each cell, and each end, is to be so small, or is already
         step = float(np.min(2 * math.pi * widths / np.maximum(grown - level + RULE_NATS, 1e-9)))
-        around = grown - _log_expm1(2 * math.pi * widths / step)
+        around = grown - _log_of_grown(2 * math.pi * widths / step)
         return step, float(log_sums(around[None, :])[0]) + math.log(2.0) + MARGIN_NATS
 
     def _rule_beside(self, y: float) -> Rule:
@@ -283,7 +283,7 @@ class TiltedJumps:
         bounds = [float(self._log_integral(path, np.zeros(1))[0]) for path in paths]
         worst = _log_sum(bounds)
         step = 2 * math.pi * y / (RULE_NATS + worst - bounds[0])
-        aliased = worst - float(_log_expm1(np.array([2 * math.pi * y / step]))[0]) + MARGIN_NATS
+        aliased = worst - float(_log_of_grown(np.array([2 * math.pi * y / step]))[0]) + MARGIN_NATS
         return self._affordable(Rule(y, step, _log_sum([aliased, self._log_unsummed(step, y)])))
 
     def _affordable(self, rule: Rule) -> Rule:
@@ -359,7 +359,7 @@ def _log_complex_cut(cut: Cut, z: Complex, side: int) -> Complex:
         return np.asarray(np.log(erfc(side * cut[1] * (z - cut[0])) / 2))
 
 
-def _log_expm1(x: Array) -> Array:
+def _log_of_grown(x: Array) -> Array:
     """Return log(e^x - 1) for x > 0."""
     return np.asarray(x + np.log(-np.expm1(-x)))
 
