@@ -85,7 +85,7 @@ class TiltedJumps:
 
     @staticmethod
     def of(jumps: Jumps, theta: float) -> TiltedJumps:
-        law, edges = jumps.law, _edges(jumps, theta)
+        law, edges = jumps.law, _jump_edges(jumps, theta)
         losses, (c, a) = log_w(edges, law.mean, law.rate), law.far
         share = np.exp(math.log(law.rate) + law.mean * (edges - law.mean / 2) - losses)
         far = log_half_erfc(np.array([a * (edges - c), -a * (edges - c)]))
@@ -333,7 +333,7 @@ class TiltedJumps:
         return Rule(0.0, step, _log_sum([aliased, left, *beyond, self._log_all_above(0.0) + float(self.quiet[-1]) + 1]))
 
 
-def _edges(jumps: Jumps, theta: float) -> Array:
+def _jump_edges(jumps: Jumps, theta: float) -> Array:
     """Return the ends of cells, beyond which jumps tilted by θ fall: narrow next to cuts, wide far out."""
     law, steps = jumps.law, np.linspace(-DEEP, DEEP, 2 * math.ceil(DEEP) * CELLS_PER_LENGTH + 1)
     c, a = law.far
