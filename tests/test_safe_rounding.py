@@ -15,9 +15,8 @@ import cumulant as cm
 from cumulant.curves.curve import combined_failure, total
 from cumulant.parameters import product_above, ratio_above, share_below
 from cumulant.profiles.multiplicity import Multiplicity
-from cumulant.profiles.profile import gaussian_groups
-from cumulant.profiles.sampling import with_replacement_profile
 from cumulant.profiles.profile import gaussian_groups, laplace_groups
+from cumulant.profiles.sampling import with_replacement_profile
 from cumulant.sampling.gaussian_triples import Triples
 from cumulant.sampling.mixture import amplified_failure, amplified_pure
 from cumulant.sampling.with_replacement import SampledWithReplacement, mixed_moments

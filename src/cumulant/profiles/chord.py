@@ -9,11 +9,11 @@ from cumulant.numerics.scalar_logspace import log_add
 
 WIDE = 600.0  # nats between two points from which on the first bounds what lies between
 
-Point = tuple[float, float]
+Knot = tuple[float, float]
 """(ε, log δ)"""
 
 
-def log_chord(epsilon: float, low: Point, high: Point) -> float:
+def log_chord(epsilon: float, low: Knot, high: Knot) -> float:
     """Return log of (1-f) δ₀ + f δ₁, f = (e^{ε-ε₀} - 1)/(e^{ε₁-ε₀} - 1), rounded up; ε₀ <= ε <= ε₁.
 
     Holds for:  two upper bounds δ₀, δ₁ of a privacy profile.

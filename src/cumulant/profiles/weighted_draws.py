@@ -29,13 +29,12 @@ from cumulant.numerics.search import largest_true
 from cumulant.parameters import nonnegative, product_above, require
 from cumulant.profiles.chord import log_chord
 from cumulant.profiles.multiplicity import Multiplicity, least_shared_ratio, tilted_weights
-from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
+from cumulant.profiles.profile import LARGEST_EXPONENT, GroupProfiles, PrivacyProfile
 from cumulant.profiles.sampling import amplified_epsilon
 
 STEP = 0.25  # of log slopes, from one knot to the next
 SECANT = 0.01  # of ε: the distance over which a slope is measured
 LEAST_SLOPE = 3000  # knots after which slopes are not followed
-LARGEST_EXPONENT = 700.0  # e^700 is still a float
 
 
 def weighted_with_replacement_profile(groups: GroupProfiles, *, draws: int, population: int) -> PrivacyProfile:

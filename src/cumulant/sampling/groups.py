@@ -26,7 +26,7 @@ from cumulant.profiles.profile import (
     smaller_profile,
 )
 
-LARGEST_GROUP = 64  # records whose own rule is asked; beyond it the rule for black boxes has to do
+LARGEST_RULED_GROUP = 64  # records whose own rule is asked; beyond it the rule for black boxes has to do
 
 
 def group_profiles(mechanism: AbstractMechanism) -> GroupProfiles:
@@ -43,7 +43,7 @@ def _from_one_record(mechanism: AbstractMechanism) -> GroupProfiles:
     @cache
     def of_size(size: int) -> PrivacyProfile:
         chained = group_profile(one, size)
-        if size == 1 or size > LARGEST_GROUP:
+        if size == 1 or size > LARGEST_RULED_GROUP:
             return chained
         try:
             own = _profile_of(group_of(mechanism, size), profile_from_knots if size == 2 else profile_from_orders)
