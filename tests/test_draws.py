@@ -247,6 +247,19 @@ def test_draws_reveal_no_more_than_groups(mechanism: AbstractMechanism) -> None:
     assert mechanism.with_replacement(draws=4, population=4).log_delta(epsilon=2.0) <= everything + 1e-9
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_groups_of_a_renyi_curve_hold_along_random_paths(seed: int) -> None:
+    """Mironov's Proposition 11: neighbours along a path of four random outputs, the curve that of the steps."""
+    generator = np.random.default_rng(seed)
+    path = [bf.softmax((0.3 + seed / 3) * generator.normal(size=4)) for _ in range(4)]
+    steps = bf.ordered(itertools.pairwise(path))
+    curve = cm.RenyiCurve(lambda order: steps.renyi(order) * (1 + 1e-14))
+    for size in (2, 3):
+        ends = bf.ordered([(path[i], path[i + size]) for i in range(4 - size)])
+        for order in (1.2, 2.0, 5.0):
+            assert curve.group(size=size).rdp(order=order) >= ends.renyi(order) * (1 - 1e-12)
+
+
 def test_the_audited_example() -> None:
     """(1, 1e-6)-DP on 10 draws of 1000: Theorem 10 with black-box groups says 0.0607, weighted draws 0.0172."""
     printed = with_replacement_profile(black_box_groups(approximate_profile(1.0, 1e-6)), draws=10, population=1000)
