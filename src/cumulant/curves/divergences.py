@@ -59,7 +59,7 @@ def renyi_divergence(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
     if math.isinf(order):
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.nanmax(np.log(np.asarray(p, dtype=float) / np.asarray(q, dtype=float))))
-    return cumulant_of_pair(p, q, tilt=order - 1) / (order - 1) + 0.0  # no -0
+    return max(0.0, cumulant_of_pair(p, q, tilt=order - 1) / (order - 1))
 
 
 def cumulant_of_pair(p: ArrayLike, q: ArrayLike, *, tilt: float) -> float:
@@ -92,7 +92,10 @@ def signed_pearson_vajda(p: ArrayLike, q: ArrayLike, *, order: int) -> float:
     if order > 1 and np.any((p > 0) & (q == 0)):
         return math.inf
     there = q > 0
-    return math.fsum((q[there] * (p[there] / q[there] - 1) ** order).tolist())
+    excess = p[there] / q[there] - 1
+    with np.errstate(divide="ignore"):  # logarithms: a power may overflow where its probability is tiny
+        sizes = np.exp(np.log(q[there]) + (order * np.log(np.abs(excess)) if order else 0.0))
+    return math.fsum((np.sign(excess) ** order * sizes).tolist())
 
 
 def pearson_vajda(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
