@@ -68,6 +68,29 @@ def _exponential_families() -> SearchStrategy[cm.ExponentialFamily]:
     return st.one_of(constant, moduli)
 
 
+def _family_pairs() -> SearchStrategy[cm.FamilyPair]:
+    apart = st.one_of(log_uniform(0.05, 1.0), log_uniform(0.05, 1.0).map(lambda x: -x))
+    one = st.builds(
+        lambda family, x, gap: cm.FamilyPair(family=family, natural=(x,), neighbor_natural=(x + gap,)),
+        st.sampled_from(["bernoulli", "poisson", "categorical"]),
+        st.floats(-2.0, 2.0),
+        apart,
+    )
+    two = st.builds(
+        lambda family, x, gap: cm.FamilyPair(family=family, natural=(1.0, -x), neighbor_natural=(1.0 + gap, -1.0)),
+        st.sampled_from(["gamma", "normal"]),
+        st.floats(0.5, 3.0),
+        apart,
+    )
+    return st.one_of(one, two)
+
+
+def _nearer(pair: cm.FamilyPair, factor: float) -> cm.FamilyPair:
+    """Return the pair with the second parameters moved towards the first: its divergence falls along the line."""
+    both = zip(pair.natural, pair.neighbor_natural, strict=True)
+    return replace(pair, neighbor_natural=tuple(a + (b - a) / factor for a, b in both))
+
+
 def _stated_pairs() -> SearchStrategy[cm.StatedPair]:
     weights = st.lists(st.tuples(log_uniform(1e-4, 1.0), log_uniform(1e-4, 1.0)), min_size=2, max_size=5)
 
@@ -103,6 +126,11 @@ TABLE: dict[type[AbstractMechanism], Entry] = {
         st.builds(cm.Laplace, scale=log_uniform(1e-2, 1e6)),
         lambda m, f: cm.Laplace(scale=m.scale * f),
     ),
+    cm.LaplaceVector: Entry(
+        st.builds(cm.LaplaceVector, scale=log_uniform(1e-2, 1e6)),
+        lambda m, f: cm.LaplaceVector(scale=m.scale * f),
+    ),
+    cm.FamilyPair: Entry(_family_pairs(), _nearer),
     cm.RandomizedResponse: Entry(
         st.builds(cm.RandomizedResponse, p=st.floats(1e-9, 1 - 1e-9)),
         lambda m, f: cm.RandomizedResponse(p=0.5 + (m.p - 0.5) / f),

@@ -34,6 +34,11 @@ EVERY_MECHANISM: list[tuple[str, AbstractMechanism]] = [
     ("--noise-multiplier 2", cm.Gaussian(noise_multiplier=2.0)),
     ("--mechanism gaussian --noise-multiplier 0.5", cm.Gaussian(noise_multiplier=0.5)),
     ("--mechanism laplace --scale 2", cm.Laplace(scale=2.0)),
+    ("--mechanism laplace-vector --scale 2", cm.LaplaceVector(scale=2.0)),
+    (
+        "--mechanism family-pair --family gamma --natural 1,-2 --neighbor-natural 1.5,-2",
+        cm.FamilyPair(family="gamma", natural=(1.0, -2.0), neighbor_natural=(1.5, -2.0)),
+    ),
     ("--mechanism randomized-response --p 0.75", cm.RandomizedResponse(p=0.75)),
     ("--mechanism pure --release-epsilon 0.5", cm.PureDP(epsilon=0.5)),
     (

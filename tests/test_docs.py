@@ -79,6 +79,27 @@ def test_every_test_exists(page: str, module: str, name: str) -> None:
     assert name in names_of_tests(module)
 
 
+ROW = re.compile(r"^\| (?!statement \||where \||result \||---)(.*) \|$", re.MULTILINE)
+
+
+def rows_of_theory() -> list[str]:
+    return ROW.findall(TEXT["docs/theory.md"])
+
+
+@pytest.mark.parametrize("row", rows_of_theory(), ids=lambda row: row[:40])
+def test_every_row_of_the_theory_has_a_test(row: str) -> None:
+    """In its last column: a test by file and function, or a file of tests."""
+    last = re.split(r"(?<!\\) \| ", row)[-1]
+    assert TEST.search(last) or re.search(r"`tests/test_\w+\.py`", last), row
+
+
+def test_the_check_of_rows_sees_rows() -> None:
+    assert len(rows_of_theory()) > 150
+    assert ROW.findall("| statement | function | test |\n| --- | --- | --- |\n| a | `b` | none |\n") == [
+        "a | `b` | none"
+    ]
+
+
 @pytest.mark.parametrize(("page", "path"), found(FILE))
 def test_every_file_exists(page: str, path: str) -> None:
     beside = (ROOT / page).parent / path

@@ -21,6 +21,7 @@ from cumulant.papers.asoodeh_2020 import figures as asoodeh_et_al
 from cumulant.papers.balle_2018 import figures as balle_et_al
 from cumulant.papers.sheet import Sheet
 from cumulant.papers.wang_2019 import figures as wang_et_al
+from cumulant.papers.wang_slides import figures as slides
 from cumulant.papers.zhu_wang_2019 import figures as zhu_wang
 from cumulant.sampling.without_replacement_theorems import proposition20, theorem9
 
@@ -127,6 +128,59 @@ def test_losses_of_the_composition_curves_are_the_paper_s(mechanism: AbstractMec
         paper = theorem9(order, rate=rate, cgf=loss)
         assert upper.at(order - 1.0) <= paper * 1.1
         assert lower.at(order - 1.0) == pytest.approx(proposition20(order, rate=rate, cgf=loss), rel=1e-9)
+
+
+def test_theorem_19_is_drawn_below_theorem_9_where_noise_is_large() -> None:
+    """Section 3.2: "could be substantially stronger": at σ = 5, γ = 0.01 by a factor above 5 at order 100."""
+    sheet = wang_et_al.rdp_sheet(rate=0.01, points=20)
+    nine, nineteen, lower = (sheet.curve(0, 0, name) for name in ("upper bound, T", "Theorem 19", "lower"))
+    assert max(a / b for a, b in zip(nine.y, nineteen.y, strict=True)) > 5
+    assert all(a >= b * (1 - 1e-9) for a, b in zip(nineteen.y, lower.y, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "expected"),
+    [(0, 0, (9.4, 23.7, 21.7, 14.9)), (1, 0, (2.6, 2.6, 2.6, 2.3)), (0, 1, (3.2, 3.2, 3.1, 2.4))],
+)
+def test_the_gap_does_not_widen_by_the_inverse_of_one_less_the_rate(
+    column: int, row: int, expected: tuple[float, ...]
+) -> None:
+    """Appendix G says that it does; the printed Theorem 9 over Proposition 20, largest over the orders drawn."""
+    found = []
+    for rate in (0.001, 0.01, 0.1, 0.5):
+        name, mechanism = list(wang_et_al.REGIMES[row].items())[column]
+        loss = mechanism._known().curve()
+        orders = [order for order in wang_et_al.geometric_counts(100_000, points=48) if order >= 2]
+        found.append(max(theorem9(n, rate=rate, cgf=loss) / proposition20(n, rate=rate, cgf=loss) for n in orders))
+    assert tuple(round(ratio, 1) for ratio in found) == expected, name
+    assert found[-1] < found[0] * 2  # 1/(1-γ) at γ = 0.5
+
+
+# Slides ---------------------------------------------------------------------------------------------------------------
+
+
+def test_slides_figure_2_has_negative_divergences_of_odd_order() -> None:
+    """Poisson distributions a little below the mean of q, by the closed form Σ (-1)^{α-l} C(α,l) e^{...}."""
+    sheet = slides.figure2(points=15)
+    for order in slides.ORDERS:
+        curve = sheet.curve(0, 0, f"α = {order}")
+        for mean, height in zip(curve.x, curve.y, strict=True):
+            moments = [math.exp(mean**n - n * mean + n - 1) for n in range(order + 1)]
+            chi = math.fsum((-1) ** (order - n) * math.comb(order, n) * moments[n] for n in range(order + 1))
+            assert math.copysign(abs(height) ** order, height) == pytest.approx(chi, rel=1e-6, abs=1e-12)
+        below = [y for x, y in zip(curve.x, curve.y, strict=True) if 0.85 < x < 0.99]
+        assert all((y < 0) == (order % 2 == 1) for y in below)
+        assert min(sheet.curve(0, 1, f"α = {order}").y) < 0 or order % 2 == 0
+
+
+def test_slides_composition_at_little_noise() -> None:
+    """σ = 0.5: one round by RDP is far above naive composition; what is answered is below all bounds drawn."""
+    sheet = slides.composition(points=3)
+    for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        (ours,) = (curve for curve in sheet.rows[row][column].curves if curve.label.endswith("(cumulant)"))
+        for name in ("RDP, upper", "strong", "naive", "Theorem 26"):
+            assert all(a <= b * (1 + 1e-9) for a, b in zip(ours.y, sheet.curve(row, column, name).y, strict=True))
+    assert sheet.curve(0, 1, "RDP, upper").y[0] > sheet.curve(0, 1, "naive").y[0]
 
 
 # Zhu and Wang -----------------------------------------------------------------------------------------------------

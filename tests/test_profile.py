@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cumulant.curves.curve import Curve
 from cumulant.errors import InvalidParameter, UnprovenCombination
+from cumulant.profiles.multiplicity import Multiplicity
 from cumulant.profiles.profile import (
     GroupProfiles,
     PrivacyProfile,
@@ -33,7 +34,6 @@ from cumulant.profiles.profile import (
     profile_from_loss_tails,
 )
 from cumulant.profiles.sampling import (
-    Multiplicity,
     advanced_joint_convexity,
     amplified_epsilon,
     base_epsilon,

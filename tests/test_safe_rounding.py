@@ -14,8 +14,9 @@ from mpmath import exp, expm1, harmonic, log, mp, mpf, sqrt
 import cumulant as cm
 from cumulant.curves.curve import combined_failure, total
 from cumulant.parameters import product_above, ratio_above, share_below
+from cumulant.profiles.multiplicity import Multiplicity
 from cumulant.profiles.profile import gaussian_groups, laplace_groups
-from cumulant.profiles.sampling import Multiplicity
+from cumulant.profiles.sampling import with_replacement_profile
 from cumulant.sampling.gaussian_triples import Triples
 from cumulant.sampling.mixture import amplified_failure, amplified_pure
 from cumulant.sampling.with_replacement import SampledWithReplacement, mixed_moments
@@ -174,7 +175,7 @@ def exact_gaussian_delta(mean: mpf, epsilon: mpf) -> mpf:
 def test_profiles_with_replacement(draws: int, population: int, above: float) -> None:
     """Summed one by one, or in blocks where a record comes up 10⁴ times: never below the theorem, and hardly above."""
     noise = 2.0 * draws / population
-    profile = cm.Gaussian(noise_multiplier=noise).with_replacement(draws=draws, population=population).profile()
+    profile = with_replacement_profile(gaussian_groups(1 / noise), draws=draws, population=population)
     with mp.workdps(30):
         weights = exact_weights(draws, population)
         rate = 1 - weights[0]

@@ -423,9 +423,6 @@ def test_two_relations_are_refused(build: Callable[[], Any]) -> None:
 
 
 UNPROVEN: list[Callable[[], Any]] = [
-    lambda: cm.ZCDP(rho=0.1).with_replacement(draws=2, population=9),
-    lambda: (cm.Laplace(scale=1.0) * 2).with_replacement(draws=2, population=9),
-    lambda: cm.Laplace(scale=1.0).without_replacement(rate=0.1).with_replacement(draws=2, population=9),
     lambda: cm.Laplace(scale=1.0).with_replacement(draws=2, population=9).rdp_interval(order=2),
     lambda: cm.Laplace(scale=1.0).poisson(rate=0.1, neighbors=cm.REPLACE_ONE).rdp_interval(order=2),
     lambda: cm.Laplace(scale=1.0).without_replacement(rate=0.1, neighbors=cm.ADD_REMOVE).rdp_interval(order=2),

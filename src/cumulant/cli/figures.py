@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 HELP = """Redraw the figures of the papers that this library rests on.
 
-They are wang-3 to wang-10, zhu-wang-5, balle-1 and asoodeh-1 to asoodeh-3; all of them take a minute or two.
+They are wang-3 to wang-10, slides-2, slides-composition, zhu-wang-5, balle-1 and asoodeh-1 to asoodeh-3; all of them
+take a minute or two.
 
 \b
 Examples:

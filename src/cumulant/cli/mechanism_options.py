@@ -50,6 +50,7 @@ def _arguments_of(text: str) -> dict[str, str]:
 MECHANISMS = {
     "gaussian": Choice.of("Gaussian", "noise_multiplier"),
     "laplace": Choice.of("Laplace", "scale"),
+    "laplace-vector": Choice.of("LaplaceVector", "scale"),
     "randomized-response": Choice.of("RandomizedResponse", "p"),
     "pure": Choice.of("PureDP", "release_epsilon:epsilon"),
     "approximate": Choice.of("ApproximateDP", "release_epsilon:epsilon release_delta:delta"),
@@ -57,6 +58,7 @@ MECHANISMS = {
     "tcdp": Choice.of("TruncatedCDP", "rho omega"),
     "exponential-family": Choice.of("ExponentialFamily", "distance", "smoothness lipschitz radius"),
     "multivariate-gaussian": Choice.of("MultivariateGaussian", "shift covariance neighbor_covariance"),
+    "family-pair": Choice.of("FamilyPair", "family natural neighbor_natural"),
     "curve": Choice.of("RenyiCurve", "curve"),
 }
 SAMPLINGS = {
@@ -95,7 +97,7 @@ OPTIONS = (
         metavar="NAME",
     ),
     _number("--noise-multiplier", "gaussian: noise / L2 sensitivity."),
-    _number("--scale", "laplace: noise scale / L1 sensitivity."),
+    _number("--scale", "laplace, laplace-vector: noise scale / L1 sensitivity."),
     _number("--p", "randomized-response: probability of a true answer."),
     _number("--release-epsilon", "pure, approximate: epsilon of one release."),
     _number("--release-delta", "approximate: delta of one release."),
@@ -106,6 +108,9 @@ OPTIONS = (
     _number("--smoothness", "exponential-family: of the log-partition function."),
     _number("--lipschitz", "exponential-family: of the log-partition function."),
     _number("--radius", "exponential-family: where these hold.  [default: everywhere]"),
+    click.option("--family", metavar="NAME", help="family-pair: bernoulli, categorical, poisson, gamma, normal."),
+    click.option("--natural", type=VECTOR, metavar="A,B,..", help="family-pair: natural parameters."),
+    click.option("--neighbor-natural", type=VECTOR, metavar="A,B,..", help="family-pair: on the neighbour."),
     click.option("--shift", type=VECTOR, metavar="A,B,..", help="multivariate-gaussian: difference of means."),
     click.option("--covariance", type=MATRIX, metavar="A,B;C,D", help="multivariate-gaussian: on one dataset."),
     click.option("--neighbor-covariance", type=MATRIX, metavar="A,B;C,D", help="multivariate-gaussian: on the other."),

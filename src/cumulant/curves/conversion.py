@@ -75,10 +75,7 @@ def asoodeh_rdp_lower_bound(lam: float, epsilon: float, log_delta: float) -> flo
     """Return max{f, g} of Asoodeh et al. (2020), Theorem 4: below this RDP, (ε, δ)-DP is certain.
 
     g = ε - (1/λ) log(ζ_α/δ),   f = ε + (1/λ) log((e^ε - αδ)((1-δ)/(e^ε - δ))^α + αδ),   for αδ < 1,
-    and ε - log(1-δ) for αδ >= 1, where it is the exact threshold.
-
-    Erratum: Theorem 4 opens with γ(0) = 0 for every ε; for ε > 0 the threshold at δ = 0 is 0 only as the
-    limit of the two-point problem, since no finite RDP of a finite order gives pure DP.
+    and ε - log(1-δ) for αδ >= 1, where it is the exact threshold. At δ = 0 it is 0: no RDP above 0 gives pure DP.
     """
     delta, alpha = math.exp(log_delta), 1.0 + lam
     if alpha * delta >= 1:

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from cumulant.curves.curve import Array, Curve
 from cumulant.numerics.logspace import log_expm1
-from cumulant.parameters import positive, require
+from cumulant.parameters import positive, require, whole_number
 
 LogMoment = Callable[[Array], Array]
 """Orders to logarithms of moments."""
@@ -39,16 +39,63 @@ CHUNK = 2_000  # orders at a time
 
 
 def renyi_divergence(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
-    """Return D_α(p‖q) = log(Σ p^α q^{1-α})/(α-1) for α > 1; inf where p has mass that q lacks.
+    """Return D_α(p‖q) = log(Σ p^α q^{1-α})/(α-1) for α >= 0, its limits at 1, Σ p log p/q, and at ∞, log max p/q.
+
+    Van Erven and Harremoës (2014), Definitions 2 and 3. It is -log q(p > 0) at 0, and inf from 1 on where p has mass
+    that q lacks, below 1 only where the two have no output in common.
 
     >>> round(renyi_divergence([0.75, 0.25], [0.25, 0.75], order=2.0), 12) == round(math.log(7 / 3), 12)
     True
+    >>> [round(renyi_divergence([0.5, 0.5], [0.25, 0.75], order=order), 4) for order in (0, 0.5, 1, math.inf)]
+    [0.0, 0.0693, 0.1438, 0.6931]
+    """
+    require(order >= 0, "order must be a number >= 0", order)
+    if order == 1:
+        p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
+        if np.any((p > 0) & (q == 0)):
+            return math.inf
+        there = p > 0
+        return math.fsum((p[there] * np.log(p[there] / q[there])).tolist())
+    if math.isinf(order):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.nanmax(np.log(np.asarray(p, dtype=float) / np.asarray(q, dtype=float))))
+    return max(0.0, cumulant_of_pair(p, q, tilt=order - 1) / (order - 1))
+
+
+def cumulant_of_pair(p: ArrayLike, q: ArrayLike, *, tilt: float) -> float:
+    """Return K(λ) = log E_p[(p/q)^λ] for any real λ: the CGF of the privacy loss.
+
+    Wang et al. (2019), Lemma 31: convex, K(0) = 0, and K(-1) = log q(p > 0), 0 where both have the same outputs; its
+    slope grows from the smallest loss to the largest.
     """
     p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
-    if np.any((p > 0) & (q == 0)):
+    if tilt > 0 and np.any((p > 0) & (q == 0)):
         return math.inf
-    log_terms = order * np.log(p[p > 0]) + (1 - order) * np.log(q[p > 0])
-    return float(np.logaddexp.reduce(log_terms)) / (order - 1)
+    there = (p > 0) & (q > 0) if tilt < 0 else p > 0
+    if not np.any(there):
+        return -math.inf
+    if tilt == 0:
+        return 0.0
+    return float(np.logaddexp.reduce((tilt + 1) * np.log(p[there]) - tilt * np.log(q[there])))
+
+
+def signed_pearson_vajda(p: ArrayLike, q: ArrayLike, *, order: int) -> float:
+    """Return χ^α(p‖q) = E_q[(p/q - 1)^α] with its sign, at a whole order: (3.2) of Wang et al. (2019).
+
+    Odd orders may be negative (Nielsen and Nock 2014), which is why Zhu and Wang's (2019) Theorem 8 asks for a sign.
+
+    >>> signed_pearson_vajda([0.01, 0.99], [0.3, 0.7], order=3) < 0
+    True
+    """
+    order = whole_number("order", order)
+    p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
+    if order > 1 and np.any((p > 0) & (q == 0)):
+        return math.inf
+    there = q > 0
+    excess = p[there] / q[there] - 1
+    with np.errstate(divide="ignore"):  # logarithms: a power may overflow where its probability is tiny
+        sizes = np.exp(np.log(q[there]) + (order * np.log(np.abs(excess)) if order else 0.0))
+    return math.fsum((np.sign(excess) ** order * sizes).tolist())
 
 
 def pearson_vajda(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
@@ -115,6 +162,27 @@ def binary_log_difference(orders: ArrayLike, *, epsilon: float) -> Array:
 def binary_log_abs_moment(orders: ArrayLike, *, epsilon: float) -> Array:
     """Return log E_q|p/q-1|^l of randomized response with log-odds ε₀, at whole l >= 0."""
     return _in_chunks(_binary, orders, positive("epsilon", epsilon), _ones(orders))
+
+
+def log_difference_of_curve(cgf: Curve) -> LogMoment:
+    """Return log of an upper bound of B(ε,l) = Σ_i (-1)^{l-i} C(l,i) e^{K(i-1)}, l >= 2, from a curve alone.
+
+    The alternating sum loses digits as l grows: what the curve may be off by, 1e-13 of K, is added term by term.
+    """
+
+    def at(order: float) -> float:
+        l = int(order)  # noqa: E741  the letter of the paper
+        i = np.arange(l + 1.0)
+        k = np.concatenate([[0.0], cgf(i[1:] - 1)])
+        logs = k + np.array([math.lgamma(l + 1) - math.lgamma(x + 1) - math.lgamma(l - x + 1) for x in i.tolist()])
+        peak = float(np.max(logs))
+        if math.isinf(peak):
+            return peak
+        terms = np.exp(logs - peak)
+        lost = float(np.sum(terms * (1e-13 * (2 + k) + 4e-15 * (1 + l))))
+        return peak + math.log(max(math.fsum((terms * (-1.0) ** (l - i)).tolist()), 0.0) + lost)
+
+    return lambda orders: np.array([0.0 if order == 0 else at(order) for order in orders.tolist()])
 
 
 def cauchy_schwarz_log_abs_moment(log_difference: LogMoment) -> LogMoment:

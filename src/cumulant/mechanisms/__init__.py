@@ -2,8 +2,10 @@
 
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.exponential_family import ExponentialFamily
+from cumulant.mechanisms.family_pair import FamilyPair
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
+from cumulant.mechanisms.laplace_vector import LaplaceVector
 from cumulant.mechanisms.multivariate_gaussian import MultivariateGaussian
 from cumulant.mechanisms.pure_dp import PureDP
 from cumulant.mechanisms.randomized_response import RandomizedResponse
@@ -15,8 +17,10 @@ from cumulant.mechanisms.zcdp import ZCDP
 __all__ = [
     "ApproximateDP",
     "ExponentialFamily",
+    "FamilyPair",
     "Gaussian",
     "Laplace",
+    "LaplaceVector",
     "MultivariateGaussian",
     "PureDP",
     "RandomizedResponse",

@@ -27,8 +27,7 @@ class Laplace(AbstractMechanism):
 
         e^{K(λ)} = ((λ+1) e^{λθ} + λ e^{-(λ+1)θ}) / (2λ+1).
 
-    Holds for:  a number. For a vector of L1 sensitivity 1 the CGF holds too (it is convex in each coordinate's θ), so
-                `method="rdp"` without sampling does; its pair is not known to dominate.
+    Holds for:  a number; `LaplaceVector` is for vectors.
     Tightness:  exact, and self-consistent; pure DP θ.
 
     >>> Laplace(scale=2.0).epsilon(delta=0.0)

@@ -53,6 +53,30 @@ def binomial_log_sum(
         ell = np.insert(ell, place, new)
 
 
+def binomial_log_bound(weights: Binomial, factor: Factor, *, first: int, last: int, evaluations: int) -> float:
+    """Return an upper bound of the same sum from at most so many values of the factor, and a few more.
+
+    The first points double their distance from either end, so they are about 2 log2(last); then the block that counts
+    most is halved, again and again.
+    """
+    if first > last:
+        return -math.inf
+    steps = 2.0 ** np.arange(math.ceil(math.log2(last - first + 1)) + 1)
+    ell = np.unique(np.clip(np.concatenate([[first, last], first + steps, last - steps]), first, last))
+    terms = _evaluate(weights, factor, ell)
+    while True:
+        between = _between_points(weights, ell, terms) if len(ell) > 1 else np.empty(0)
+        upper = log_sum([log_sum(terms[0] + terms[1] + terms[2] + terms[3]), log_sum(between)]) + 16 * ROUNDING
+        widths = np.diff(ell)
+        if len(ell) >= evaluations or not np.any(widths > 1):
+            return upper
+        worst = int(np.argmax(np.where(widths > 1, between, -math.inf)))
+        middle = np.array([np.floor((ell[worst] + ell[worst + 1]) / 2)])
+        added = _evaluate(weights, factor, middle)
+        terms = tuple(np.insert(old, worst + 1, more) for old, more in zip(terms, added, strict=True))
+        ell = np.insert(ell, worst + 1, middle)
+
+
 def _starting_points(n: int, first: int, last: int) -> Array:
     """Return l = n sin²t with equal steps of t: steps of one standard deviation of a binomial centred there."""
     low, high = math.asin(math.sqrt(first / n)), math.asin(math.sqrt(last / n))

@@ -13,6 +13,7 @@ from cumulant.papers.asoodeh_2020 import figures as asoodeh_figures
 from cumulant.papers.balle_2018 import figures as balle_figures
 from cumulant.papers.sheet import Sheet
 from cumulant.papers.wang_2019 import figures as wang_figures
+from cumulant.papers.wang_slides import figures as slides_figures
 from cumulant.papers.zhu_wang_2019 import figures as zhu_wang_figures
 
 CATALOGUE: Mapping[str, Callable[[], Sheet]] = {
@@ -24,6 +25,8 @@ CATALOGUE: Mapping[str, Callable[[], Sheet]] = {
     "wang-8": partial(wang_figures.composition_sheet, rate=0.01),
     "wang-9": partial(wang_figures.composition_sheet, rate=0.1),
     "wang-10": partial(wang_figures.composition_sheet, rate=0.5),
+    "slides-2": slides_figures.figure2,
+    "slides-composition": slides_figures.composition,
     "zhu-wang-5": zhu_wang_figures.figure5,
     "balle-1": balle_figures.figure1,
     "asoodeh-1": asoodeh_figures.figure1,

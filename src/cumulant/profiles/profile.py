@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import final
 
 import numpy as np
@@ -22,6 +23,7 @@ from cumulant.numerics.scalar_logspace import log1m_exp, log_add, log_expm1
 from cumulant.numerics.search import smallest_true
 from cumulant.parameters import nonnegative, probability, product_above, real, require, whole_number
 
+LARGEST_EXPONENT = 700.0  # e^700 is still a float
 ERFCX_ERROR = 4e-15  # relative, generous for two evaluations and the products around them
 
 
@@ -195,6 +197,12 @@ def larger_profile(one: PrivacyProfile, other: PrivacyProfile) -> PrivacyProfile
     return PrivacyProfile(lambda e: max(one.log_delta(e), other.log_delta(e)), max(one.pure, other.pure))
 
 
+def smaller_profile(one: PrivacyProfile, other: PrivacyProfile) -> PrivacyProfile:
+    """Return the pointwise minimum of two bounds of one profile."""
+    pure = min(one.pure, other.pure)
+    return PrivacyProfile(lambda e: -math.inf if e >= pure else min(one.log_delta(e), other.log_delta(e)), pure)
+
+
 def profile_from_cgf(cgf: Curve, conversion: Callable[[Curve, float], float]) -> PrivacyProfile:
     """Return the profile that a conversion (K, ε) ↦ log δ proves: the way back from `cgf_from_profile`."""
     pure = cgf.pure if cgf.failure == 0 else math.inf
@@ -234,6 +242,40 @@ def group_profile(profile: PrivacyProfile, size: int) -> PrivacyProfile:
 def black_box_groups(profile: PrivacyProfile) -> GroupProfiles:
     """Return the groups of which only the profile of one is known."""
     return lambda size: group_profile(profile, size)
+
+
+def approximate_groups(epsilon0: float, delta0: float) -> GroupProfiles:
+    """Return the groups of any (ε₀, δ₀)-DP mechanism, the smaller of two bounds.
+
+    They are (kε₀, δ₀ (e^{kε₀}-1)/(e^{ε₀}-1))-DP (Vadhan 2017, Lemma 2.2), which has a profile; and the chain of
+    `group_profile` holds at every ε.
+    """
+    one = approximate_profile(epsilon0, delta0)
+
+    def of_size(size: int) -> PrivacyProfile:
+        if size == 1:
+            return one
+        total, failure = chained_guarantee(size, epsilon0, delta0)
+        return smaller_profile(group_profile(one, size), approximate_profile(total, failure))
+
+    return of_size
+
+
+def chained_guarantee(size: int, epsilon: float, delta: float) -> tuple[float, float]:
+    """Return (kε, δ Σ_{i<k} e^{iε}), rounded up, the second at most 1: Vadhan (2017), Lemma 2.2."""
+    total = product_above(whole_number("size", size, at_least=1), epsilon)
+    if size == 1 or delta in (0.0, 1.0):
+        return total, delta
+    if epsilon == 0:
+        return total, min(1.0, product_above(size, delta))
+    if total < LARGEST_EXPONENT:
+        factor = math.expm1(total) / math.expm1(epsilon) * (1 + 8 * ULP)
+        return total, min(1.0, product_above(Fraction(factor), delta))
+    if math.isinf(total):
+        return total, 1.0
+    log_factor = total - log_expm1(epsilon)  # log(e^{kε} - 1) <= kε
+    rounding = 4 * ULP * (1 + total + abs(math.log(delta)))
+    return total, exp_above(min(0.0, math.log(delta) + log_factor + rounding))
 
 
 def gaussian_groups(mean: float) -> GroupProfiles:

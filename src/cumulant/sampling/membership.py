@@ -13,8 +13,8 @@ from typing import final
 
 from cumulant.numerics.rounding import ULP, log_above
 from cumulant.parameters import probability, product_above, ratio_above, require, whole_number
+from cumulant.profiles.multiplicity import Multiplicity
 from cumulant.profiles.profile import PrivacyProfile
-from cumulant.profiles.sampling import Multiplicity
 
 
 @final

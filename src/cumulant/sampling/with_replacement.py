@@ -5,37 +5,40 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
+from itertools import accumulate
 from typing import ClassVar, final
 
 import numpy as np
 
 from cumulant.curves.curve import Array, Curve, projected
-from cumulant.errors import UnprovenCombination
 from cumulant.inversion.solve import Directions
+from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known, one_release
+from cumulant.mechanisms.pure_dp import PureDP
+from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import log_expm1, log_mean
 from cumulant.numerics.rounding import LEAST
+from cumulant.pairs.atoms import Binary
 from cumulant.pairs.mixed import MixedPair
-from cumulant.pairs.noise import NO_PAIRS, Pairs
+from cumulant.pairs.noise import NO_PAIRS, FiniteNoise, Pairs
 from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import MOST, require, whole_number
-from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
-from cumulant.profiles.sampling import (
-    Multiplicity,
-    hybrid_with_replacement_profile,
-    with_replacement_profile,
-)
+from cumulant.profiles.multiplicity import Multiplicity
+from cumulant.profiles.profile import PrivacyProfile, smaller_profile
+from cumulant.profiles.sampling import hybrid_with_replacement_profile, with_replacement_profile
 from cumulant.profiles.to_curve import cgf_from_profile
-from cumulant.sampling.mixture import NO_LOSS
+from cumulant.profiles.weighted_draws import pure_with_replacement, weighted_with_replacement_profile
+from cumulant.sampling.groups import group_of, group_profiles
+from cumulant.sampling.mixture import NO_LOSS, at_most, black_box_loss, replace_one_bound
 from cumulant.sampling.relation import checked_relation
+from cumulant.sampling.without_replacement_theorems import by_profiles
 
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
+RATHER_OFTEN = 4  # the inverse of a mean multiplicity from which on a bounded loss may say more than the pairs
 FEW_TIMES = 4  # mean multiplicity up to which each has its pair
-NEVER_NATS = -700.0  # log-probability of multiplicities that are charged as if they revealed everything
-WIDER = 1.2  # ratio of large multiplicities that are charged together
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
 TAIL, FINE = 1 + 1 / 64, 400  # ratio of multiplicities far above the mean that are charged together, and how often
 USELESS_CGF = 1000.0  # beyond this K no order is worth a quadrature, and the cost of a group bounds it as well
@@ -44,11 +47,14 @@ USELESS_CGF = 1000.0  # beyond this K no order is worth a quadrature, and the co
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampledWithReplacement(AbstractMechanism):
-    """A mechanism on m records drawn with replacement from n.
+    """A mechanism on m records drawn with replacement from n; a bootstrap draws as many as there are.
 
     The unit of noise is the replace-one sensitivity of the query on the sample. Profiles carry the theorems (Balle,
-    Barthe and Gaboardi 2018): Theorem 10 for replace-one, Theorem 11 for add-or-remove-one; the profile of one release
-    becomes a CGF by Theorem 6, so that runs compose.
+    Barthe and Gaboardi 2018): Theorem 10 for replace-one, Theorem 11 for add-or-remove-one, from the profiles of groups
+    (`groups.group_profiles`), which every mechanism has. A bounded loss stays bounded by `pure_with_replacement`.
+
+    Runs compose by the pair of `_directions`, or by a curve: of the profile (Theorem 6) where groups have formulas,
+    else `told_curve`.
 
     >>> from cumulant import Laplace
     >>> step = Laplace(scale=1.0).with_replacement(draws=10, population=1000)
@@ -56,7 +62,7 @@ class SampledWithReplacement(AbstractMechanism):
     0.0119
     """
 
-    theorem: ClassVar[str] = "sampling with replacement (Balle, Barthe and Gaboardi 2018, Theorems 6, 10 and 11)"
+    theorem: ClassVar[str] = "sampling with replacement (Balle, Barthe and Gaboardi 2018, Theorems 6, 10 and 11, weighted)"
 
     mechanism: AbstractMechanism
     draws: int
@@ -66,18 +72,9 @@ class SampledWithReplacement(AbstractMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "draws", whole_number("draws", self.draws))
         require(self.draws <= MOST, "draws must be at most 1e18", self.draws)
-        object.__setattr__(self, "population", whole_number("population", self.population, at_least=1))
         checked_relation("sampling with replacement", self.relation, self.mechanism, needs=REPLACE_ONE)
-        self._groups()  # refuse what has none now, not when asked
-
-    def _groups(self) -> GroupProfiles:
-        groups = self.mechanism._known().groups
-        if groups is None:
-            raise UnprovenCombination(
-                "sampling with replacement needs the privacy profiles of groups, which are known for Gaussian, "
-                "Laplace, randomized response and pure DP; use without_replacement or poisson for other mechanisms"
-            )
-        return cache(groups)  # every ε asks for the same group profiles
+        least = 1 if self.relation is REPLACE_ONE else 2  # one record fewer must leave something to draw from
+        object.__setattr__(self, "population", whole_number("population", self.population, at_least=least))
 
     @property
     def neighbors(self) -> Neighbors:
@@ -85,8 +82,31 @@ class SampledWithReplacement(AbstractMechanism):
 
     def _known(self) -> Known:
         return replace(
-            Known.by_curve(self._curve, fixed_size=True), profile=self._profile, directions=lambda _: self._directions()
+            Known.by_curve(self._curve, fixed_size=True),
+            profile=self._profile,
+            directions=lambda _: self._directions(),
+            failure=lambda: self._failure,
+            sharper_curve=RATHER_OFTEN * self.draws >= self.population and self._pure < math.inf,
         )
+
+    @property
+    def _law(self) -> Multiplicity:
+        return Multiplicity(self.draws, self.population)
+
+    @property
+    def _pure(self) -> float:
+        """The largest loss but for failures: with them, this and their probability is an (ε, δ) of the sample."""
+        pure = self.mechanism._known().curve().pure
+        if math.isinf(pure):
+            return pure
+        return pure_with_replacement(pure, draws=self.draws, population=self.population)
+
+    @property
+    def _failure(self) -> float:
+        """The probability that all is revealed: the mean of those of groups, rounded up."""
+        if self.draws == 0 or self.mechanism._known().failure() == 0:
+            return 0.0
+        return _failure_of_draws(self)
 
     def _directions(self) -> Directions | None:
         """Return the envelope of groups whose size, how often the record was drawn, is told; only under replace-one.
@@ -96,25 +116,106 @@ class SampledWithReplacement(AbstractMechanism):
         tells j, of probability w_j/γ, so H_t of its envelope; t < 1 follows, as the relation is symmetric. A larger γ,
         larger w_j, and larger groups in their place only add.
 
+        Of (ε, δ)-DP, groups of j fail with a probability f_j that grows with j, or else are jε-DP. Given that nothing
+        failed, few draws are more likely than before, so the pair of ε-DP beside a failure of Σ w_j f_j dominates.
+
         Holds for:  replace-one; symmetric group profiles; adaptive composition.
         Tightness:  each multiplicity has that of the envelope, and telling it costs more.
         """
         if self.relation is not REPLACE_ONE or self.draws > FEW_TIMES * self.population or self.population == 1:
             return None
-        return one_release(_told_multiplicity(self) if self.draws > 0 else NO_PAIRS)
+        if self.draws == 0:
+            return one_release(NO_PAIRS)
+        if self._failure == 0:
+            return one_release(_told_multiplicity(self))
+        if not isinstance(self.mechanism, ApproximateDP):
+            return None
+        told = one_release(_told_multiplicity(self._without_failure()))
+        (revealed,) = FiniteNoise(Binary(0.0, self._failure)).unsampled(REPLACE_ONE)
+        return None if told is None else tuple((*direction, (revealed, 1)) for direction in told)
+
+    def _without_failure(self) -> SampledWithReplacement:
+        assert isinstance(self.mechanism, ApproximateDP)
+        return replace(self, mechanism=PureDP(epsilon=self.mechanism.bound))
 
     def _profile(self) -> PrivacyProfile:
         amplify = with_replacement_profile if self.relation is REPLACE_ONE else hybrid_with_replacement_profile
-        return amplify(self._groups(), draws=self.draws, population=self.population)
+        groups, drawn = group_profiles(self.mechanism), {"draws": self.draws, "population": self.population}
+        theorem = amplify(groups, **drawn)
+        if self.draws == 0 or self.draws > FEW_TIMES * self.population or self.population == 1:
+            return theorem
+        return smaller_profile(theorem, weighted_with_replacement_profile(groups, **drawn))
 
     def _curve(self) -> Curve:
-        return NO_LOSS if self.draws == 0 else _moments(self)
+        if self.draws == 0:
+            return NO_LOSS
+        if isinstance(self.mechanism, ApproximateDP):
+            return replace(self._without_failure()._curve(), failure=self._failure)
+        curve = _moments(self) if self.mechanism._known().groups is not None else told_curve(self)
+        return at_most(curve, binary_loss(self._pure)) if self._pure < math.inf else curve
+
+
+@lru_cache(maxsize=1024)
+def _failure_of_draws(sampled: SampledWithReplacement) -> float:
+    """Return Σ_k w_k f_k, f_k <= 1 that of groups of k, charged in blocks of k at their largest, rounded up."""
+    ends, log_weights, log_rest = sampled._law.charged_together()
+    of_groups = accumulate((group_of(sampled.mechanism, size)._known().failure() for size in ends), max)
+    terms = [math.exp(weight) * failure for weight, failure in zip(log_weights, of_groups, strict=True)]
+    return min(1.0, math.fsum([*terms, math.exp(log_rest)]) * (1 + 1e-13))
+
+
+@lru_cache(maxsize=64)
+def told_curve(sampled: SampledWithReplacement) -> Curve:
+    """Return K of draws with replacement of a mechanism that is known by the curves of its groups.
+
+    With u_k = w_k/η the law of how often the record was drawn if it was, and K_k the curve of groups of k, the
+    mechanism that tells k has K(λ) = log Σ u_k e^{K_k(λ)}. Theorem 10 (Balle, Barthe and Gaboardi 2018) makes of its
+    profile what Theorem 9 there makes of a mechanism on a batch of rate η, and so do the bounds for curves: the joint
+    convexity that they rest on is applied to each k, for which the three outputs involved are at distance k.
+
+    What may fail is counted apart. With f_k the failure of groups of k, H_t <= Σ w_k f_k + Σ w_k (1-f_k) h_k, h_k of
+    pairs that K_k bounds; given that nothing failed few draws are more likely, so the law of k may stay. Theorem 9
+    of Wang et al. (2019), which is not about h_k, is left out then.
+
+    Holds for:  as `with_replacement_profile`, any mechanism; K_k and failures are made to grow with k.
+    Tightness:  that of `best_black_box`.
+    """
+    law = sampled._law
+    ends, log_weights = _up_to_all(law)
+    rate = 1.0 if law.population == 1 else law.rate
+    shares = np.array(log_weights) - math.log(rate)
+    losses = [group_of(sampled.mechanism, size)._known().curve() for size in ends]
+
+    def log_moment(lam: Array) -> Array:
+        rows = np.maximum.accumulate(np.array([loss.log_moment(lam) for loss in losses]))  # larger groups reveal more
+        with np.errstate(over="ignore"):
+            terms = log_expm1(rows * (1 + 4e-13)).T  # up: what K is known to
+            return np.maximum(np.logaddexp(0.0, log_mean(terms, shares)) * (1 + 4e-13), LEAST)
+
+    slopes = math.fsum(math.exp(share) * loss.kl for share, loss in zip(shares.tolist(), losses, strict=True))
+    told = Curve(log_moment=log_moment, kl=slopes * (1 + 1e-13), pure=losses[-1].pure, exact=False, summed=True)
+    if rate == 1:
+        return replace(told, failure=sampled._failure)
+    if sampled._failure > 0:
+        return replace(black_box_loss(by_profiles, told, rate), failure=sampled._failure)
+    return replace_one_bound(told, rate)
+
+
+def _up_to_all(law: Multiplicity) -> tuple[list[int], list[float]]:
+    """Return multiplicities up to all draws with the logarithms of the probabilities that each stands for."""
+    if law.population == 1:
+        return [law.draws], [0.0]
+    ends, log_weights, log_rest = law.charged_together()
+    while ends[-1] < law.draws:
+        ends.append(min(2 * ends[-1], law.draws))
+        log_weights.append(log_rest)  # all above the one before: more than what lies between
+    return ends, log_weights
 
 
 @lru_cache(maxsize=64)
 def _told_multiplicity(sampled: SampledWithReplacement) -> Pairs | None:
-    law = Multiplicity(sampled.draws, sampled.population)
-    ends, log_weights, log_rest = _charged_together(law)
+    law = sampled._law
+    ends, log_weights, log_rest = law.charged_together()
     total = math.fsum(math.exp(weight) for weight in (*log_weights, log_rest)) * (1 + 1e-14)
     rate = max(law.rate, total)
     parts: list[tuple[float, DominatingPair]] = []
@@ -125,24 +226,6 @@ def _told_multiplicity(sampled: SampledWithReplacement) -> Pairs | None:
             return None
         parts.append((math.exp(weight) / rate, pair))
     return (MixedPair(tuple(parts), math.exp(log_rest)),)
-
-
-def _charged_together(law: Multiplicity) -> tuple[list[int], list[float], float]:
-    """Return multiplicities, the logarithms of the probabilities that each stands for, and that of all above, at most.
-
-    A multiplicity stands for those below it, too, down to the one before.
-    """
-    ends: list[int] = []
-    log_weights: list[float] = []
-    last, log_rest = 0, 0.0
-    while last < law.draws and log_rest > NEVER_NATS:
-        end = min(max(last + 1, math.floor(last * WIDER)), law.draws)
-        weights = law.log_weights(np.arange(last + 1.0, end + 1.0))
-        ends.append(end)
-        log_weights.append(float(np.logaddexp.reduce(weights)) + 1e-14)
-        beyond = float(law.log_weights(np.array([end + 1.0]))[0]) if end < law.draws else -math.inf
-        last, log_rest = end, law.log_above(end, beyond)
-    return ends, log_weights, log_rest
 
 
 @lru_cache(maxsize=256)
@@ -176,7 +259,7 @@ def mixed_moments(sampled: SampledWithReplacement) -> Callable[[Array], Array]:
     Holds for:  both relations, as `with_replacement_profile`.
     Tightness:  that of Theorem 10 where every sample has the record; it does not profit from samples without.
     """
-    law = Multiplicity(sampled.draws, sampled.population)
+    law = sampled._law
     ends, log_weights = (column.tolist() for column in law.pieces())
     near = len(ends) + FINE
     while ends[-1] < sampled.draws:
@@ -201,7 +284,7 @@ def _hopeless(sampled: SampledWithReplacement, lam: float) -> bool:
     """
     if sampled.population == 1:
         return False
-    law = Multiplicity(sampled.draws, sampled.population)
+    law = sampled._law
     times = sorted({*(2**i for i in range(sampled.draws.bit_length())), sampled.draws})
     moments = np.array([sampled.mechanism.group(size=k)._known().curve().at(lam) for k in times])
     log_weights = law.log_weights(np.array(times, dtype=float))

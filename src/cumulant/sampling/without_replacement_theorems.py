@@ -98,6 +98,11 @@ def best_black_box(order: int, *, rate: float, cgf: Curve) -> float:
     return min(bound(order, rate=rate, cgf=cgf) for bound in (theorem9, black_box, joint_convexity))
 
 
+def by_profiles(order: int, *, rate: float, cgf: Curve) -> float:
+    """Return the smaller of `black_box` and `joint_convexity`: those that are proven by bounds of H_t alone."""
+    return min(bound(order, rate=rate, cgf=cgf) for bound in (black_box, joint_convexity))
+
+
 def proposition20(order: int, *, rate: float, cgf: Curve) -> float:
     """Return the lower bound of Wang et al. (2019), Proposition 20, rounded down.
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
-from cumulant.papers.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, Sheet, sampled
+from cumulant.papers.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, Sheet, sampled
 from cumulant.profiles.profile import GroupProfiles, PrivacyProfile, black_box_groups, gaussian_groups, laplace_groups
 from cumulant.profiles.sampling import poisson_profile, with_replacement_profile, without_replacement_profile
+from cumulant.profiles.weighted_draws import weighted_with_replacement_profile
 from cumulant.report.chart import Chart, Series
 from cumulant.sampling.membership import RandomizedMembership
 
@@ -80,6 +81,7 @@ def _sampling_chart(case: Case, points: int) -> Chart:
     draws = {"draws": BATCH, "population": POPULATION}
     without = without_replacement_profile(one, batch=BATCH, population=POPULATION)
     known = with_replacement_profile(case.groups, **draws)
+    weighted = weighted_with_replacement_profile(case.groups, **draws)
     unknown = with_replacement_profile(black_box_groups(one), **draws)
     curves = [
         _profile_curve(epsilons, one, "not sampled", GREY, ":"),
@@ -87,6 +89,7 @@ def _sampling_chart(case: Case, points: int) -> Chart:
         _profile_curve(epsilons, without, "Theorem 9, without replacement", ORANGE, "--"),
         _profile_curve(epsilons, unknown, "Theorem 10, with replacement, black-box groups", PINK, "-."),
         _profile_curve(epsilons, known, "Theorem 10, with replacement, white-box groups", RED, "-."),
+        _profile_curve(epsilons, weighted, "with replacement, weighted draws (cumulant)", SKY, "-"),
     ]
     last = min(case.last, poisson_profile(one, rate=RATE).pure)
     exact = sampled(np.linspace(0.0, last, 14), _exponent(case.exact), "Poisson, exact or best proven", BLACK, ".")

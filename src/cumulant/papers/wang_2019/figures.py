@@ -25,11 +25,12 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.randomized_response import RandomizedResponse
-from cumulant.papers.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, Sheet, proven, sampled
+from cumulant.papers.sheet import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, Sheet, proven, sampled
 from cumulant.papers.wang_2019.asymptotics import (
     approximate_divergence_of_balanced_data,
     approximate_divergence_of_constant_data,
 )
+from cumulant.papers.wang_2019.theorems import theorem19_of, theorem26
 from cumulant.report.chart import Chart, Series, geometric_counts
 from cumulant.sampling.mixture import amplified_pure
 from cumulant.sampling.without_replacement_theorems import proposition20, theorem9
@@ -66,7 +67,7 @@ def rdp_sheet(*, rate: float, last_order: int = LAST_ORDER, points: int = 48) ->
 def composition_sheet(*, rate: float, rounds: int = ROUNDS, points: int = 16) -> Sheet:
     """Return Figures 4, 8, 9 and 10: ε at δ = 1e-8 against the number of rounds."""
     counts = geometric_counts(rounds, points=points)
-    rows = tuple(tuple(_composition_chart(*named, rate, counts) for named in regime.items()) for regime in REGIMES)
+    rows = tuple(tuple(composition_chart(*named, rate, counts) for named in regime.items()) for regime in REGIMES)
     return Sheet(title=f"Rounds sampled without replacement, γ = {rate:g}", rows=rows)
 
 
@@ -79,10 +80,14 @@ def _rdp_chart(title: str, mechanism: AbstractMechanism, rate: float, orders: li
     def lower(order: int) -> float:
         return proposition20(order, rate=rate, cgf=loss) / (order - 1)
 
+    def tighter(order: int) -> float:
+        return theorem19_of(mechanism, order, rate=rate) / (order - 1)
+
     ours = mechanism.without_replacement(rate=rate).rdp(order=np.array(orders, dtype=float))
     curves = [
         sampled(orders, lambda order: mechanism.rdp(order=order), "not sampled", GREY, ":"),
         sampled(orders, upper, "upper bound, Theorem 9", BLUE),
+        sampled(orders, tighter, "Theorem 19, self-consistent", SKY),
         Series(label="upper bound of cumulant", x=tuple(map(float, orders)), y=tuple(ours), color=BLACK),
         sampled(orders, lower, "lower bound, Proposition 20", RED, "--"),
     ]
@@ -92,13 +97,14 @@ def _rdp_chart(title: str, mechanism: AbstractMechanism, rate: float, orders: li
     )
 
 
-def _composition_chart(title: str, mechanism: AbstractMechanism, rate: float, counts: tuple[int, ...]) -> Chart:
+def composition_chart(title: str, mechanism: AbstractMechanism, rate: float, counts: tuple[int, ...]) -> Chart:
     baseline, step = Baseline(mechanism, rate), mechanism.without_replacement(rate=rate)
     upper = theorem9_loss(mechanism._known().curve(), rate)
     # Proposition 20 is the moment of the mixture against one of its parts, which is Poisson sampling's, at any order
     lower = mechanism.poisson(rate=rate)._known().curve()
     curves = [
         sampled(counts, baseline.naive, "naive composition", GREY, ":"),
+        sampled(counts, baseline.theorem26, "Theorem 26 as printed", SKY, ":"),
         sampled(counts, baseline.strong, "strong composition (Kairouz et al.)", PINK, "-."),
         sampled(counts, _moments_accountant(upper), "RDP, upper bound of Theorem 9", BLUE),
         sampled(counts, _moments_accountant(lower), "RDP, lower bound of Proposition 20", RED, "--"),
@@ -136,6 +142,14 @@ class Baseline:
 
     def naive(self, count: int) -> float:
         return count * self.round_epsilon(DELTA / count)
+
+    def theorem26(self, count: int) -> float:
+        """Return Theorem 26 as printed, δ halved between the rounds and δ*; inf where a round has more than ε = 1."""
+        round_delta = DELTA / (2 * count)
+        epsilon = self.round_epsilon(round_delta)
+        if epsilon > 1:
+            return math.inf
+        return theorem26(Rounds(epsilon=epsilon, delta=round_delta, count=count), slack=DELTA / 2)[0]
 
     def strong(self, count: int) -> float:
         """Return the least ε of the optimal composition over a few δ~; `calibrated_composition` searches them all."""

@@ -1,0 +1,175 @@
+"""Theorems as printed, by many digits; divergences at every order; what Definition 18 asks for."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+from numpy.typing import NDArray
+
+from cumulant import Gaussian, Laplace, PureDP, RandomizedResponse, UnprovenCombination
+from cumulant.composition_theorems.naive_and_strong import strong_composition
+from cumulant.composition_theorems.rounds import Rounds
+from cumulant.curves import divergences as dv
+from cumulant.errors import InvalidParameter
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.papers.wang_2019 import theorems as wang
+from cumulant.sampling.without_replacement_theorems import theorem9
+
+Array = NDArray[np.float64]
+LogMoment = Callable[[int], mpf]
+
+
+def test_printed_numbers() -> None:
+    """Theorem 9 at order 7, γ = 0.5, σ = 5: log of the moment 2.98; pure DP at order 4, γ = 0.01, b = 2: 0.0356."""
+    assert round(theorem9(7, rate=0.5, cgf=Gaussian(noise_multiplier=5.0)._known().curve()), 2) == 2.98
+    assert round(wang.pure_dp(4, rate=0.01, cgf=Laplace(scale=2.0)._known().curve()), 4) == 0.0356
+    with mp.workdps(30):  # the sum, term by term
+        k = [mp.exp(mpf(j) * (j - 1) / 50) for j in range(8)]
+        total = 1 + mpf(1) / 4 * 21 * min(4 * (k[2] - 1), 2 * k[2])
+        total += mp.fsum(2 * k[j] * mp.binomial(7, j) / mpf(2) ** j for j in range(3, 8))
+        assert round(float(mp.log(total)), 2) == 2.98
+
+
+def exact_b(l: int, moments: LogMoment) -> mpf:  # noqa: E741  the letter of the paper
+    return mp.fsum((-1) ** (l - i) * mp.binomial(l, i) * mp.exp(moments(i)) for i in range(l + 1))
+
+
+@pytest.mark.parametrize(("alpha", "gamma"), [(3, 0.1), (6, 0.01), (12, 0.5)])
+def test_theorem_19_of_three_mechanisms(alpha: int, gamma: float) -> None:
+    """B by alternating sums of many digits, for each mechanism from its own formula."""
+
+    def gaussian(i: int) -> mpf:
+        return mpf(i) * (i - 1) / 8
+
+    def laplace(i: int) -> mpf:
+        x = mpf(i - 1)
+        return mp.log(((x + 1) * mp.exp(x / 2) + x * mp.exp(-(x + 1) / 2)) / (2 * x + 1))
+
+    def response(i: int) -> mpf:
+        p = mpf("0.6")
+        return mp.log(p**i * (1 - p) ** (1 - i) + (1 - p) ** i * p ** (1 - i))
+
+    cases: list[tuple[AbstractMechanism, LogMoment, mpf]] = [
+        (Gaussian(noise_multiplier=2.0), gaussian, mp.inf),
+        (Laplace(scale=2.0), laplace, mpf("0.5")),
+        (RandomizedResponse(p=0.6), response, mp.log(mpf("1.5"))),
+    ]
+    for mechanism, moments, pure in cases:
+        with mp.workdps(60):
+            k = mp.exp(moments(2))
+            second = min(4 * (k - 1), k * min(2, mp.expm1(pure) ** 2 if pure < mp.inf else 2))
+            total = 1 + mpf(gamma) ** 2 * mp.binomial(alpha, 2) * second
+            for j in range(3, alpha + 1):
+                root = mp.sqrt(exact_b(2 * (j // 2), moments) * exact_b(2 * ((j + 1) // 2), moments))
+                total += 4 * mpf(gamma) ** j * mp.binomial(alpha, j) * root
+            exact = mp.log(total)
+        bound = wang.theorem19_of(mechanism, alpha, rate=gamma)
+        assert exact <= mpf(bound) <= exact * (1 + mpf(10) ** -9)
+        general = dv.cauchy_schwarz_log_abs_moment(dv.log_difference_of_curve(mechanism._known().curve()))
+        loose = wang.theorem19(alpha, rate=gamma, cgf=mechanism._known().curve(), log_abs_moment=general)
+        assert exact <= mpf(loose) <= exact * (1 + mpf(10) ** -5)
+
+
+def test_theorem_19_needs_self_consistency() -> None:
+    with pytest.raises(UnprovenCombination, match="theorem9"):
+        wang.theorem19_of(PureDP(epsilon=1.0), 4, rate=0.1)
+
+
+@pytest.mark.parametrize("power", [2, 3, 5, 8])
+def test_self_consistent_mechanisms_are_the_worst_at_the_full_sensitivity(power: int) -> None:
+    """Definition 18: the RDP and E_q|p/q-1|^α both grow with how far the outputs are apart, by quadrature."""
+    x = np.linspace(-40.0, 60.0, 200_001)
+    densities: list[Callable[[float], Array]] = [
+        lambda shift: np.exp(-((x - shift) ** 2) / 8) / math.sqrt(8 * math.pi),
+        lambda shift: np.exp(-np.abs(x - shift) / 2) / 4,
+    ]
+    for density in densities:
+        none = density(0.0)
+        apart = [density(shift) for shift in (0.1, 0.4, 0.7, 1.0)]
+        moments = [float(np.sum(np.abs(p / none - 1) ** power * none)) for p in apart]
+        renyi = [float(np.sum((p / none) ** power * none)) for p in apart]
+        assert moments == sorted(moments)
+        assert renyi == sorted(renyi)
+    assert all(m._known().self_consistent for m in (Gaussian(noise_multiplier=2.0), Laplace(scale=2.0)))
+    assert not PureDP(epsilon=1.0)._known().self_consistent
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0])
+def test_theorem_26_as_printed(epsilon: float) -> None:
+    rounds, slack = Rounds(epsilon=epsilon, delta=1e-9, count=50), 1e-6
+    with mp.workdps(30):
+        e = mpf(epsilon)
+        exact = e * mp.sqrt(2 * 50 * mp.log(1 / mpf(slack))) + 2 * 50 * e**2
+    found, delta = wang.theorem26(rounds, slack=slack)
+    assert exact <= mpf(found) <= exact * (1 + mpf(10) ** -14)
+    assert (found, delta) >= strong_composition(rounds, slack=slack)
+    with pytest.raises(InvalidParameter):
+        wang.theorem26(Rounds(epsilon=1.1, delta=0.0, count=2), slack=slack)
+
+
+# Divergences ----------------------------------------------------------------------------------------------------------
+
+PAIRS = [([0.2, 0.5, 0.3], [0.4, 0.1, 0.5]), ([1e-9, 1 - 1e-9], [0.5, 0.5]), ([0.5, 0.5], [0.5, 0.5])]
+
+
+@pytest.mark.parametrize(("p", "q"), PAIRS)
+def test_renyi_divergences_at_every_order(p: list[float], q: list[float]) -> None:
+    """Against sums of many digits; D_α grows with α, and (1-α)D_α(p‖q) = αD_{1-α}(q‖p)."""
+    with mp.workdps(40):
+        rows = [(mpf(a), mpf(b)) for a, b in zip(p, q, strict=True)]
+        scale = [sum(a for a, _ in rows), sum(b for _, b in rows)]
+        assert all(abs(s - 1) < 1e-15 for s in scale)
+        found = []
+        for order in (0, 0.25, 0.5, 0.9, 1, 1.5, 4, 30, math.inf):
+            value = dv.renyi_divergence(p, q, order=order)
+            if order == 1:
+                exact = mp.fsum(a * mp.log(a / b) for a, b in rows)
+            elif order == math.inf:
+                exact = max(mp.log(a / b) for a, b in rows)
+            else:
+                exact = mp.log(mp.fsum(a ** mpf(order) * b ** (1 - mpf(order)) for a, b in rows)) / (mpf(order) - 1)
+            assert value == pytest.approx(float(exact), rel=1e-12, abs=1e-14)
+            found.append(value)
+    assert all(a <= b + 1e-14 for a, b in itertools.pairwise(found))
+    for order in (0.2, 0.5, 0.7):
+        one, other = dv.renyi_divergence(p, q, order=order), dv.renyi_divergence(q, p, order=1 - order)
+        assert (1 - order) * one == pytest.approx(order * other, rel=1e-12, abs=1e-14)
+
+
+def test_divergences_where_outputs_are_missing() -> None:
+    p, q = [0.5, 0.5, 0.0], [0.25, 0.0, 0.75]
+    assert [dv.renyi_divergence(p, q, order=order) for order in (1, 2, math.inf)] == [math.inf] * 3
+    assert dv.renyi_divergence(p, q, order=0) == pytest.approx(-math.log(0.25))
+    assert dv.renyi_divergence(p, q, order=0.5) == pytest.approx(-2 * math.log(math.sqrt(0.125)))
+    assert dv.renyi_divergence([1.0, 0.0], [0.0, 1.0], order=0.5) == math.inf
+    with pytest.raises(InvalidParameter):
+        dv.renyi_divergence(p, q, order=-0.5)
+
+
+@pytest.mark.parametrize(("p", "q"), PAIRS)
+def test_cumulants_have_the_shape_of_lemma_31(p: list[float], q: list[float]) -> None:
+    """(b) the slope runs from the smallest loss to the largest; (c) convex; (d) K(0) = 0; (e) K(-1) = 0."""
+    assert dv.cumulant_of_pair(p, q, tilt=0.0) == 0.0
+    assert dv.cumulant_of_pair(p, q, tilt=-1.0) == pytest.approx(0.0, abs=1e-15)
+    tilts = np.linspace(-3.0, 3.0, 61)
+    k = np.array([dv.cumulant_of_pair(p, q, tilt=t) for t in tilts.tolist()])
+    assert np.all(k[:-2] + k[2:] >= 2 * k[1:-1] - 1e-12)
+    losses = np.log(np.array(p) / np.array(q))
+    for tilt, end in ((-4000.0, np.min(losses)), (4000.0, np.max(losses))):
+        slope = dv.cumulant_of_pair(p, q, tilt=tilt + 1) - dv.cumulant_of_pair(p, q, tilt=tilt)
+        assert slope == pytest.approx(float(end), abs=1e-9)
+
+
+@pytest.mark.parametrize("order", range(6))
+def test_signed_divergences_are_alternating_sums(order: int) -> None:
+    for p, q in PAIRS:
+        with mp.workdps(50):
+            exact = mp.fsum(mpf(b) * (mpf(a) / mpf(b) - 1) ** order for a, b in zip(p, q, strict=True))
+        assert dv.signed_pearson_vajda(p, q, order=order) == pytest.approx(float(exact), rel=1e-10, abs=1e-14)
+        if order % 2 == 0:
+            assert dv.signed_pearson_vajda(p, q, order=order) >= 0
