@@ -32,6 +32,7 @@ LAYERS = (
     ("planning", "training", "comparison"),
     ("report",),
     ("plot",),
+    ("ledger",),
     ("papers",),
     ("cli", "__main__"),
 )

@@ -1,0 +1,1 @@
+"""A durable budget that many processes spend, choosing as they go."""
