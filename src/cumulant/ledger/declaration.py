@@ -78,6 +78,10 @@ class Stage:
         object.__setattr__(self, "plan", checked_plan(self.plan))
         object.__setattr__(self, "reserve", parameters.nonnegative("reserve", self.reserve))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"plan": None if self.plan is None else self.plan.to_dict(), "reserve": self.reserve}
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
