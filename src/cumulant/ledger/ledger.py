@@ -18,7 +18,17 @@ from cumulant.ledger.declaration import Stage, checked_plan, declare
 from cumulant.ledger.effects import OPEN_STATES
 from cumulant.ledger.entries import Entry, canonical
 from cumulant.ledger.hold import Hold
-from cumulant.ledger.recording import Build, Locked, Request, charged, declaration_of, price_of, record, record_opening
+from cumulant.ledger.recording import (
+    Build,
+    Locked,
+    Request,
+    charged,
+    check_units,
+    declaration_of,
+    price_of,
+    record,
+    record_opening,
+)
 from cumulant.ledger.texts import checked_blocks, checked_duration, checked_name, checked_remark, time_text
 from cumulant.ledger.values import WHOLE, HoldStatus, Receipt, Status, Verification
 from cumulant.ledger.verification import verify_accounts
@@ -236,6 +246,7 @@ class Ledger:
             for hold, entry in rows
         ]
         declaration = declaration_of(row.declaration)
+        check_units(name, declaration, spent)
         return Status(
             account=name,
             opened=row.opened,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant import parameters
-from cumulant.errors import BudgetExceeded, InvalidParameter, LedgerUnavailable
+from cumulant.errors import BudgetExceeded, InvalidParameter, LedgerTampered, LedgerUnavailable
 from cumulant.ledger.allocation import allocate, most_that_fit
 from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
 from cumulant.ledger.effects import effects_of, rows_to_data
@@ -116,6 +116,7 @@ def charged(locked: Locked, release: AbstractMechanism, request: Request) -> dic
     for block in blocks:
         known = "" if block in there else ", ".join(list(locked.transaction.blocks(locked.row.name))[:20])
         parameters.require(block in there, f"block must be one of {known}; nothing was recorded", block)
+    check_units(locked.row.name, declaration, there)
     taken = {}
     for block in blocks:
         try:
@@ -187,10 +188,21 @@ def apply_effects(transaction: Transaction, entry: Entry, before: AccountRow, de
         transaction.set_hold(entry.account, *effects.hold)
 
 
+def check_units(account: str, declaration: Declaration, there: Mapping[str, Sequence[int]]) -> None:
+    """Refuse to go on from totals that no history can have."""
+    for block, spent in there.items():
+        fits = len(spent) == len(declaration.lines)
+        if not fits or any(n > line.units for n, line in zip(spent, declaration.lines, strict=True)):
+            raise LedgerTampered(f"account {account!r}, block {block!r}: these are not its units; run verify")
+
+
 @lru_cache(maxsize=256)
 def declaration_of(text: str) -> Declaration:
     """Return the declaration of an account from its canonical text."""
-    return declaration_from_dict(json.loads(text))
+    try:
+        return declaration_from_dict(json.loads(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise LedgerTampered(f"a declaration was changed by hand, it cannot be read: {error!r}; run verify") from error
 
 
 @lru_cache(maxsize=256)

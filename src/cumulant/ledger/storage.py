@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
-from cumulant.errors import CumulantError, InvalidParameter, LedgerUnavailable
+from cumulant.errors import CumulantError, InvalidParameter, LedgerTampered, LedgerUnavailable
 from cumulant.ledger.entries import Entry
 from cumulant.ledger.texts import LONGEST_NAME
 
@@ -256,7 +256,7 @@ class Transaction:
         """Return the units spent in each block, or in those named."""
         same = [BLOCK.c.account == account] + ([] if only is None else [BLOCK.c.name.in_(only)])
         rows = self.connection.execute(select(BLOCK.c.name, BLOCK.c.spent).where(*same))
-        return {name: tuple(json.loads(spent)) for name, spent in sorted(map(tuple, rows))}
+        return {name: _units(account, name, spent) for name, spent in sorted(map(tuple, rows))}
 
     def entry(self, account: str, kind: str, key: str) -> Entry | None:
         same = (ENTRY.c.account == account, ENTRY.c.kind == kind, ENTRY.c.key == key)
@@ -331,6 +331,19 @@ class Transaction:
     def set_hold(self, account: str, key: str, state: str) -> None:
         same = (HOLD.c.account == account, HOLD.c.key == key)
         self.connection.execute(update(HOLD).where(*same).values(state=state))
+
+
+def _units(account: str, block: str, text: str) -> tuple[int, ...]:
+    """Return the units of each line; what is no list of whole numbers was not written here."""
+    try:
+        units = tuple(json.loads(text))
+    except (TypeError, ValueError):
+        units = (-1,)
+    if not all(type(n) is int and n >= 0 for n in units):
+        raise LedgerTampered(
+            f"account {account!r}, table {BLOCK.name}, {block!r}: spent is not a list of units: {text!r}"
+        )
+    return units
 
 
 def digest_of(release: str) -> str:
