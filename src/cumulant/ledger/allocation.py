@@ -165,4 +165,5 @@ def _cost_text(lines: Lines, way: Way, missing: int) -> str:
     """Return what the rest would take of a Gaussian reserve, if that is the first way."""
     line, units = way.costs[0]
     reserve = lines[line]
-    return f"they take {reserve.squared_mean_of(missing * units):.6g}, " if isinstance(reserve, GaussianReserve) else ""
+    needed = reserve.squared_mean_of(missing * units) if isinstance(reserve, GaussianReserve) else 0.0
+    return f"{needed:.6g} of the Gaussian reserve is needed, " if needed else ""
