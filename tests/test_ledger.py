@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from benchmarks.databases import new_address
 
 import cumulant as cm
 from cumulant.ledger import Stage, verify_export
-from cumulant.ledger.training import reserve_run, settle_run
+from cumulant.ledger.training import reserve_run, resume_run, settle_run
 
 STEP = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
 COUNT = cm.Laplace(scale=20.0)
@@ -244,13 +245,13 @@ def test_a_training_run_reserves_at_the_start_and_settles_at_the_end(ledger: cm.
     assert [h.state for h in ledger.status("customers").holds] == ["started"]
     settle_run(hold, STEP * 250)
     assert ledger.status("customers").fits(STEP) == 750
-    again = reserve_run(ledger, "customers", STEP * 600, key="run-1", by="trainer", label="resnet")
-    assert again.receipt.again  # a run that is started again with its key goes on with its hold
+    with pytest.raises(cm.InvalidParameter, match="started before"):  # two runs may not share what one has reserved
+        reserve_run(ledger, "customers", STEP * 600, key="run-1", by="trainer", label="resnet")
     with pytest.raises(cm.BudgetExceeded):
         reserve_run(ledger, "customers", STEP * 751, key="run-2")
     crashed = reserve_run(ledger, "customers", STEP * 100, key="run-3")
     assert ledger.status("customers").fits(STEP) == 650  # spent, until somebody settles it
-    settle_run(ledger.hold("customers", crashed.key), STEP * 0)
+    settle_run(resume_run(ledger, "customers", crashed.key), STEP * 0)
     assert ledger.status("customers").fits(STEP) == 750
     ledger.verify()
 
@@ -261,6 +262,47 @@ def test_a_training_run_may_not_take_more_than_it_reserved(ledger: cm.Ledger) ->
     with pytest.raises(cm.InvalidParameter, match="10 were reserved"):
         settle_run(hold, STEP * 11)
     assert ledger.status("customers").fits(STEP) == 990
+
+
+# Threads and forks ----------------------------------------------------------------------------------------------------
+
+
+def test_threads_share_a_ledger(ledger: cm.Ledger) -> None:
+    opened(ledger, plan=COUNT * 20, reserve=0.0)
+
+    def spend(turn: int) -> bool:
+        try:
+            ledger.spend("customers", COUNT, key=f"job-{turn}")
+        except cm.BudgetExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(spend, range(30))) == 20
+    assert ledger.verify().entries == {"customers": 21}
+
+
+def test_a_forked_process_makes_its_own_connections(address: str) -> None:
+    code = f"""
+import os
+import cumulant as cm
+count = cm.Laplace(scale=20.0)
+ledger = cm.Ledger({address!r})
+ledger.open("customers", epsilon=3.0, delta=1e-6, neighbors=cm.ADD_REMOVE, unit="one customer")
+children = []
+for me in range(3):
+    child = os.fork()
+    if child == 0:
+        for turn in range(5):
+            ledger.spend("customers", count, key=f"{{me}}-{{turn}}")
+        os._exit(0)
+    children.append(child)
+assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+ledger.spend("customers", count)
+print(ledger.verify().entries)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "{'customers': 17}", run.stderr
 
 
 # What is refused ------------------------------------------------------------------------------------------------------

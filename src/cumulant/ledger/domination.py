@@ -67,13 +67,15 @@ def _sample_dominates(slot: AbstractMechanism, release: AbstractMechanism) -> bo
     if isinstance(slot, PoissonSampled) and isinstance(release, PoissonSampled):
         inside = dominates if slot.relation is ADD_REMOVE else _is_noisier_than
         return (
-            _same(slot, release, "relation") and release.rate <= slot.rate and inside(slot.mechanism, release.mechanism)
+            _agree_on(slot, release, "relation")
+            and release.rate <= slot.rate
+            and inside(slot.mechanism, release.mechanism)
         )
     if isinstance(slot, SampledWithoutReplacement) and isinstance(release, SampledWithoutReplacement):
-        fits = _same(slot, release, "relation") and release.rate <= slot.rate
+        fits = _agree_on(slot, release, "relation") and release.rate <= slot.rate
         return fits and is_noisier(release.mechanism, slot.mechanism)
     if isinstance(slot, SampledWithReplacement) and isinstance(release, SampledWithReplacement):
-        fits = _same(slot, release, "relation", "draws", "population")
+        fits = _agree_on(slot, release, "relation", "draws", "population")
         return fits and is_noisier(release.mechanism, slot.mechanism)
     return False
 
@@ -119,5 +121,5 @@ NOISIER: Mapping[type, Callable[[Any, Any], bool]] = {
 """How a release compares with a slot of its kind."""
 
 
-def _same(slot: AbstractMechanism, release: AbstractMechanism, *names: str) -> bool:
+def _agree_on(slot: AbstractMechanism, release: AbstractMechanism, *names: str) -> bool:
     return all(getattr(slot, name) == getattr(release, name) for name in names)

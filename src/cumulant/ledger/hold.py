@@ -62,7 +62,10 @@ class Hold:
         """Leave the hold as it is: whoever knows what was released settles it."""
 
     def started(self, *, by: str = "") -> Receipt:
-        """Record that releasing begins: the last moment at which this may fail without harm."""
+        """Record that releasing begins: the last moment at which this may fail without harm.
+
+        A receipt that says `again` means that it has begun before: whoever did not do that must not begin.
+        """
 
         def build(locked: Locked) -> dict[str, Any]:
             self._state(locked, "start", ("held",))

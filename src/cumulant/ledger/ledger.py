@@ -148,8 +148,9 @@ class Ledger:
     ) -> Receipt:
         """Record a release before it is made; `BudgetExceeded` says what is missing and how much would fit.
 
-        `blocks` names the parts of the data it is about, by default all; it is charged to all of them, or to none. A
-        `unit`, if given, must be the account's. `note_refusal` records an attempt that was refused.
+        A key stands for one output: if the receipt says `again`, its noise may have been drawn, and must not be drawn a
+        second time. `blocks` names the parts of the data it is about, by default all; it is charged to all of them, or
+        to none. A `unit`, if given, must be the account's. `note_refusal` records an attempt that was refused.
         """
         given = {"label": label, "blocks": blocks, "unit": unit}
         request = self._release("spend", account, release, key=key, by=by, given=given)

@@ -122,9 +122,10 @@ def _steps(times: Sequence[float], values: Sequence[float]) -> tuple[tuple[float
 
 
 def _line_name(line: Any) -> str:
+    when = f"stage {line.stage + 1}: " if line.stage else ""
     if isinstance(line, Slot):
-        return f"{line.count} slots: {described(line.mechanism)}"
-    return "Gaussian reserve" if isinstance(line, GaussianReserve) else line.show(line.units)
+        return f"{when}{line.count} slots: {described(line.mechanism)}"
+    return f"{when}Gaussian reserve" if isinstance(line, GaussianReserve) else when + line.show(line.units)
 
 
 def make_report(ledger: Ledger, account: str) -> Report:

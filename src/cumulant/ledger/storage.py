@@ -7,6 +7,7 @@ there is integer arithmetic only: charges are computed before, and prices never 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -125,7 +126,7 @@ class Storage:
     """A database that holds a ledger."""
 
     def __init__(self, url: str) -> None:
-        self.engine = connected(url)
+        self.engine, self._process = connected(url), os.getpid()
         try:
             self._upgrade()
         except BaseException:
@@ -142,15 +143,23 @@ class Storage:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Run a transaction that is committed at the end; whatever is raised inside leaves nothing."""
+        self._let_go_of_inherited()
         with said_plainly(), self.engine.begin() as connection:
             yield Transaction(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """Run a transaction in which everything is seen as of one moment."""
+        self._let_go_of_inherited()
         options = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
         with said_plainly(), self.engine.execution_options(reading=True, **options).connect() as connection:
             yield Transaction(connection)
+
+    def _let_go_of_inherited(self) -> None:
+        """Leave connections to the process that made them: one that was forked makes its own."""
+        if self._process != os.getpid():
+            self.engine.dispose(close=False)
+            self._process = os.getpid()
 
     @property
     def is_sqlite(self) -> bool:

@@ -6,6 +6,7 @@ At the first it calls `reserve_run`, at the second `settle_run`. Of processes th
 
 from __future__ import annotations
 
+from cumulant.errors import InvalidParameter
 from cumulant.ledger.hold import Hold
 from cumulant.ledger.ledger import Ledger
 from cumulant.ledger.values import Receipt
@@ -18,11 +19,24 @@ def reserve_run(
     """Charge a planned run, such as `step * 1000`, and mark it as started: call it before the first step.
 
     `BudgetExceeded` comes now, not after days of training. A run that crashes counts as spent in full until somebody
-    settles it; one that is started again with the same key goes on with the same hold.
+    settles it. A key that was started before is refused, as two runs may not share what one has reserved.
     """
     hold = ledger.reserve(account, planned, key=key, by=by, label=label)
-    hold.started(by=by)
+    started = hold.started(by=by)
+    if started.again:
+        raise InvalidParameter(
+            f"run {key!r} was started before, at {started.entry.time}: settle it and take another key, or, from a "
+            "checkpoint, go on with resume_run"
+        )
     return hold
+
+
+def resume_run(ledger: Ledger, account: str, key: str) -> Hold:
+    """Return the hold of a run that goes on from a checkpoint.
+
+    The steps of all attempts are counted together, also those that the checkpoint has not seen: they were released.
+    """
+    return ledger.hold(account, key)
 
 
 def settle_run(hold: Hold, taken: AbstractMechanism, *, by: str = "") -> Receipt:
