@@ -119,6 +119,15 @@ def test_blocks_and_stages_on_the_command_line(home: Path) -> None:
     assert "in block 'w1'" in refused.stderr
     assert "refused" in done("ledger history visits")
     assert call("ledger advance visits").exit_code == 2
+    done(
+        'ledger open study --epsilon 1 --delta 1e-6 --unit "one visit" --stage plan.json --stage plan.json --reserve 0'
+    )
+    assert "1 (now): epsilon" in done("ledger status study")
+    assert call("ledger spend study --mechanism laplace --scale 9 --steps 3").exit_code == 2
+    done("ledger advance study")
+    done("ledger spend study --mechanism laplace --scale 9 --steps 3")
+    assert answered("ledger status study")["status"]["stage"] == 1
+    assert call("ledger open x --epsilon 1 --delta 1e-6 --unit u --plan plan.json --stage plan.json").exit_code == 2
 
 
 @pytest.mark.parametrize(

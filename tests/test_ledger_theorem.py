@@ -306,6 +306,18 @@ def test_the_charge_of_a_sample() -> None:
     assert squared_mean(cm.Gaussian(noise_multiplier=2.0).without_replacement(rate=0.1)) == Fraction(1, 4)
 
 
+def test_the_charge_of_what_is_known_by_its_answers() -> None:
+    """Without replacement H_t is γ h(1 + (t-1)/γ) for t >= 1, written down here."""
+    mean = math.sqrt(squared_mean(cm.Laplace(scale=1.0).without_replacement(rate=0.2)) or 0)
+    ratios = np.exp(np.linspace(0.0, 0.3, 200)).tolist()
+    profile = [(t, 0.2 * laplace_profile(1 + (t - 1) / 0.2, 1.0)) for t in ratios]
+    assert min(gaussian_profile(t, mean) - value for t, value in profile) >= 0
+    assert min(gaussian_profile(t, mean * (1 - 3e-4)) - value for t, value in profile) < 0
+    loss = math.log(3.0)
+    binary = cm.StatedPair.from_losses(losses=[loss, -loss], probabilities=[0.75, 0.25])
+    assert math.sqrt(squared_mean(binary) or 0) == pytest.approx(mean_of_pure(loss), rel=1e-9)
+
+
 def test_the_charge_of_a_table() -> None:
     p, q = (0.5, 0.3, 0.2), (0.1, 0.4, 0.5)
     mean = math.sqrt(squared_mean(cm.StatedPair(probabilities=p, neighbor_probabilities=q)) or 0)

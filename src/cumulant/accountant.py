@@ -76,8 +76,8 @@ class Accountant:
         if after > epsilon:
             raise BudgetExceeded(
                 f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, "
-                f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded (the budget is for plans fixed "
-                "in advance; cm.Ledger is for releases that are chosen by looking)"
+                f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded (a budget for plans fixed in "
+                "advance; cm.Ledger is for releases that are chosen by looking)"
             )
 
     def _settle(self, neighbors: Neighbors) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,12 +24,11 @@ from cumulant.cli.ledger_options import (
 )
 from cumulant.cli.mechanism_options import NEIGHBORS, Release, file_option, mechanism_options, read_run
 from cumulant.cli.output import print_statement
-from cumulant.cli.parameter_types import NUMBER, RUN_FILE, Delta
+from cumulant.cli.parameter_types import NUMBER, RUN_FILE, Delta, completed_as_file
 from cumulant.cli.question_options import budget_option, delta_option, json_option, steps_option
 
 if TYPE_CHECKING:
-    from cumulant.ledger import Ledger
-    from cumulant.mechanisms.base import AbstractMechanism
+    from cumulant.ledger import Ledger, Status
 
 HELP = """Budgets that many jobs spend for months, choosing by what they saw.
 
@@ -54,6 +54,8 @@ Examples:
       --unit "one customer" --noise-multiplier 1 --rate 0.01 --steps 1000
   cumulant ledger open visits --epsilon 1 --delta 1e-6 --unit "one visit" \\
       --plan plan.json --divide week-01 --divide week-02 --failure 1e-8
+  cumulant ledger open study --epsilon 2 --delta 1e-6 --unit "one patient" \\
+      --stage spring.json --stage autumn.json
 """
 
 SPEND_HELP = """Record a release before it is made, or refuse it.
@@ -107,6 +109,15 @@ def ledger() -> None:
 @mechanism_options
 @steps_option
 @file_option("--plan", RUN_FILE, "JSON of mechanism.to_dict(): all slots.")
+@click.option(
+    "--stage",
+    "stages",
+    type=RUN_FILE,
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completed_as_file,
+    help="The same of one stage; may be repeated, `advance` begins the next.",
+)
 @click.option("--reserve", type=NUMBER, metavar="NUMBER", help="Squared mean of the Gaussian reserve.  [default: all]")
 @click.option(
     "--failure", type=NUMBER, metavar="NUMBER", default="0", help="Set aside for (epsilon, delta)-DP releases."
@@ -115,30 +126,35 @@ def ledger() -> None:
 @click.option("--divide", "blocks", multiple=True, metavar="NAME", help="A block; every record lies in one.")
 @recording_options
 def open_account(
-    *, address: str, account: str, delta: Delta, relation: str, release: Release, steps: int, plan: Any, **given: Any
+    *, address: str, account: str, delta: Delta, relation: str, release: Release, steps: int, **given: Any
 ) -> None:
     import cumulant
 
     as_json, blocks = given.pop("as_json"), given.pop("blocks")
-    slots = _plan(release, steps, plan)
+    slots = _slots(release, steps, given.pop("plan"), given.pop("stages"))
     with cumulant.Ledger(address) as ledger:
         receipt = ledger.open(
             account,
             delta=float(delta.text),
             neighbors=getattr(cumulant, NEIGHBORS[relation]),
-            plan=slots,
             blocks=blocks or None,
+            **slots,
             **given,
         )
         print_receipt(receipt, ledger, "opened", as_json=as_json)
 
 
-def _plan(release: Release, steps: int, plan: Any) -> AbstractMechanism | None:
-    if plan is not None and is_described(release):
-        raise click.UsageError("--plan describes all slots: options of a release cannot be added")
+def _slots(release: Release, steps: int, plan: Any, stages: Sequence[Any]) -> dict[str, Any]:
+    """Return the slots as one of three ways describes them."""
+    from cumulant.ledger import Stage
+
+    if (plan is not None) + bool(stages) + is_described(release) > 1:
+        raise click.UsageError("give the slots once: by --plan, by --stage, or by the options of a release")
+    if stages:
+        return {"stages": [Stage(plan=read_run(stage, "--stage")) for stage in stages]}
     if plan is not None:
-        return read_run(plan, "--plan")
-    return release.run(steps=steps) if is_described(release) else None
+        return {"plan": read_run(plan, "--plan")}
+    return {"plan": release.run(steps=steps) if is_described(release) else None}
 
 
 @ledger.command(help=SPEND_HELP, short_help="Record a release, or refuse it.")
@@ -173,6 +189,7 @@ def status(*, ledger: Ledger, account: str | None, release: Release, as_json: bo
     said = [
         ("protects", f"{declaration.unit}, {declaration.neighbors.value}"),
         ("price", f"epsilon = {rounded_up(now.price)}, whatever is chosen"),
+        *_claims(now),
         *rows_of("left", now.left()),
         *rows_of("hold", (f"{h.key}: {h.state}{', expired' if h.expired else ''}" for h in now.holds)),
         *(() if fits is None else (("fits", f"{fits} of this release"),)),
@@ -180,6 +197,15 @@ def status(*, ledger: Ledger, account: str | None, release: Release, as_json: bo
     ]
     budget = f"epsilon = {rounded_up(declaration.epsilon)} at delta = {declaration.delta:g}"
     print_statement(f"{account}: {budget}", said)
+
+
+def _claims(now: Status) -> list[tuple[str, str]]:
+    """Return what may be claimed at the end of each stage, if there are several."""
+    if len(now.claims) == 1:
+        return []
+    here = [" (now)" if place == now.stage else "" for place in range(len(now.claims))]
+    texts = [f"{i + 1}{here[i]}: epsilon = {rounded_up(claim)} at its end" for i, claim in enumerate(now.claims)]
+    return rows_of("stage", texts)
 
 
 def _list_accounts(ledger: Ledger, *, as_json: bool) -> None:

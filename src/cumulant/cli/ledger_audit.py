@@ -81,7 +81,8 @@ def report(*, ledger: Ledger, account: str, out: Path | None, as_json: bool) -> 
 
     if out is None and not as_json:
         raise click.UsageError("say where the report goes: --out report.html, or --json for its content")
-    made = make_report(ledger, account)
+    with _progress() as show:
+        made = make_report(ledger, account, progress=show)
     files = [] if out is None else write_report(made, out)
     if as_json:
         print_data({**made.to_dict(), "files": [str(file) for file in files]})

@@ -12,9 +12,11 @@ from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
+from cumulant.mechanisms.pure_dp import PureDP
+from cumulant.mechanisms.randomized_response import RandomizedResponse
 from cumulant.mechanisms.stated_pair import StatedPair
 from cumulant.neighbors import ADD_REMOVE
-from cumulant.numerics.balls import as_ball, precision, upper_float
+from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from flint import arb
 
 ACCURACY = 1e-6  # relative, of a mean that is searched for
+ACCURACY_OF_ANSWERS = 1e-4  # the same where the profile is asked for in doubles
 BITS = 128  # of the balls in which domination is proven
 DEEPEST = 30  # halvings of a cell before a mean counts as too small
 LARGEST_LOSS = 600.0  # nats: e^600 is a double
@@ -39,14 +42,15 @@ def squared_mean(release: AbstractMechanism) -> Fraction | None:
 
     - Gaussian noise σ: μ = 1/σ, exactly.
     - An ε₀-DP release: `mean_of_pure`.
-    - A release whose profile is known in balls and whose losses are bounded: `mean_of_profile`.
+    - A release whose losses are bounded: `mean_of_profile`, by its profile in balls where that is a formula, else by
+      δ(ε) as the library answers it, which is never below the truth.
     - A sample: what the release itself takes, as thinning a dataset never reveals more. Its tail is that of the
       release itself, so samples of Gaussian noise take no less: they belong into slots.
 
     Of (ε₀, δ₀)-DP the failure is charged elsewhere; this is the charge of the rest.
 
     Holds for:  either relation; fresh noise given the past, and a release that is chosen before its output.
-    Tightness:  Gaussian and pure DP exact; others to 1e-6, where the profile is known.
+    Tightness:  Gaussian and pure DP exact; formulas to 1e-6; others to 1e-4, beyond what δ(ε) lacks.
     """
     if isinstance(release, Gaussian):
         return 1 / Fraction(release.noise_multiplier) ** 2
@@ -91,22 +95,26 @@ def mean_of_pure(epsilon: float) -> float:
 def _mean_of_bounded(release: AbstractMechanism, pure: float) -> float:
     """Return the smallest mean that is proven for a release with losses up to `pure`."""
     most = mean_of_pure(pure)
+    if most == 0 or isinstance(release, PureDP | RandomizedResponse):  # these are the kink itself
+        return most
     with precision(BITS):
-        profile = _profile_of(release)
-        return most if profile is None or most == 0 else mean_of_profile(profile, largest=pure, most=most)
+        profile, accuracy = _profile_of(release), ACCURACY
+        if profile is None:
+            profile, accuracy = _asked_of(release), ACCURACY_OF_ANSWERS
+        return min(most, mean_of_profile(profile, largest=pure, most=most, accuracy=accuracy))
 
 
-def mean_of_profile(profile: Profile, *, largest: float, most: float) -> float:
-    """Return μ with H_t <= H_t(N(μ, 1) || N(0, 1)) for all t >= 1, at most 1e-6 above the smallest, never below.
+def mean_of_profile(profile: Profile, *, largest: float, most: float, accuracy: float = ACCURACY) -> float:
+    """Return μ with H_t <= H_t(N(μ, 1) || N(0, 1)) for all t >= 1, by `accuracy` above the smallest, never below.
 
     H_t is convex in t and 0 from e^largest on. On a cell it lies below its chord, and the Gaussian's above its
     tangents; a chord that lies below a mean of both tangents at both ends of the cell proves the cell. Cells are halved
     until they are proven. All of it is ball arithmetic. `most` is a mean that is known to dominate.
 
     Holds for:  a profile with the largest loss given.
-    Tightness:  1e-6, relative.
+    Tightness:  `accuracy`, relative.
     """
-    return least_mean(lambda mean: _dominates(profile, largest, mean), most, accuracy=ACCURACY)
+    return least_mean(lambda mean: _dominates(profile, largest, mean), most, accuracy=accuracy)
 
 
 def least_mean(holds: Callable[[float], bool], most: float, *, accuracy: float) -> float:
@@ -136,6 +144,20 @@ def _profile_of(release: AbstractMechanism) -> Profile | None:
         inner = _profile_of(release.mechanism)
         return None if inner is None else _thinned(inner, as_ball(release.rate))
     return None
+
+
+def _asked_of(release: AbstractMechanism) -> Profile:
+    """Return upper bounds of the profile, from answers in doubles; every search asks at the same few hundred points."""
+    answers: dict[float, float] = {}
+
+    def at(t: arb) -> arb:
+        exact = float(t.mid())  # knots are doubles
+        if exact not in answers:
+            epsilon = max(lower_float(t.log()), 0.0)  # down: δ falls along ε
+            answers[exact] = release.delta(epsilon=epsilon)
+        return as_ball(answers[exact])
+
+    return at
 
 
 def _laplace(theta: arb) -> Profile:

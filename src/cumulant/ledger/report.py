@@ -6,7 +6,7 @@ import html
 import math
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -128,9 +128,9 @@ def _line_name(line: Any) -> str:
     return f"{when}Gaussian reserve" if isinstance(line, GaussianReserve) else when + line.show(line.units)
 
 
-def make_report(ledger: Ledger, account: str) -> Report:
-    """Return the report of an account; its history is verified on the way."""
-    status, verification = ledger.status(account), ledger.verify(account)
+def make_report(ledger: Ledger, account: str, *, progress: Callable[[int], None] | None = None) -> Report:
+    """Return the report of an account; its history is verified on the way, of which `progress` is told."""
+    status, verification = ledger.status(account), ledger.verify(account, progress=progress)
     summary = Summary(status.declaration.lines)
     for entry in ledger.history(account):
         summary.add(entry)
