@@ -422,6 +422,18 @@ def test_a_locked_database_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ledger.close()
 
 
+def test_a_locked_row_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cumulant.ledger.storage.PATIENCE", 0.2)
+    ledger = opened(cm.Ledger(new_address("postgres", tmp_path)))
+    with ledger._storage.engine.connect() as other:
+        other.exec_driver_sql("SELECT * FROM cumulant_account FOR UPDATE")
+        with pytest.raises(cm.LedgerUnavailable, match=r"lock timeout.*same key"):
+            ledger.spend("customers", COUNT, key="job")
+        other.rollback()
+    assert not ledger.spend("customers", COUNT, key="job").again
+    ledger.close()
+
+
 def test_a_full_disk_says_so_and_loses_nothing(tmp_path: Path) -> None:
     ledger = opened(cm.Ledger(f"sqlite:///{tmp_path}/budget.db"))
     ledger.spend("customers", COUNT, key="before")

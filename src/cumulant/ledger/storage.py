@@ -21,6 +21,7 @@ from sqlalchemy import (
     ForeignKey,
     Integer,
     MetaData,
+    Select,
     String,
     Table,
     Text,
@@ -145,6 +146,8 @@ class Storage:
         """Run a transaction that is committed at the end; whatever is raised inside leaves nothing."""
         self._let_go_of_inherited()
         with said_plainly(), self.engine.begin() as connection:
+            if not self.is_sqlite:
+                connection.execute(_patient())
             yield Transaction(connection)
 
     @contextmanager
@@ -189,9 +192,16 @@ def connected(url: str) -> Engine:
     return engine
 
 
+def _patient() -> Select[Any]:
+    """Wait for another writer as long as SQLite does; one that hangs in the middle is ended by the server."""
+    limit = f"{int(PATIENCE * 1000)}ms"
+    names = ("lock_timeout", "idle_in_transaction_session_timeout")
+    return select(*(func.set_config(name, limit, True) for name in names))
+
+
 def _prepare_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # transactions begin below, not where the driver thinks
-    for pragma in (f"busy_timeout={PATIENCE * 1000}", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    for pragma in (f"busy_timeout={int(PATIENCE * 1000)}", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
