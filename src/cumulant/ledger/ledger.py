@@ -191,7 +191,7 @@ class Ledger:
         name, key = checked_name("account", account), checked_name("key", key)
         with self._storage.reading() as transaction:
             transaction.account(name)
-            entry = transaction.entry(name, "hold", key)
+            entry = transaction.entry(name, ("hold",), key)
         if entry is None:
             raise InvalidParameter(f"account {name!r} has no hold with key {key!r}")
         return Hold(ledger=self, receipt=Receipt(entry=entry, again=True))

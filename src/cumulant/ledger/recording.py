@@ -91,16 +91,13 @@ def _record_once(storage: Storage, request: Request, build: Build) -> tuple[Entr
 def _recorded(transaction: Transaction, request: Request) -> Entry | None:
     """Return what the key stands for already; for something else, refuse."""
     kinds = RELEASES if request.kind in RELEASES else (request.kind,)
-    for kind in kinds:
-        entry = transaction.entry(request.account, kind, request.key)
-        if entry is not None and not request.is_same_as(entry):
-            raise InvalidParameter(
-                f"key {request.key!r} was used for another {kind} (entry {entry.version}); give each its own key; "
-                "nothing was recorded"
-            )
-        if entry is not None:
-            return entry
-    return None
+    entry = transaction.entry(request.account, kinds, request.key)
+    if entry is not None and not request.is_same_as(entry):
+        raise InvalidParameter(
+            f"key {request.key!r} was used for another {entry.kind} (entry {entry.version}); give each its own key; "
+            "nothing was recorded"
+        )
+    return entry
 
 
 def charged(locked: Locked, release: AbstractMechanism, request: Request) -> dict[str, Any]:

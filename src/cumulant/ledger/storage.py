@@ -277,8 +277,9 @@ class Transaction:
         rows = self.connection.execute(select(BLOCK.c.name, BLOCK.c.spent).where(*same))
         return {name: _units(account, name, spent) for name, spent in sorted(map(tuple, rows))}
 
-    def entry(self, account: str, kind: str, key: str) -> Entry | None:
-        same = (ENTRY.c.account == account, ENTRY.c.kind == kind, ENTRY.c.key == key)
+    def entry(self, account: str, kinds: Collection[str], key: str) -> Entry | None:
+        """Return the entry that a key stands for among some kinds, which share their keys."""
+        same = (ENTRY.c.account == account, ENTRY.c.kind.in_(kinds), ENTRY.c.key == key)
         row = self.connection.execute(select(ENTRY).where(*same)).one_or_none()
         return None if row is None else Entry(**row._mapping)
 
