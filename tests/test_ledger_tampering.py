@@ -183,6 +183,8 @@ def test_a_charge_that_is_too_small_is_found_even_with_hashes_that_fit(ledger: c
 @pytest.mark.parametrize(
     ("place", "old", "new", "found"),
     [
+        (0, '"epsilon":4.0', '"epsilon":2.0', "entry 1: the declaration costs more than its budget"),
+        (0, '"count":10', '"count":9000', "entry 1: the declaration costs more than its budget"),
         (1, "20.0", "10.0", "entry 2: a release is charged less"),
         (1, '"taken"', '"token"', "entry 2: its body is not what a spend holds"),
         (1, "[[0,2,", "[[0,1,", "entry 2: not every release is charged"),

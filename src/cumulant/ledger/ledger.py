@@ -125,9 +125,9 @@ class Ledger:
             "neighbors": neighbors.name,
             "unit": declaration.unit,
             "stages": [stage.to_dict() for stage in steps],
-            "reserve": reserve,
-            "failure": failure,
-            "renyi": None if renyi is None else ["inf" if math.isinf(value) else value for value in renyi],
+            "reserve": None if reserve is None else float(reserve),
+            "failure": float(failure),
+            "renyi": None if renyi is None else ["inf" if math.isinf(value) else float(value) for value in renyi],
             "blocks": list(names),
         }
         request = self._request(name, "open", key or "open", by, content)

@@ -21,6 +21,7 @@ from cumulant.mechanisms.data import from_dict
 if TYPE_CHECKING:
     from cumulant.ledger.storage import Transaction
 
+PRICES_AGREE = 1e-6  # relative: two versions of the library may compute one price differently by less
 OFTEN = 256  # entries between two calls of `progress`
 
 
@@ -65,6 +66,8 @@ class Replay:
         content = entry.content
         if entry.kind == "open":
             self.declaration, self.opened = declaration_from_dict(content["declaration"]), entry.time
+            if not self.declaration.price() <= self.declaration.epsilon * (1 + PRICES_AGREE):
+                raise LedgerTampered(f"{_place(entry)}: the declaration costs more than its budget")
         assert self.declaration is not None
         lines = self.declaration.lines
         effects = effects_of(entry.kind, content, lines)
