@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
@@ -424,12 +425,34 @@ def test_a_locked_database_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_locked_row_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cumulant.ledger.storage.PATIENCE", 0.2)
     ledger = opened(cm.Ledger(new_address("postgres", tmp_path)))
-    with ledger._storage.engine.connect() as other:
+    monkeypatch.setattr("cumulant.ledger.storage.PATIENCE", 30)
+    with cm.Ledger(str(ledger._storage.engine.url)) as patient, patient._storage.engine.connect() as other:
         other.exec_driver_sql("SELECT * FROM cumulant_account FOR UPDATE")
         with pytest.raises(cm.LedgerUnavailable, match=r"lock timeout.*same key"):
             ledger.spend("customers", COUNT, key="job")
         other.rollback()
     assert not ledger.spend("customers", COUNT, key="job").again
+    ledger.close()
+
+
+def test_a_writer_that_hangs_is_ended_and_a_reader_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cumulant.ledger.storage.PATIENCE", 0.2)
+    ledger = opened(cm.Ledger(new_address("postgres", tmp_path)))
+    ledger.spend("customers", COUNT)
+    entries = ledger.history("customers")
+    next(entries)
+
+    def hang() -> None:
+        with ledger._storage.writing() as hanging:
+            hanging.account("customers", lock=True)
+            time.sleep(0.6)
+            hanging.account("customers")
+
+    with pytest.raises(cm.LedgerUnavailable, match="idle-in-transaction"):
+        hang()
+    assert next(entries).version == 2
+    assert not ledger.spend("customers", COUNT).again
+    entries.close()  # type: ignore[attr-defined]
     ledger.close()
 
 

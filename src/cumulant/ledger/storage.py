@@ -21,7 +21,6 @@ from sqlalchemy import (
     ForeignKey,
     Integer,
     MetaData,
-    Select,
     String,
     Table,
     Text,
@@ -146,8 +145,6 @@ class Storage:
         """Run a transaction that is committed at the end; whatever is raised inside leaves nothing."""
         self._let_go_of_inherited()
         with said_plainly(), self.engine.begin() as connection:
-            if not self.is_sqlite:
-                connection.execute(_patient())
             yield Transaction(connection)
 
     @contextmanager
@@ -156,6 +153,8 @@ class Storage:
         self._let_go_of_inherited()
         options = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
         with said_plainly(), self.engine.execution_options(reading=True, **options).connect() as connection:
+            if not self.is_sqlite:  # whoever reads keeps nobody waiting, and may take their time
+                connection.execute(select(func.set_config("idle_in_transaction_session_timeout", "0", True)))
             yield Transaction(connection)
 
     def _let_go_of_inherited(self) -> None:
@@ -186,17 +185,18 @@ def connected(url: str) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     elif engine.dialect.name == "postgresql":
+        event.listen(engine, "connect", _prepare_postgres)
         engine = engine.execution_options(isolation_level="READ COMMITTED")
     else:
         raise InvalidParameter(f"a ledger lives in SQLite or PostgreSQL, got {engine.dialect.name!r}")
     return engine
 
 
-def _patient() -> Select[Any]:
+def _prepare_postgres(connection: Any, _: Any) -> None:
     """Wait for another writer as long as SQLite does; one that hangs in the middle is ended by the server."""
-    limit = f"{int(PATIENCE * 1000)}ms"
-    names = ("lock_timeout", "idle_in_transaction_session_timeout")
-    return select(*(func.set_config(name, limit, True) for name in names))
+    for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
+        connection.execute(f"SET {name} = '{int(PATIENCE * 1000)}ms'")
+    connection.commit()
 
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:
@@ -234,6 +234,7 @@ class Transaction:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self._spent: dict[tuple[str, str], tuple[int, ...]] = {}  # what was read and is locked
 
     # The schema ---------------------------------------------------------------------------------------------------
 
@@ -272,10 +273,14 @@ class Transaction:
         return AccountRow(row.name, row.opened, row.declaration, row.stage, row.version, row.head)
 
     def blocks(self, account: str, *, only: Collection[str] | None = None) -> dict[str, tuple[int, ...]]:
-        """Return the units spent in each block, or in those named."""
+        """Return the units spent in each block, or in those named; in one transaction they are read once."""
+        if only is not None and all((account, name) in self._spent for name in only):
+            return {name: self._spent[account, name] for name in sorted(only)}
         same = [BLOCK.c.account == account] + ([] if only is None else [BLOCK.c.name.in_(only)])
         rows = self.connection.execute(select(BLOCK.c.name, BLOCK.c.spent).where(*same))
-        return {name: _units(account, name, spent) for name, spent in sorted(map(tuple, rows))}
+        found = {name: _units(account, name, spent) for name, spent in sorted(map(tuple, rows))}
+        self._spent |= {(account, name): units for name, units in found.items()}
+        return found
 
     def entry(self, account: str, kinds: Collection[str], key: str) -> Entry | None:
         """Return the entry that a key stands for among some kinds, which share their keys."""
@@ -334,6 +339,7 @@ class Transaction:
             self.connection.execute(BLOCK.insert(), rows)
 
     def set_spent(self, account: str, block: str, spent: tuple[int, ...]) -> None:
+        self._spent[account, block] = spent
         same = (BLOCK.c.account == account, BLOCK.c.name == block)
         self.connection.execute(update(BLOCK).where(*same).values(spent=json.dumps(spent)))
 
