@@ -318,6 +318,23 @@ def test_the_charge_of_what_is_known_by_its_answers() -> None:
     assert math.sqrt(squared_mean(binary) or 0) == pytest.approx(mean_of_pure(loss), rel=1e-9)
 
 
+def test_the_charge_of_a_sampled_composition() -> None:
+    both = cm.Gaussian(noise_multiplier=2.0) * 3 + cm.Gaussian(noise_multiplier=1.0)
+    assert squared_mean(both.poisson(rate=0.1)) == Fraction(7, 4)
+    bounded = cm.PureDP(epsilon=0.2) + cm.ApproximateDP(epsilon=0.1, delta=1e-9)
+    assert squared_mean(bounded.poisson(rate=0.1)) is None
+    assert squared_mean(cm.Composed(())) == 0
+
+
+@pytest.mark.parametrize("rest", [1e-3, 1e-12, 1e-100, 1e-250])
+def test_the_charge_of_what_reveals_nearly_everything(rest: float) -> None:
+    """The search ends, also where balls cannot tell a total variation from 1."""
+    pair = cm.StatedPair(probabilities=(1 - rest, rest), neighbor_probabilities=(rest, 1 - rest))
+    mean = math.sqrt(squared_mean(pair) or 0)
+    pure = mean_of_pure(pair.epsilon(delta=0.0))
+    assert 0.99999 * pure <= mean <= pure
+
+
 def test_the_charge_of_a_table() -> None:
     p, q = (0.5, 0.3, 0.2), (0.1, 0.4, 0.5)
     mean = math.sqrt(squared_mean(cm.StatedPair(probabilities=p, neighbor_probabilities=q)) or 0)

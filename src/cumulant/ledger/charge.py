@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from cumulant.composition import Composed
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
@@ -44,6 +45,7 @@ def squared_mean(release: AbstractMechanism) -> Fraction | None:
     - An ε₀-DP release: `mean_of_pure`.
     - A release whose losses are bounded: `mean_of_profile`, by its profile in balls where that is a formula, else by
       δ(ε) as the library answers it, which is never below the truth.
+    - A composition: the sum of what its parts take, if none of them may fail.
     - A sample: what the release itself takes, as thinning a dataset never reveals more. Its tail is that of the
       release itself, so samples of Gaussian noise take no less: they belong into slots.
 
@@ -56,6 +58,8 @@ def squared_mean(release: AbstractMechanism) -> Fraction | None:
         return 1 / Fraction(release.noise_multiplier) ** 2
     if isinstance(release, ApproximateDP):
         return Fraction(mean_of_pure(release.bound)) ** 2 if release.bound <= LARGEST_LOSS else None
+    if isinstance(release, Composed) and release._known().failure() == 0:
+        return _total([(squared_mean(part), count) for part, count in release.parts])
     if release._known().failure() > 0:
         return None
     found = [squared_mean(whole) for whole in _whole_of_sample(release)]
@@ -63,6 +67,12 @@ def squared_mean(release: AbstractMechanism) -> Fraction | None:
     if pure <= LARGEST_LOSS:
         found.append(Fraction(_mean_of_bounded(release, pure)) ** 2)
     return min((charge for charge in found if charge is not None), default=None)
+
+
+def _total(charges: Sequence[tuple[Fraction | None, int]]) -> Fraction | None:
+    """Return the squared mean of Gaussians together; None if one of them is not known."""
+    known = [charge * count for charge, count in charges if charge is not None]
+    return sum(known, Fraction(0)) if len(known) == len(charges) else None
 
 
 def _whole_of_sample(release: AbstractMechanism) -> tuple[AbstractMechanism, ...]:
@@ -114,6 +124,8 @@ def mean_of_profile(profile: Profile, *, largest: float, most: float, accuracy: 
     Holds for:  a profile with the largest loss given.
     Tightness:  `accuracy`, relative.
     """
+    if not _dominates(profile, largest, most):
+        return most  # it does, by what is known of it; balls are too coarse to see it
     return least_mean(lambda mean: _dominates(profile, largest, mean), most, accuracy=accuracy)
 
 
@@ -206,7 +218,7 @@ def _thinned(profile: Profile, rate: arb) -> Profile:
 def _dominates(profile: Profile, largest: float, mean: float) -> bool:
     """Return whether N(μ, 1) against N(0, 1) is proven to dominate; a no may be a proof that is too hard."""
     last = upper_float(as_ball(largest).exp())
-    below, above = _Knot.at(1.0, profile, mean), _Knot.at(last, profile, mean)
+    below, above = _Knot.at(1.0, profile, mean), _Knot.at(last, lambda t: as_ball(0.0), mean)
     return _cell(below, above, profile, mean, DEEPEST)
 
 
