@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks run | growth | hunt | walk | freeze`."""
+"""The command line: `python -m benchmarks run | growth | hunt | walk | freeze | ledger`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import hunt
 from benchmarks.contestants import BY_NAME, CONTESTANTS, installed
 from benchmarks.contestants.base import Contestant
+from benchmarks.databases import ENGINES
 from benchmarks.measure import ROOT, Limits
 from benchmarks.workloads import BY_NAME as WORKLOADS_BY_NAME
 from benchmarks.workloads import WORKLOADS
@@ -33,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     walk = commands.add_parser("walk", help="the files, calls and types that the README's question passes")
     walk.set_defaults(command=_walk)
     _freeze_parser(commands.add_parser("freeze", help="record answers that must not change unnoticed"))
+    _ledger_parser(commands.add_parser("ledger", help="race for a budget, kill while it is spent, and measure speed"))
     return parser
 
 
@@ -78,6 +80,26 @@ def _freeze_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "tests" / "frozen_answers.json")
     parser.add_argument("--again", action="store_true", help="ask the recorded questions, and record what has changed")
     parser.set_defaults(command=_freeze)
+
+
+def _ledger_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=["race", "kill", "speed"])
+    parser.add_argument("--engine", action="append", choices=ENGINES, help="both, if none is given")
+    parser.add_argument("--races", type=int, default=100)
+    parser.add_argument("--processes", type=int, default=8, help="that race, or write, at once")
+    parser.add_argument("--slots", type=int, default=20, help="that are raced for")
+    parser.add_argument("--kills", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--spends", type=int, default=2000, help="of each measurement of speed")
+    parser.add_argument("--entries", type=int, default=100_000, help="of the account whose opening is timed")
+    parser.set_defaults(command=_ledger)
+
+
+def _ledger(options: argparse.Namespace) -> None:
+    from benchmarks.ledger_runs import run_ledger
+
+    for line in run_ledger(options):
+        print(line, flush=True)
 
 
 def _walk(_: argparse.Namespace) -> None:

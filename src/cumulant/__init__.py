@@ -6,6 +6,8 @@
 7.5113
 """
 
+from typing import TYPE_CHECKING, Any
+
 from cumulant import plot as plot  # draws with matplotlib, which it loads when it is called
 from cumulant import sampling as sampling  # now, not with the first question: almost every run is sampled
 from cumulant.accountant import Accountant
@@ -16,6 +18,8 @@ from cumulant.errors import (
     BudgetExceeded,
     CumulantError,
     InvalidParameter,
+    LedgerTampered,
+    LedgerUnavailable,
     MixedNeighbors,
     OutOfReach,
     UnprovenCombination,
@@ -41,6 +45,9 @@ from cumulant.planning import calibrate, max_count, max_rate
 from cumulant.training import dp_sgd
 from cumulant.version import __version__ as __version__
 
+if TYPE_CHECKING:
+    from cumulant.ledger import Ledger
+
 __all__ = [
     "ADD_REMOVE",
     "REPLACE_ONE",
@@ -60,6 +67,9 @@ __all__ = [
     "InvalidParameter",
     "Laplace",
     "LaplaceVector",
+    "Ledger",
+    "LedgerTampered",
+    "LedgerUnavailable",
     "MixedNeighbors",
     "MultivariateGaussian",
     "OutOfReach",
@@ -76,3 +86,12 @@ __all__ = [
     "max_count",
     "max_rate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what only few need when it is asked for: the ledger brings a database."""
+    if name == "Ledger":
+        from cumulant.ledger import Ledger
+
+        return Ledger
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,8 +22,9 @@ class Accountant:
     `compose` takes constant time, whatever was composed before; memory is linear in the number of *distinct*
     mechanisms. It answers the same questions as a mechanism. A refused release changes nothing.
 
-    With a budget, `Accountant(epsilon=, delta=)`, every release is checked before it is recorded. As for every answer
-    here, the parameters of the releases must not depend on earlier outputs.
+    With a budget, `Accountant(epsilon=, delta=)`, every release is checked before it is recorded. That is a budget for
+    plans fixed in advance: as for every answer here, the parameters of the releases must not depend on earlier outputs.
+    Where they do, stopping at a budget proves nothing; `cumulant.Ledger` is for releases that are chosen by looking.
 
     >>> from cumulant import Gaussian
     >>> accountant = Accountant()
@@ -35,7 +36,7 @@ class Accountant:
     __slots__ = ("_budget", "_counts", "_neighbors")
 
     def __init__(self, *, epsilon: float | None = None, delta: float | None = None) -> None:
-        """Give epsilon and delta to make them a budget: what would exceed it raises `BudgetExceeded`."""
+        """Give epsilon and delta to make them a budget for a plan fixed in advance: beyond it, `BudgetExceeded`."""
         self._counts: dict[AbstractMechanism, int] = {}
         self._neighbors: Neighbors | None = None
         if (epsilon is None) != (delta is None):
@@ -75,7 +76,8 @@ class Accountant:
         if after > epsilon:
             raise BudgetExceeded(
                 f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, "
-                f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded"
+                f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded (a budget for plans fixed in "
+                "advance; cm.Ledger is for releases that are chosen by looking)"
             )
 
     def _settle(self, neighbors: Neighbors) -> None:

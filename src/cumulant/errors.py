@@ -6,7 +6,9 @@ CumulantError
 ├── UnprovenCombination   (also NotImplementedError)  no theorem covers what was asked
 ├── OutOfReach            (also ArithmeticError)      no accuracy within bounded time and memory
 ├── MixedNeighbors                                    two relations in one composition
-└── BudgetExceeded                                    a release would overspend
+├── BudgetExceeded                                    a release would overspend
+├── LedgerUnavailable     (also ConnectionError)      the database of a ledger does not answer
+└── LedgerTampered                                    a ledger's history and its tables do not agree
 """
 
 from __future__ import annotations
@@ -37,4 +39,16 @@ class MixedNeighbors(CumulantError):
 
 
 class BudgetExceeded(CumulantError):
-    """A release would take the accountant over its budget; nothing was recorded."""
+    """A release would take an accountant or a ledger's account over its budget; nothing was recorded."""
+
+
+class LedgerUnavailable(CumulantError, ConnectionError):
+    """The database of a ledger does not answer, or refuses; `dropped` says whether asking again may help."""
+
+    def __init__(self, message: str, *, dropped: bool) -> None:
+        super().__init__(message)
+        self.dropped = dropped
+
+
+class LedgerTampered(CumulantError):
+    """A ledger's history has a broken hash, or its tables do not follow from it; the message names the first place."""

@@ -9,6 +9,7 @@ from cumulant.cli.compare import compare
 from cumulant.cli.delta import delta
 from cumulant.cli.epsilon import epsilon
 from cumulant.cli.figures import figures
+from cumulant.cli.ledger import ledger
 from cumulant.cli.noise import noise
 from cumulant.cli.one_line_errors import OneLineErrors
 from cumulant.cli.plot import plot
@@ -54,6 +55,7 @@ main.add_command(rate)
 main.add_command(compare)
 main.add_command(plot)
 main.add_command(figures)
+main.add_command(ledger)
 
 if __name__ == "__main__":
     main()

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,12 +23,17 @@ NOTHING: Mapping[str, str] = {}
 
 def print_explanation(headline: str, explanation: Explanation, *, statement: Mapping[str, str] = NOTHING) -> None:
     """Print an answer and, below it, what a command states about it and what the explanation says of its proof."""
-    print_headline(headline)
-    for label, text in statement.items():
-        for line in _wrapped(f"  {label:<{LABEL}}{text}", most=None):
-            click.echo(line)
+    print_statement(headline, statement.items())
     for part in str(explanation).splitlines()[1:]:  # its first line is the answer, which `headline` words
         for line in _wrapped(part):
+            click.echo(line)
+
+
+def print_statement(headline: str, statement: Iterable[tuple[str, str]]) -> None:
+    """Print an answer and what is stated about it; no label goes on with the one before."""
+    print_headline(headline)
+    for label, text in statement:
+        for line in _wrapped(f"  {label:<{LABEL}}{text}", most=None):
             click.echo(line)
 
 

@@ -1,0 +1,237 @@
+"""`cumulant ledger`: a durable budget that many jobs spend, choosing as they go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cumulant.answer import rounded_up
+from cumulant.cli.ledger_audit import export, history, report, verify
+from cumulant.cli.ledger_holds import cancel, reserve, settle, start
+from cumulant.cli.ledger_options import (
+    account_argument,
+    block_option,
+    is_described,
+    label_option,
+    ledger_command,
+    ledger_option,
+    print_data,
+    print_receipt,
+    recording_options,
+    rows_of,
+)
+from cumulant.cli.mechanism_options import NEIGHBORS, Release, file_option, mechanism_options, read_run
+from cumulant.cli.output import print_statement
+from cumulant.cli.parameter_types import NUMBER, RUN_FILE, Delta, completed_as_file
+from cumulant.cli.question_options import budget_option, delta_option, json_option, steps_option
+
+if TYPE_CHECKING:
+    from cumulant.ledger import Ledger, Status
+
+HELP = """Budgets that many jobs spend for months, choosing by what they saw.
+
+Declare slots and a reserve once; the price holds whatever is chosen. See docs/ledger.md for what is proven.
+
+\b
+From an empty directory to a refusal and a report:
+  cumulant ledger open customers --epsilon 1 --delta 1e-6 --unit "one customer"
+  cumulant ledger spend customers --mechanism laplace --scale 20 --by team-a
+  cumulant ledger status customers --mechanism laplace --scale 20
+  cumulant ledger spend customers --mechanism laplace --scale 0.5 --by team-b
+  cumulant ledger report customers --out report.html
+"""
+
+OPEN_HELP = """Open an account with a budget; what the slots leave of it becomes the Gaussian reserve.
+
+The slots are what the options of a release describe, --steps of them, or a --plan.
+
+\b
+Examples:
+  cumulant ledger open customers --epsilon 3 --delta 1e-6 --unit "one customer"
+  cumulant ledger open customers --epsilon 3 --delta 1e-6 \\
+      --unit "one customer" --noise-multiplier 1 --rate 0.01 --steps 1000
+  cumulant ledger open visits --epsilon 1 --delta 1e-6 --unit "one visit" \\
+      --plan plan.json --divide week-01 --divide week-02 --failure 1e-8
+  cumulant ledger open study --epsilon 2 --delta 1e-6 --unit "one patient" \\
+      --stage spring.json --stage autumn.json
+"""
+
+SPEND_HELP = """Record a release before it is made, or refuse it.
+
+\b
+Examples:
+  cumulant ledger spend customers --mechanism laplace --scale 20 \\
+      --label "weekly count" --by team-a --key job-17
+  cumulant ledger spend customers --noise-multiplier 5 --steps 3 --json
+"""
+
+STATUS_HELP = """Print what an account promises and what is left; without an account, list all.
+
+With the options of a release, also how often it would still fit.
+
+\b
+Examples:
+  cumulant ledger status
+  cumulant ledger status customers
+  cumulant ledger status customers --mechanism laplace --scale 20 --json
+"""
+
+BLOCKS_HELP = """Add parts of the data to an account that is divided, such as a new week.
+
+\b
+Example:
+  cumulant ledger blocks visits week-03 week-04
+"""
+
+ADVANCE_HELP = """Begin the next stage of an account.
+
+\b
+Example:
+  cumulant ledger advance customers --by office
+"""
+
+
+@click.group(help=HELP, short_help="A durable budget that is spent by looking.")
+def ledger() -> None:
+    """Hold the commands together."""
+
+
+@ledger.command(name="open", help=OPEN_HELP, short_help="Open an account.")
+@account_argument
+@ledger_option
+@json_option
+@budget_option
+@delta_option
+@click.option("--unit", required=True, metavar="TEXT", help="What one record is: whom the guarantee protects.")
+@click.option("--relation", type=click.Choice(list(NEIGHBORS)), default="add-remove", show_default=True)
+@mechanism_options
+@steps_option
+@file_option("--plan", RUN_FILE, "JSON of mechanism.to_dict(): all slots.")
+@click.option(
+    "--stage",
+    "stages",
+    type=RUN_FILE,
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completed_as_file,
+    help="The same of one stage; may be repeated, `advance` begins the next.",
+)
+@click.option("--reserve", type=NUMBER, metavar="NUMBER", help="Squared mean of the Gaussian reserve.  [default: all]")
+@click.option(
+    "--failure", type=NUMBER, metavar="NUMBER", default="0", help="Set aside for (epsilon, delta)-DP releases."
+)
+@click.option("--renyi", type=(NUMBER, NUMBER), metavar="ORDER BUDGET", help="For releases known by a Rényi curve.")
+@click.option("--divide", "blocks", multiple=True, metavar="NAME", help="A block; every record lies in one.")
+@recording_options
+def open_account(
+    *, address: str, account: str, delta: Delta, relation: str, release: Release, steps: int, **given: Any
+) -> None:
+    import cumulant
+
+    as_json, blocks = given.pop("as_json"), given.pop("blocks")
+    slots = _slots(release, steps, given.pop("plan"), given.pop("stages"))
+    with cumulant.Ledger(address) as ledger:
+        receipt = ledger.open(
+            account,
+            delta=float(delta.text),
+            neighbors=getattr(cumulant, NEIGHBORS[relation]),
+            blocks=blocks or None,
+            **slots,
+            **given,
+        )
+        print_receipt(receipt, ledger, "opened", as_json=as_json)
+
+
+def _slots(release: Release, steps: int, plan: Any, stages: Sequence[Any]) -> dict[str, Any]:
+    """Return the slots as one of three ways describes them."""
+    from cumulant.ledger import Stage
+
+    if (plan is not None) + bool(stages) + is_described(release) > 1:
+        raise click.UsageError("give the slots once: by --plan, by --stage, or by the options of a release")
+    if stages:
+        return {"stages": [Stage(plan=read_run(stage, "--stage")) for stage in stages]}
+    if plan is not None:
+        return {"plan": read_run(plan, "--plan")}
+    return {"plan": release.run(steps=steps) if is_described(release) else None}
+
+
+@ledger.command(help=SPEND_HELP, short_help="Record a release, or refuse it.")
+@account_argument
+@ledger_command
+@mechanism_options
+@steps_option
+@label_option
+@block_option
+@click.option("--unit", metavar="TEXT", help="Refuse unless the account protects this.")
+@click.option("--note-refusal", is_flag=True, help="Record an attempt that is refused.")
+@recording_options
+def spend(*, ledger: Ledger, account: str, release: Release, steps: int, as_json: bool, **given: Any) -> None:
+    given["blocks"] = given["blocks"] or None
+    print_receipt(ledger.spend(account, release.run(steps=steps), **given), ledger, "spent from", as_json=as_json)
+
+
+@ledger.command(help=STATUS_HELP, short_help="What is promised, and what is left.")
+@click.argument("account", required=False)
+@ledger_command
+@mechanism_options
+def status(*, ledger: Ledger, account: str | None, release: Release, as_json: bool) -> None:
+    if account is None:
+        _list_accounts(ledger, as_json=as_json)
+        return
+    now = ledger.status(account)
+    fits = now.fits(release.build()) if is_described(release) else None
+    if as_json:
+        print_data({"status": now.to_dict(), "fits": fits})
+        return
+    declaration = now.declaration
+    said = [
+        ("protects", f"{declaration.unit}, {declaration.neighbors.value}"),
+        ("price", f"epsilon = {rounded_up(now.price)}, whatever is chosen"),
+        *_claims(now),
+        *rows_of("left", now.left()),
+        *rows_of("hold", (f"{h.key}: {h.state}{', expired' if h.expired else ''}" for h in now.holds)),
+        *(() if fits is None else (("fits", f"{fits} of this release"),)),
+        ("entries", f"{now.version}, head {now.head[:16]}..."),
+    ]
+    budget = f"epsilon = {rounded_up(declaration.epsilon)} at delta = {declaration.delta:g}"
+    print_statement(f"{account}: {budget}", said)
+
+
+def _claims(now: Status) -> list[tuple[str, str]]:
+    """Return what may be claimed at the end of each stage, if there are several."""
+    if len(now.claims) == 1:
+        return []
+    here = [" (now)" if place == now.stage else "" for place in range(len(now.claims))]
+    texts = [f"{i + 1}{here[i]}: epsilon = {rounded_up(claim)} at its end" for i, claim in enumerate(now.claims)]
+    return rows_of("stage", texts)
+
+
+def _list_accounts(ledger: Ledger, *, as_json: bool) -> None:
+    names = ledger.accounts()
+    if as_json:
+        print_data({"accounts": names})
+        return
+    print_statement(f"{len(names)} accounts", rows_of("", names))
+
+
+@ledger.command(help=BLOCKS_HELP, short_help="Add parts of the data.")
+@account_argument
+@click.argument("blocks", nargs=-1, required=True)
+@ledger_command
+@recording_options
+def blocks(*, ledger: Ledger, account: str, blocks: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    print_receipt(ledger.add_blocks(account, blocks, **given), ledger, "added blocks to", as_json=as_json)
+
+
+@ledger.command(help=ADVANCE_HELP, short_help="Begin the next stage.")
+@account_argument
+@ledger_command
+@recording_options
+def advance(*, ledger: Ledger, account: str, as_json: bool, **given: Any) -> None:
+    print_receipt(ledger.advance(account, **given), ledger, "began a stage of", as_json=as_json)
+
+
+for command in (reserve, start, settle, cancel, history, report, verify, export):
+    ledger.add_command(command)

@@ -1,0 +1,96 @@
+"""The options that ledger commands share: which ledger, which account, by whom, with which key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cumulant.cli.mechanism_options import Release
+from cumulant.cli.output import print_statement
+from cumulant.cli.question_options import json_option
+
+if TYPE_CHECKING:
+    from cumulant.ledger import Ledger, Receipt
+
+Command = Callable[..., Any]
+
+FILE = "sqlite:///"
+DEFAULT = f"{FILE}budget.db"
+ledger_option = click.option(
+    "--ledger",
+    "address",
+    envvar="CUMULANT_LEDGER",
+    default=DEFAULT,
+    show_default=True,
+    metavar="URL",
+    help="The database; or set CUMULANT_LEDGER.",
+)
+account_argument = click.argument("account")
+by_option = click.option("--by", default="", metavar="NAME", help="Who records this.")
+key_option = click.option(
+    "--key", metavar="TEXT", help="The same key never records twice: ask again whenever in doubt."
+)
+label_option = click.option("--label", default="", metavar="TEXT", help="What the release is for.")
+block_option = click.option(
+    "--block", "blocks", multiple=True, metavar="NAME", help="A part of the data; may be repeated.  [default: all]"
+)
+
+
+def ledger_command(command: Command) -> Command:
+    """Give a command --ledger and --json; it takes the opened ledger, which is closed afterwards."""
+
+    @wraps(command)
+    def with_ledger(*, address: str, **parameters: Any) -> Any:
+        with opened(address) as ledger:
+            return command(ledger=ledger, **parameters)
+
+    return ledger_option(json_option(with_ledger))
+
+
+def opened(address: str) -> Ledger:
+    """Return the ledger of an address; a file that is not there is not made."""
+    import cumulant
+    from cumulant.errors import CumulantError
+
+    file = address.removeprefix(FILE)
+    if address.startswith(FILE) and "?" not in file and not Path(file).exists():
+        raise CumulantError(f"there is no ledger at {address}: open an account first, or give --ledger")
+    return cumulant.Ledger(address)
+
+
+def recording_options(command: Command) -> Command:
+    """Give a command --by and --key."""
+    return by_option(key_option(command))
+
+
+def is_described(release: Release) -> bool:
+    """Return whether any option of a release was given."""
+    return bool(release.options)
+
+
+def print_data(content: Mapping[str, Any]) -> None:
+    """Print one JSON object, with the version of the library."""
+    from cumulant import __version__
+
+    click.echo(json.dumps({"version": __version__, **content}, indent=2, allow_nan=False))
+
+
+def print_receipt(receipt: Receipt, ledger: Ledger, verb: str, *, as_json: bool) -> None:
+    """Print what was recorded and what is left."""
+    status = ledger.status(receipt.account)
+    if as_json:
+        print_data({"receipt": receipt.to_dict(), "status": status.to_dict()})
+        return
+    again = " before, with the same key" if receipt.again else ""
+    said = [("entry", f"{receipt.version}, key {receipt.key}, hash {receipt.hash[:16]}...")]
+    print_statement(f"{verb} {receipt.account}{again}", [*said, *rows_of("left", status.left())])
+
+
+def rows_of(label: str, texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return rows of a statement that share a label."""
+    return [(label if place == 0 else "", text) for place, text in enumerate(texts)]

@@ -1,0 +1,215 @@
+"""The lines of a declaration: slots, a Gaussian reserve, a failure reserve, a Rényi reserve.
+
+A line holds whole units, and a release takes whole units of it, rounded against the spender: sums of integers are the
+same on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, final
+
+from cumulant import parameters
+from cumulant.composition import Composed
+from cumulant.errors import InvalidParameter
+from cumulant.ledger.charge import squared_mean
+from cumulant.ledger.domination import dominates
+from cumulant.ledger.renyi_purse import RenyiPurse
+from cumulant.mechanisms.approximate_dp import ApproximateDP
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.data import from_dict
+from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.numerics.balls import as_ball, precision, upper_float
+
+UNITS = 2**60  # of a reserve: a charge is a whole number of 2^-60 of it
+CHARGE_BITS = 128  # of balls in which a failure is charged
+RDP_ROUNDED_UP = Fraction(1, 10**12)  # relative, more than doubles lose on the way to a Rényi divergence
+
+
+class AbstractLine(ABC):
+    """Something that a declaration sets aside, from a stage on."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    stage: int
+
+    @property
+    def units(self) -> int:
+        """How many units there are at the opening."""
+        return UNITS
+
+    @abstractmethod
+    def cost(self, release: AbstractMechanism) -> int | None:
+        """Return the units that one release takes; None if it may not use this line."""
+
+    @abstractmethod
+    def priced(self) -> tuple[AbstractMechanism, int]:
+        """Return the mechanism, with its count, that dominates whatever uses the line."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+
+    @abstractmethod
+    def show(self, units: int) -> str:
+        """Return so many units in words."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slot(AbstractLine):
+    """So many releases of a mechanism, or of anything that it dominates."""
+
+    kind: ClassVar[str] = "slot"
+
+    stage: int
+    mechanism: AbstractMechanism
+    count: int
+
+    @property
+    def units(self) -> int:
+        return self.count
+
+    def cost(self, release: AbstractMechanism) -> int | None:
+        return 1 if dominates(self.mechanism, release) else None
+
+    def priced(self) -> tuple[AbstractMechanism, int]:
+        return self.mechanism, self.count
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "stage": self.stage, "mechanism": self.mechanism.to_dict(), "count": self.count}
+
+    def show(self, units: int) -> str:
+        return f"{units} of {self.count} slots of {self.mechanism!r}"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GaussianReserve(AbstractLine):
+    """Squared means of Gaussian pairs, up to b = 1/σ² in all: Gaussian releases and what Gaussian pairs dominate."""
+
+    kind: ClassVar[str] = "reserve"
+
+    stage: int
+    noise_multiplier: float
+
+    def cost(self, release: AbstractMechanism) -> int | None:
+        charge = None if release._known().failure() > 0 and not _only_fails(release) else squared_mean(release)
+        return None if charge is None else math.ceil(UNITS * charge * Fraction(self.noise_multiplier) ** 2)
+
+    def priced(self) -> tuple[AbstractMechanism, int]:
+        return Gaussian(noise_multiplier=self.noise_multiplier), 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "stage": self.stage, "noise_multiplier": self.noise_multiplier}
+
+    def squared_mean_of(self, units: int) -> float:
+        """Return b of so many units."""
+        return float(Fraction(units, UNITS) / Fraction(self.noise_multiplier) ** 2)
+
+    def show(self, units: int) -> str:
+        return f"{self.squared_mean_of(units):.6g} of {self.squared_mean_of(UNITS):.6g} of the Gaussian reserve"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailureReserve(AbstractLine):
+    """Failures of (ε₀, δ₀)-DP releases: Σ -log(1-δ₀) <= -log(1-δ), charged beside what their ε₀ takes."""
+
+    kind: ClassVar[str] = "failure"
+
+    stage: int
+    delta: float
+
+    def cost(self, release: AbstractMechanism) -> int | None:
+        """Failures are a semigroup: P fails with 1-e^-s and Q as much elsewhere, and two of them are one of s + s'."""
+        if not _only_fails(release) or release.failure >= 1:  # type: ignore[attr-defined]
+            return None
+        with precision(CHARGE_BITS):
+            share = (-as_ball(release.failure)).log1p() / (-as_ball(self.delta)).log1p()  # type: ignore[attr-defined]
+            return math.ceil(UNITS * Fraction(upper_float(share)))
+
+    def priced(self) -> tuple[AbstractMechanism, int]:
+        return ApproximateDP(epsilon=0.0, delta=self.delta), 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "stage": self.stage, "delta": self.delta}
+
+    def show(self, units: int) -> str:
+        left = -math.expm1(math.log1p(-self.delta) * (units / UNITS))
+        return f"{left:.4g} of {self.delta:.4g} of the failure probability"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RenyiReserve(AbstractLine):
+    """Rényi divergences of one order, fixed at the opening, up to a budget in all; order ∞ is pure DP."""
+
+    kind: ClassVar[str] = "renyi"
+
+    stage: int
+    order: float
+    budget: float
+
+    def cost(self, release: AbstractMechanism) -> int | None:
+        if release._known().failure() > 0:
+            return None
+        charge = float(release.rdp(order=self.order))
+        if not charge < math.inf:
+            return None
+        up = 1 if math.isinf(self.order) else 1 + RDP_ROUNDED_UP  # ε of pure DP is rounded up where it is computed
+        return math.ceil(UNITS * Fraction(charge) * up / Fraction(self.budget))
+
+    def priced(self) -> tuple[AbstractMechanism, int]:
+        return RenyiPurse(order=self.order, budget=self.budget), 1
+
+    def to_dict(self) -> dict[str, Any]:
+        order = "inf" if math.isinf(self.order) else self.order
+        return {"kind": self.kind, "stage": self.stage, "order": order, "budget": self.budget}
+
+    def show(self, units: int) -> str:
+        what = "pure DP" if math.isinf(self.order) else f"Rényi DP of order {self.order:g}"
+        return f"{self.budget * (units / UNITS):.6g} of {self.budget:.6g} of the {what}"
+
+
+Lines = tuple[AbstractLine, ...]
+
+
+def _only_fails(release: AbstractMechanism) -> bool:
+    """Whether the failure of a release stands apart from the rest of it."""
+    return isinstance(release, ApproximateDP)
+
+
+def needs_failure(release: AbstractMechanism) -> bool:
+    """Return whether a release is charged to a failure reserve beside another one."""
+    return isinstance(release, ApproximateDP) and release.failure > 0
+
+
+def slots_of(plan: AbstractMechanism | None, *, stage: int) -> Lines:
+    """Return a plan as slots."""
+    releases = Composed(()).releases() if plan is None else plan.releases()
+    return tuple(Slot(stage=stage, mechanism=release, count=parameters.count(n)) for release, n in releases)
+
+
+def composed_of(lines: Lines) -> Composed:
+    """Return what dominates all that uses some lines, as one mechanism."""
+    return Composed.of(line.priced() for line in lines)
+
+
+def line_from_dict(data: dict[str, Any]) -> AbstractLine:
+    """Return the line that `to_dict` described."""
+    stage = data["stage"]
+    match data["kind"]:
+        case "slot":
+            return Slot(stage=stage, mechanism=from_dict(data["mechanism"]), count=data["count"])
+        case "reserve":
+            return GaussianReserve(stage=stage, noise_multiplier=data["noise_multiplier"])
+        case "failure":
+            return FailureReserve(stage=stage, delta=data["delta"])
+        case "renyi":
+            return RenyiReserve(stage=stage, order=float(data["order"]), budget=data["budget"])
+    raise InvalidParameter(f"a line must be a slot, reserve, failure or renyi, got {data['kind']!r}")

@@ -1,0 +1,208 @@
+"""Recording: one entry, and what follows from it, in one transaction; the same key never records twice."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, final
+
+from cumulant import parameters
+from cumulant.errors import BudgetExceeded, InvalidParameter, LedgerTampered, LedgerUnavailable
+from cumulant.ledger.allocation import allocate, most_that_fit
+from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
+from cumulant.ledger.effects import effects_of, rows_to_data
+from cumulant.ledger.entries import NO_HASH, Entry, canonical, seal
+from cumulant.ledger.values import WHOLE
+from cumulant.mechanisms.base import AbstractMechanism
+
+if TYPE_CHECKING:
+    from cumulant.ledger.storage import AccountRow, Storage, Transaction
+
+TRIES = 4  # to record, where connections are dropped
+PAUSE = 0.05  # seconds before the second try, doubled each time
+RELEASES = ("spend", "hold")
+"""Kinds that share their keys: a release is spent, or held."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What somebody asks to have recorded; `content` is compared where the key is known already."""
+
+    account: str
+    kind: str
+    key: str
+    author: str
+    time: str
+    content: Mapping[str, Any]
+
+    def is_same_as(self, entry: Entry) -> bool:
+        """Return whether an entry was recorded for the same request."""
+        same = canonical(entry.content["request"]) == canonical(dict(self.content))
+        return entry.kind == self.kind and entry.author == self.author and same
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """An account that nobody else writes to until the transaction ends."""
+
+    transaction: Transaction
+    row: AccountRow
+
+    @property
+    def declaration(self) -> Declaration:
+        return declaration_of(self.row.declaration)
+
+
+Build = Callable[[Locked], dict[str, Any]]
+"""Returns the body of an entry beside the request, or raises: then nothing is recorded."""
+
+
+def record(storage: Storage, request: Request, build: Build) -> tuple[Entry, bool]:
+    """Return the entry of a request, and whether it was there before.
+
+    Where a connection is dropped nobody knows whether the entry was recorded: it is asked again, with the same key.
+    """
+    for attempt in range(TRIES):
+        try:
+            return _record_once(storage, request, build)
+        except LedgerUnavailable as error:
+            if not error.dropped or attempt == TRIES - 1:
+                raise
+        time.sleep(PAUSE * 2**attempt)
+    raise AssertionError("the last try returns or raises")
+
+
+def _record_once(storage: Storage, request: Request, build: Build) -> tuple[Entry, bool]:
+    with storage.writing() as transaction:
+        account = Locked(transaction, transaction.account(request.account, lock=True))
+        there = _recorded(transaction, request)
+        if there is not None:
+            return there, True
+        entry = _sealed(request, {"request": dict(request.content), **build(account)}, account.row)
+        apply_effects(transaction, entry, account.row, account.declaration)
+        return entry, False
+
+
+def _recorded(transaction: Transaction, request: Request) -> Entry | None:
+    """Return what the key stands for already; for something else, refuse."""
+    kinds = RELEASES if request.kind in RELEASES else (request.kind,)
+    entry = transaction.entry(request.account, kinds, request.key)
+    if entry is not None and not request.is_same_as(entry):
+        raise InvalidParameter(
+            f"key {request.key!r} was used for another {entry.kind} (entry {entry.version}); give each its own key; "
+            "nothing was recorded"
+        )
+    return entry
+
+
+def charged(locked: Locked, release: AbstractMechanism, request: Request) -> dict[str, Any]:
+    """Return the body of a release: what it takes in each of its blocks, all or none."""
+    declaration, unit = locked.declaration, request.content["unit"]
+    check_relation(release, declaration.neighbors)
+    there = locked.transaction.blocks(locked.row.name, only=request.content["blocks"])
+    blocks = request.content["blocks"] or list(there)
+    if unit not in (None, declaration.unit):
+        raise InvalidParameter(
+            f"this account protects {declaration.unit!r}, the release is about {unit!r}; nothing was recorded"
+        )
+    for block in blocks:
+        known = "" if block in there else ", ".join(list(locked.transaction.blocks(locked.row.name))[:20])
+        parameters.require(block in there, f"block must be one of {known}; nothing was recorded", block)
+    check_units(locked.row.name, declaration, there)
+    taken = {}
+    for block in blocks:
+        try:
+            taken[block] = allocate(declaration.lines, there[block], release, stage=locked.row.stage)
+        except BudgetExceeded as error:
+            fits = most_that_fit(declaration.lines, there[block], release, stage=locked.row.stage)
+            where = "" if block == WHOLE else f" in block {block!r}"
+            raise BudgetExceeded(
+                f"account {locked.row.name!r}{where}: {error}; {fits} of this release would fit; nothing was recorded"
+            ) from None
+    return {"release": request.content["release"], "taken": rows_to_data(taken)}
+
+
+def record_opening(storage: Storage, request: Request, declaration: Declaration, price: float) -> tuple[Entry, bool]:
+    """Return the first entry of an account, and whether it was there before."""
+    from cumulant.ledger.storage import AccountRow, AlreadyThereError
+
+    text = canonical(declaration.to_dict())
+    row = AccountRow(request.account, request.time, text, 0, 0, NO_HASH)
+    body = {"request": dict(request.content), "declaration": declaration.to_dict(), "price": price}
+    try:
+        with storage.writing() as transaction:
+            transaction.insert_account(row)
+            entry = _sealed(request, body, row)
+            apply_effects(transaction, entry, row, declaration)
+            return entry, False
+    except AlreadyThereError:
+        with storage.reading() as transaction:
+            there = transaction.entry_at(request.account, 1)
+        if there.key == request.key and request.is_same_as(there):
+            return there, True
+        raise InvalidParameter(
+            f"account {request.account!r} is open already, since {there.time}; nothing was recorded"
+        ) from None
+
+
+def _sealed(request: Request, body: dict[str, Any], before: AccountRow) -> Entry:
+    return seal(
+        account=request.account,
+        version=before.version + 1,
+        time=request.time,
+        author=request.author,
+        key=request.key,
+        kind=request.kind,
+        body=body,
+        previous=before.head,
+    )
+
+
+def apply_effects(transaction: Transaction, entry: Entry, before: AccountRow, declaration: Declaration) -> None:
+    """Append an entry and store what follows from it."""
+    from cumulant.ledger.storage import HoldRow
+
+    content = entry.content
+    effects = effects_of(entry.kind, content, declaration.lines)
+    transaction.append(entry, before=before, stage=before.stage if effects.stage is None else effects.stage)
+    transaction.insert_blocks(entry.account, effects.blocks, lines=len(declaration.lines))
+    if effects.spent:
+        there = transaction.blocks(entry.account, only=list(effects.spent))
+        for block, units in effects.spent.items():
+            total = tuple(a + b for a, b in zip(there[block], units, strict=True))
+            transaction.set_spent(entry.account, block, total)
+    for (block, release), times in effects.released.items():
+        transaction.add_released(entry.account, block, release, times)
+    if effects.hold is not None and effects.hold[1] == "held":
+        row = HoldRow(effects.hold[0], entry.version, "held", content["expires"])
+        transaction.insert_hold(entry.account, row)
+    elif effects.hold is not None:
+        transaction.set_hold(entry.account, *effects.hold)
+
+
+def check_units(account: str, declaration: Declaration, there: Mapping[str, Sequence[int]]) -> None:
+    """Refuse to go on from totals that no history can have."""
+    for block, spent in there.items():
+        fits = len(spent) == len(declaration.lines)
+        if not fits or any(n > line.units for n, line in zip(spent, declaration.lines, strict=True)):
+            raise LedgerTampered(f"account {account!r}, block {block!r}: these are not its units; run verify")
+
+
+@lru_cache(maxsize=256)
+def declaration_of(text: str) -> Declaration:
+    """Return the declaration of an account from its canonical text."""
+    try:
+        return declaration_from_dict(json.loads(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise LedgerTampered(f"a declaration was changed by hand, it cannot be read: {error!r}; run verify") from error
+
+
+@lru_cache(maxsize=256)
+def price_of(text: str, stage: int) -> float:
+    """Return what a declaration costs up to a stage, computed once."""
+    return declaration_of(text).price(stage=stage)

@@ -1,0 +1,244 @@
+"""Verification: the history replayed, and everything that follows from it compared with what is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, final
+
+from cumulant.errors import CumulantError, LedgerTampered
+from cumulant.ledger.allocation import ways_of
+from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
+from cumulant.ledger.effects import OPEN_STATES, effects_of, part_texts, rows_from_data
+from cumulant.ledger.entries import KINDS, NO_HASH, Entry, canonical, entries_of
+from cumulant.ledger.lines import Lines
+from cumulant.ledger.values import Verification
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.data import from_dict
+
+if TYPE_CHECKING:
+    from cumulant.ledger.storage import Transaction
+
+PRICES_AGREE = 1e-6  # relative: two versions of the library may compute one price differently by less
+OFTEN = 256  # entries between two calls of `progress`
+
+
+@final
+@dataclass(slots=True)
+class Replay:
+    """An account as its history says it is."""
+
+    account: str
+    declaration: Declaration | None = None
+    opened: str = ""
+    stage: int = 0
+    version: int = 0
+    head: str = NO_HASH
+    blocks: dict[str, list[int]] = field(default_factory=dict)
+    holds: dict[str, tuple[int, str, str]] = field(default_factory=dict)  # version, state, expires
+    taken: dict[str, Any] = field(default_factory=dict)  # of holds, by key
+    released: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def add(self, entry: Entry) -> None:
+        """Check an entry against everything before it, and take what it changes."""
+        self._check_chain(entry)
+        try:
+            self._take(entry)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, CumulantError) as error:
+            if isinstance(error, LedgerTampered):
+                raise
+            raise LedgerTampered(f"{_place(entry)}: its body is not what a {entry.kind} holds ({error!r})") from error
+        self.version, self.head = entry.version, entry.hash
+
+    def _check_chain(self, entry: Entry) -> None:
+        wanted = (self.account, self.version + 1, self.head)
+        for name, value, expected in zip(("account", "version", "previous"), _chain(entry), wanted, strict=True):
+            if value != expected:
+                raise LedgerTampered(f"{_place(entry)}: {name} is {value!r}, after the entry before it {expected!r}")
+        if entry.digest() != entry.hash:
+            raise LedgerTampered(f"{_place(entry)}: its hash is not that of its columns, one of them was changed")
+        if entry.kind not in KINDS or (entry.kind == "open") != (entry.version == 1):
+            raise LedgerTampered(f"{_place(entry)}: kind {entry.kind!r} cannot stand here")
+
+    def _take(self, entry: Entry) -> None:
+        content = entry.content
+        if entry.kind == "open":
+            self.declaration, self.opened = declaration_from_dict(content["declaration"]), entry.time
+            if not self.declaration.price() <= self.declaration.epsilon * (1 + PRICES_AGREE):
+                raise LedgerTampered(f"{_place(entry)}: the declaration costs more than its budget")
+        assert self.declaration is not None
+        lines = self.declaration.lines
+        effects = effects_of(entry.kind, content, lines)
+        if entry.kind in ("spend", "hold"):
+            check_charges(entry, content, self.declaration, stage=self.stage)
+        if entry.kind == "advance" and (effects.stage != self.stage + 1 or effects.stage >= self.declaration.stages):
+            raise LedgerTampered(f"{_place(entry)}: there is no stage {effects.stage} after {self.stage}")
+        if effects.hold is not None:
+            self._take_hold(entry, content, *effects.hold)
+        for block in effects.blocks:
+            if block in self.blocks:
+                raise LedgerTampered(f"{_place(entry)}: block {block!r} is there already")
+            self.blocks[block] = [0] * len(lines)
+        for block, units in effects.spent.items():
+            self.blocks[block] = [a + b for a, b in zip(self.blocks[block], units, strict=True)]
+            if any(not 0 <= n <= line.units for n, line in zip(self.blocks[block], lines, strict=True)):
+                raise LedgerTampered(f"{_place(entry)}: block {block!r} would be over its budget, or below nothing")
+        for place, times in effects.released.items():
+            self.released[place] = self.released.get(place, 0) + times
+        self.stage = self.stage if effects.stage is None else effects.stage
+
+    def _take_hold(self, entry: Entry, content: Mapping[str, Any], key: str, state: str) -> None:
+        before = self.holds.get(key)
+        if state == "held":
+            fine = before is None
+            self.holds[key] = (entry.version, state, content["expires"])
+            self.taken[key] = (content["release"], content["taken"])
+        else:
+            fine = before is not None and before[1] in (("held",) if state in ("started", "cancelled") else OPEN_STATES)
+            if fine and before is not None:
+                self.holds[key] = (before[0], state, before[2])
+            if fine and state != "started":
+                fine = _is_part(content, *self.taken[key])
+        if not fine or entry.key != key:
+            raise LedgerTampered(f"{_place(entry)}: there is no hold {key!r} of which this can be said")
+
+
+def _chain(entry: Entry) -> tuple[str, int, str]:
+    return entry.account, entry.version, entry.previous
+
+
+def _place(entry: Entry) -> str:
+    return f"account {entry.account!r}, entry {entry.version}"
+
+
+def _is_part(content: Mapping[str, Any], release: Any, taken: Any) -> bool:
+    """Return whether what came back is part of what was taken."""
+
+    def totals(data: Any) -> dict[Any, int]:
+        found: dict[Any, int] = {}
+        for block, rows in rows_from_data(data).items():
+            for row in rows:
+                place = (block, row.part, row.costs)
+                found[place] = found.get(place, 0) + row.times
+        return found
+
+    most, back = totals(taken), totals(content["returned"])
+    return content["release"] == release and all(0 <= n <= most.get(place, 0) for place, n in back.items())
+
+
+def check_charges(entry: Entry, content: Mapping[str, Any], declaration: Declaration, *, stage: int) -> None:
+    """Check that every release was charged, to lines that may be used, and no less than it takes."""
+    if content["request"]["release"] != content["release"]:
+        raise LedgerTampered(f"{_place(entry)}: what was charged is not what was asked for")
+    release, lines = _read(canonical(content["release"])), declaration.lines
+    check_relation(release, declaration.neighbors)
+    counts = [n for _, n in release.releases()]
+    texts = part_texts(content["release"])
+    for block, rows in rows_from_data(content["taken"]).items():
+        for part, count in enumerate(counts):
+            if sum(row.times for row in rows if row.part == part) != count:
+                raise LedgerTampered(f"{_place(entry)}: not every release is charged in block {block!r}")
+        for row in rows:
+            begun = all(lines[line].stage <= stage for line, _ in row.costs)
+            if not begun or not _is_enough(lines, texts[row.part], row.costs):
+                raise LedgerTampered(f"{_place(entry)}: a release is charged less than it takes in block {block!r}")
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> AbstractMechanism:
+    return from_dict(json.loads(text))
+
+
+@lru_cache(maxsize=4096)
+def _is_enough(lines: Lines, text: str, costs: tuple[tuple[int, int], ...]) -> bool:
+    """Return whether some way of charging a release takes no more of the same lines."""
+    charged = dict(costs)
+    return any(
+        {line for line, _ in way.costs} == set(charged) and all(units <= charged[line] for line, units in way.costs)
+        for way in ways_of(lines, _read(text))
+    )
+
+
+# Against what is stored -----------------------------------------------------------------------------------------------
+
+
+def verify_accounts(
+    transaction: Transaction, account: str | None, heads: dict[str, str], progress: Callable[[int], None]
+) -> Verification:
+    """Verify one account, or all and that no table has rows of others."""
+    names = transaction.accounts() if account is None else [account]
+    counts, found, done = {}, {}, 0
+    for name in names:
+        replay = Replay(name)
+        wanted = heads.pop(name, None)
+        for entry in transaction.entries(name):
+            replay.add(entry)
+            wanted = None if wanted == entry.hash else wanted
+            done += 1
+            if done % OFTEN == 0:
+                progress(done)
+        if wanted is not None:
+            raise LedgerTampered(f"account {name!r}: the head {wanted!r} that was kept is not part of its history")
+        compare(transaction, replay)
+        counts[name], found[name] = replay.version, replay.head
+    progress(done)
+    for name in heads:
+        raise LedgerTampered(f"account {name!r}: its head was kept, but it is not in this ledger")
+    if account is None:
+        _check_strangers(transaction, set(names))
+    return Verification(entries=counts, heads=found)
+
+
+def _check_strangers(transaction: Transaction, names: set[str]) -> None:
+    for table, named in transaction.named_accounts().items():
+        for name in named:
+            if name not in names:
+                raise LedgerTampered(f"table {table} has rows of account {name!r}, which is not in this ledger")
+
+
+def compare(transaction: Transaction, replay: Replay) -> None:
+    """Compare an account with its history, table by table and column by column."""
+    from cumulant.ledger.storage import digest_of
+
+    row = transaction.account(replay.account)
+    declaration = "" if replay.declaration is None else canonical(replay.declaration.to_dict())
+    wanted = {
+        "version": replay.version,
+        "head": replay.head,
+        "opened": replay.opened,
+        "declaration": declaration,
+        "stage": replay.stage,
+    }
+    _same(replay, "account", wanted, {name: getattr(row, name) for name in wanted})
+    _same(replay, "block", {name: tuple(spent) for name, spent in replay.blocks.items()}, transaction.blocks(row.name))
+    holds = {hold.key: (hold.version, hold.state, hold.expires) for hold in transaction.holds(row.name)}
+    _same(replay, "hold", replay.holds, holds)
+    released = {(block, digest_of(text)): (text, times) for (block, text), times in replay.released.items()}
+    _same(replay, "tally", released, transaction.tallies(row.name))
+
+
+def _same(replay: Replay, table: str, wanted: Mapping[Any, Any], found: Mapping[Any, Any]) -> None:
+    for place in sorted({*wanted, *found}, key=str):
+        if wanted.get(place) != found.get(place):
+            raise LedgerTampered(
+                f"account {replay.account!r}, table cumulant_{table}, {place!r}: stored is "
+                f"{_short(found.get(place))}, its history says {_short(wanted.get(place))}"
+            )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def verify_export(lines: Iterable[str]) -> Verification:
+    """Verify an export by itself: JSON lines in, the number of entries and the head out."""
+    replay: Replay | None = None
+    for entry in entries_of(lines):
+        replay = Replay(entry.account) if replay is None else replay
+        replay.add(entry)
+    if replay is None:
+        raise LedgerTampered("this export has no entries")
+    return Verification(entries={replay.account: replay.version}, heads={replay.account: replay.head})

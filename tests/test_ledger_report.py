@@ -1,0 +1,220 @@
+"""`cumulant ledger` and its reports, tried as a new user would."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import xml.etree.ElementTree as ET
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import cumulant as cm
+from cumulant.cli.ledger import ledger as ledger_command
+from cumulant.cli.main import main
+from cumulant.ledger import Stage
+from cumulant.ledger.report import html_of, make_report, markdown_of, write_report
+
+ROOT = Path(__file__).parent.parent
+STEP = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory, and no ledger in the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CUMULANT_LEDGER", raising=False)
+    return tmp_path
+
+
+def call(text: str) -> Result:
+    result = CliRunner().invoke(main, shlex.split(text))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def done(text: str) -> str:
+    result = call(text)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def answered(text: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(done(text + " --json"), parse_constant=pytest.fail)
+    assert content["version"] == cm.__version__
+    return content
+
+
+def five_commands() -> list[str]:
+    """The commands that the page shows to a new user."""
+    page = (ROOT / "docs" / "ledger.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"<!-- five commands -->\n```sh\n(.*?)```", page, re.DOTALL)
+    return [line.removeprefix("cumulant ") for line in block.replace("\\\n", " ").splitlines()]
+
+
+def test_from_an_empty_directory_to_a_refusal_and_a_report_in_five_commands(home: Path) -> None:
+    commands = five_commands()
+    assert len(commands) == 5
+    results = [call(command) for command in commands]
+    assert [result.exit_code for result in results] == [0, 0, 0, 2, 0]
+    assert "over the budget" in results[3].stderr
+    assert results[3].stderr.count("\n") == 1
+    page = (home / "report.html").read_text(encoding="utf-8")
+    assert "Privacy budget of customers" in page
+    assert "<svg" in page
+    assert all(command in ledger_command.help.replace("\\\n", "") for command in commands)  # type: ignore[union-attr]
+
+
+def test_every_command_has_help_with_examples_and_json() -> None:
+    for name, command in ledger_command.commands.items():
+        text = done(f"ledger {name} --help")
+        assert "Example" in text, name
+        assert f"cumulant ledger {name}" in text
+        assert any("--json" in option.opts for option in command.params), name
+
+
+def test_a_life_on_the_command_line(home: Path) -> None:
+    plan = "--noise-multiplier 1 --rate 0.01"
+    unit = '--unit "one customer"'
+    done(f"ledger open customers --epsilon 3 --delta 1e-6 {unit} {plan} --steps 1000 --reserve 0.1 --failure 1e-8")
+    spent = answered("ledger spend customers --mechanism laplace --scale 20 --by team-a --key job --label weekly")
+    assert spent["receipt"]["entry"]["version"] == 2
+    assert answered("ledger spend customers --mechanism laplace --scale 20 --by team-a --key job --label weekly")[
+        "receipt"
+    ]["again"]
+    done(f"ledger reserve customers {plan} --steps 900 --key train --expires 2h")
+    done("ledger start customers train")
+    done(f"ledger settle customers train {plan} --steps 812")
+    done(f"ledger reserve customers {plan} --steps 10 --key other")
+    done("ledger cancel customers other")
+    status = answered(f"ledger status customers {plan}")
+    assert status["fits"] == 188
+    assert status["status"]["version"] == 7
+    assert "188 of this release" in done(f"ledger status customers {plan}")
+    assert answered("ledger status")["accounts"] == ["customers"]
+    assert len(answered("ledger history customers --after 2")["entries"]) == 5
+    assert "weekly" in done("ledger history customers")
+    assert "7 entries" in done("ledger verify customers")
+    (home / "heads.json").write_text(json.dumps(answered("ledger verify")))
+    done("ledger verify --heads heads.json")
+    (home / "customers.jsonl").write_text(done("ledger export customers"))
+    done("ledger export customers --out again.jsonl")
+    assert (home / "again.jsonl").read_text() == (home / "customers.jsonl").read_text()
+    assert answered("ledger verify --export customers.jsonl")["verified"] == answered("ledger verify")["verified"]
+    assert len(answered("ledger export customers")["entries"]) == 7
+
+
+def test_blocks_and_stages_on_the_command_line(home: Path) -> None:
+    (home / "plan.json").write_text(json.dumps((cm.Laplace(scale=9.0) * 2).to_dict()))
+    done('ledger open visits --epsilon 1 --delta 1e-6 --unit "one visit" --plan plan.json --reserve 0 --divide w1')
+    done("ledger blocks visits w2 w3")
+    done("ledger spend visits --mechanism laplace --scale 9 --steps 2 --block w1 --block w2")
+    refused = call("ledger spend visits --mechanism laplace --scale 9 --note-refusal")
+    assert refused.exit_code == 2
+    assert "in block 'w1'" in refused.stderr
+    assert "refused" in done("ledger history visits")
+    assert call("ledger advance visits").exit_code == 2
+    done(
+        'ledger open study --epsilon 1 --delta 1e-6 --unit "one visit" --stage plan.json --stage plan.json --reserve 0'
+    )
+    assert "1 (now): epsilon" in done("ledger status study")
+    assert call("ledger spend study --mechanism laplace --scale 9 --steps 3").exit_code == 2
+    done("ledger advance study")
+    done("ledger spend study --mechanism laplace --scale 9 --steps 3")
+    assert answered("ledger status study")["status"]["stage"] == 1
+    assert call("ledger open x --epsilon 1 --delta 1e-6 --unit u --plan plan.json --stage plan.json").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("ledger status customers", "there is no ledger"),
+        ("ledger spend customers --noise-multiplier 1", "there is no ledger"),
+        ("ledger report customers --out report.html", "there is no ledger"),
+        ("ledger verify --export nothing.jsonl", "No such file"),
+        ("ledger open customers --epsilon 1 --delta 1e-6", "--unit"),
+        ("ledger open c --epsilon 1 --delta 1e-6 --unit u --ledger sqlite://", "name a file"),
+        ("ledger open c --epsilon 1 --delta 1e-6 --unit u --ledger nothing://x", "address"),
+        ("ledger open c --epsilon nan --delta 1e-6 --unit u", "nan"),
+        ("ledger open c --epsilon 0.1 --delta 1e-6 --unit u --noise-multiplier 1", "over the budget"),
+    ],
+)
+def test_errors_are_one_line(home: Path, command: str, said: str) -> None:
+    result = call(command)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert said.lower() in result.stderr.lower()
+    assert not (home / "budget.db").exists() or "open" in command
+
+
+def busy(directory: Path) -> cm.Ledger:
+    """Months of work of several teams, with names that would like to be markup."""
+    clock = [datetime(2026, 1, 5, tzinfo=timezone.utc)]
+    ledger = cm.Ledger(f"sqlite:///{directory}/budget.db", clock=lambda: clock[0])
+    ledger.open(
+        "customers",
+        epsilon=3.0,
+        delta=1e-6,
+        neighbors=cm.ADD_REMOVE,
+        unit="one <customer> | household",
+        stages=[Stage(plan=STEP * 500, reserve=0.05), Stage(plan=STEP * 500)],
+        reserve=0.05,
+        blocks=["north", "south"],
+    )
+    for week in range(6):
+        clock[0] += timedelta(days=7)
+        ledger.spend(
+            "customers", cm.Laplace(scale=60.0), by=f"team-{week % 3}", label="<script>alert(1)</script> | *x*"
+        )
+    ledger.reserve("customers", STEP * 400, key="train", by="ml", blocks=["north"]).started()
+    return ledger
+
+
+def test_a_report_tells_everything_and_escapes_it(tmp_path: Path) -> None:
+    with busy(tmp_path) as ledger:
+        report = make_report(ledger, "customers")
+        page, text = html_of(report, picture=None), markdown_of(report, picture="report.svg")
+        head = ledger.status("customers").head
+    for content in (page, text):
+        assert "<script>" not in content
+        assert head in content
+        assert "team-1" in content
+        assert "train" in content
+        assert "started" in content
+        assert "north" in content
+        assert "not the guarantee" in content
+    assert "&lt;script&gt;" in page
+    assert "\\|" in text
+    ET.fromstring(page.split("\n", 1)[1].replace('<meta charset="utf-8">', ""))  # every tag is closed
+    assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["title"] == "Privacy budget of customers"
+    reserve = report.chart.curves[1]
+    assert reserve.x[-1] == 42.0
+    assert list(reserve.y) == sorted(reserve.y)
+    assert 0 < reserve.y[-1] < 1
+
+
+def test_reports_are_files(tmp_path: Path) -> None:
+    with busy(tmp_path) as ledger:
+        report = make_report(ledger, "customers")
+    assert write_report(report, tmp_path / "new" / "report.md") == [
+        tmp_path / "new" / "report.md",
+        tmp_path / "new" / "report.svg",
+    ]
+    assert "](report.svg)" in (tmp_path / "new" / "report.md").read_text(encoding="utf-8")
+    assert write_report(report, tmp_path / "report.html") == [tmp_path / "report.html"]
+    with pytest.raises(cm.InvalidParameter, match=r"\.md or \.html"):
+        write_report(report, tmp_path / "report.pdf")
+    with pytest.raises(cm.CumulantError, match="cannot be written"):
+        write_report(report, tmp_path / "budget.db" / "report.md")
+
+
+def test_without_matplotlib_a_report_has_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with busy(tmp_path) as ledger:
+        assert write_report(make_report(ledger, "customers"), tmp_path / "r.md") == [tmp_path / "r.md"]
+    assert "svg" not in (tmp_path / "r.md").read_text(encoding="utf-8")
