@@ -12,6 +12,7 @@ from cumulant.accountant import Accountant
 from cumulant.answer import Explanation, Guarantee, Interval
 from cumulant.comparison import Comparison, compare
 from cumulant.composition import Composed
+from cumulant.disjoint import Parallel, parallel
 from cumulant.errors import (
     BudgetExceeded,
     CumulantError,
@@ -36,7 +37,7 @@ from cumulant.mechanisms import (
 from cumulant.mechanisms.data import from_dict
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE
 from cumulant.planning import calibrate, max_count, max_rate
-from cumulant.training import dp_sgd
+from cumulant.training import dp_sgd, dp_sgd_noise
 from cumulant.version import __version__ as __version__
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "MixedNeighbors",
     "MultivariateGaussian",
     "OutOfReach",
+    "Parallel",
     "PureDP",
     "RandomizedResponse",
     "RenyiCurve",
@@ -68,7 +70,9 @@ __all__ = [
     "calibrate",
     "compare",
     "dp_sgd",
+    "dp_sgd_noise",
     "from_dict",
     "max_count",
     "max_rate",
+    "parallel",
 ]

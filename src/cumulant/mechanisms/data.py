@@ -32,6 +32,8 @@ REGISTRY: Mapping[str, str] = {
     "Group": "cumulant.mechanisms.group",
     "Laplace": "cumulant.mechanisms.laplace",
     "MultivariateGaussian": "cumulant.mechanisms.multivariate_gaussian",
+    "OncePerEpoch": "cumulant.sampling.once_per_epoch",
+    "Parallel": "cumulant.disjoint",
     "PoissonSampled": "cumulant.sampling.poisson",
     "PureDP": "cumulant.mechanisms.pure_dp",
     "RandomizedResponse": "cumulant.mechanisms.randomized_response",
