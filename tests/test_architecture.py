@@ -34,6 +34,7 @@ LAYERS = (
     ("report",),
     ("plot",),
     ("papers",),
+    ("integrations",),
     ("cli", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -108,7 +109,7 @@ def test_all_is_what_is_public() -> None:
     assert set(cumulant.__all__) == public
 
 
-@pytest.mark.parametrize("heavy", ["scipy", "matplotlib", "flint", "click"])
+@pytest.mark.parametrize("heavy", ["scipy", "matplotlib", "flint", "click", "torch", "opacus", "dp_accounting", "flwr"])
 def test_import_is_light(heavy: str) -> None:
     """In a fresh interpreter, as this one has them loaded."""
     code = f"import sys, cumulant; print({heavy!r} in sys.modules)"
