@@ -16,7 +16,7 @@ from cumulant.integrations.dp_accounting.from_events import EventRefused, from_e
 class CumulantAccountant(PrivacyAccountant):  # type: ignore[misc]
     """`dp_accounting.PrivacyAccountant` with exact answers, rounded to the safe side.
 
-    An event that no theorem covers raises `dp_accounting.UnsupportedEventError`, which names the event inside it.
+    An event that no theorem covers raises UnsupportedEventError of dp_accounting, which names the event inside it.
     """
 
     def __init__(

@@ -25,8 +25,8 @@ __all__ = ["CumulantAccountantConfig"]
 class CumulantAccountantConfig(DpAccountantConfig):  # type: ignore[misc]
     """What JAX Privacy makes an accountant of, anew for every question.
 
-    Its `FIXED_BATCH_SIZE` is told to accountants as a Poisson sample with half the noise, which no theorem here equates
-    with batches of fixed size: for those see `fixed_dpsgd_event` under REPLACE_ONE, or `cumulant.dp_sgd`.
+    Its FIXED_BATCH_SIZE is told to accountants as a Poisson sample with half the noise, which no theorem here equates
+    with batches of fixed size: for those see its fixed_dpsgd_event under REPLACE_ONE, or `cumulant.dp_sgd`.
     """
 
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -47,7 +47,7 @@ Charge = Callable[[AbstractMechanism, int], None]
 
 
 def register() -> None:
-    """Let `opacus.PrivacyEngine(accountant="cumulant")` and `get_noise_multiplier` take this accountant."""
+    """Let `opacus.PrivacyEngine(accountant="cumulant")`, and Opacus' search for noise, take this accountant."""
     register_accountant(MECHANISM, CumulantAccountant, force=True)
 
 
