@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks run | growth | hunt | walk | freeze`."""
+"""The command line: `python -m benchmarks run | growth | hunt | walk | freeze | integrations`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ def _parser() -> argparse.ArgumentParser:
     _hunt_parser(commands.add_parser("hunt", help="search for answers below the truth"))
     walk = commands.add_parser("walk", help="the files, calls and types that the README's question passes")
     walk.set_defaults(command=_walk)
+    tools = commands.add_parser("integrations", help="calibration inside Opacus, dp_accounting and JAX Privacy")
+    tools.set_defaults(command=_integrations)
     _freeze_parser(commands.add_parser("freeze", help="record answers that must not change unnoticed"))
     return parser
 
@@ -78,6 +80,14 @@ def _freeze_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "tests" / "frozen_answers.json")
     parser.add_argument("--again", action="store_true", help="ask the recorded questions, and record what has changed")
     parser.set_defaults(command=_freeze)
+
+
+def _integrations(options: argparse.Namespace) -> None:
+    from benchmarks.integrations import measure
+
+    print(f"{'tool':<34}{'accountant':<10}{'noise':>12}{'above least':>12}{'time':>12}")
+    for timed in measure():
+        print(timed, flush=True)
 
 
 def _walk(_: argparse.Namespace) -> None:

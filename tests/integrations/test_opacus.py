@@ -344,6 +344,18 @@ def test_trap_7_the_coin_is_on_the_grid_of_single_precision(rate: float) -> None
     assert torch.equal(drawn, drawn.round())
 
 
+def test_coins_of_half_precision_are_refused() -> None:
+    """torch.rand would lie on a grid of 2^-11 there."""
+    before = torch.get_default_dtype()
+    arguments = parts()
+    torch.set_default_dtype(torch.float16)
+    try:
+        with pytest.raises(cm.UnprovenCombination, match="coarser"):
+            PrivacyEngine().make_private(**arguments, noise_multiplier=1.0)
+    finally:
+        torch.set_default_dtype(before)
+
+
 def test_trap_8_adaptive_clipping_is_refused() -> None:
     register()
     more: dict[str, Any] = {"target_unclipped_quantile": 0.5, "clipbound_learning_rate": 0.2, "max_clipbound": 10.0}

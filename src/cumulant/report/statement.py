@@ -8,6 +8,7 @@ import platform
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any, Literal, final
 
 from cumulant import parameters
@@ -105,7 +106,7 @@ class Statement:
             ("attacker", self.attacker),
             *(("release", text) for text in self.releases),
             *(("not covered", text) for text in NOT_COVERED),
-            ("computed by", f"cumulant {__version__}, Python {platform.python_version()}"),
+            ("computed by", ", ".join(f"{name} {version}" for name, version in _versions().items())),
         ]
 
     @property
@@ -189,7 +190,7 @@ class Statement:
             "releases": self.releases,
             "not_covered": list(NOT_COVERED),
             "mechanism": written(self.run),
-            "python": platform.python_version(),
+            "computed_by": _versions(),
         }
         plain: dict[str, Any] = plain_value(content)
         return plain
@@ -206,6 +207,12 @@ def _attacker(true_positive_rate: float, advantage: float) -> str:
         f"whoever accuses at most {100 * FALSE_POSITIVE_RATE:g} % of outsiders finds at most {percent} % of members; "
         f"true less false positives are at most {rounded_up(advantage, digits=3)} for every attack"
     )
+
+
+def _versions() -> dict[str, str]:
+    """Return what an answer was computed with."""
+    packages = {name: metadata.version(name) for name in ("numpy", "scipy", "python-flint")}
+    return {"cumulant": __version__, "Python": platform.python_version(), **packages}
 
 
 def _interval(run: AbstractMechanism, delta: float | None, log_delta: float | None) -> Interval | None:

@@ -9,7 +9,7 @@
 
 from cumulant.integrations.requirement import require_package
 
-require_package("dp_accounting", distribution="dp-accounting", at_least="0.5", extra="dp-accounting")
+require_package("dp_accounting", distribution="dp-accounting", at_least="0.6", extra="dp-accounting")
 
 from cumulant.integrations.dp_accounting.accountant import CumulantAccountant  # noqa: E402
 from cumulant.integrations.dp_accounting.from_events import EventRefused, from_event  # noqa: E402

@@ -11,7 +11,7 @@
 
 from cumulant.integrations.requirement import require_package
 
-require_package("opacus", distribution="opacus", at_least="1.5", extra="opacus")
+require_package("opacus", distribution="opacus", at_least="1.6", extra="opacus")
 
 from cumulant.integrations.opacus.accountant import CumulantAccountant, register  # noqa: E402
 from cumulant.integrations.opacus.engine import PrivacyEngine  # noqa: E402

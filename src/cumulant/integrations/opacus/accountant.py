@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, final
 
+import torch
 from opacus.accountants import IAccountant, register_accountant
 from opacus.optimizers import AdaClipDPOptimizer
 
@@ -132,6 +133,11 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         return hook
 
     def _check_loader(self, loader: Any) -> None:
+        if torch.get_default_dtype() not in (torch.float32, torch.float64):
+            raise cm.UnprovenCombination(
+                f"coins of type {torch.get_default_dtype()} are coarser than those accounted for; draw batches with "
+                "torch.set_default_dtype(torch.float32)"
+            )
         drawn = drawn_by(loader)
         if drawn == "poisson without empty batches":
             raise cm.UnprovenCombination(
