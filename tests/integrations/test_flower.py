@@ -94,7 +94,7 @@ def test_every_model_of_flower_in_its_unit(sampling: Any, relation: Any) -> None
 
 @pytest.mark.parametrize("sigma", [2.0, 5.0])
 def test_a_client_that_leaves_a_round_of_fixed_size_makes_room_for_another(sigma: float) -> None:
-    """Clients at -1 and one at +1: the sum moves by two clipping norms, which Flower's own accountant counts as one."""
+    """The first ten of a list are taken, all at -1; without the one at +1 an eleventh moves up: two norms, not one."""
     pytest.importorskip("dp_accounting", reason="Flower's own accountant needs dp_accounting")
     from flwr.serverapp import RdpAccountant
 

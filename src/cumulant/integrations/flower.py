@@ -36,8 +36,9 @@ STATE_SCHEMA = 1  # version of Flower's states
 class CumulantAccountant:
     """Flower's `PrivacyAccountant`, with exact answers, rounded to the safe side.
 
-    Noise is in clipping norms. A round without amplification has a fixed number of clients, so a client that leaves
-    makes room for another: the sum moves by up to two clipping norms, and the effective noise multiplier is half.
+    Noise is in clipping norms. A round without amplification has a fixed number of clients, chosen by any rule that
+    does not look at their data, so a client that leaves makes room for another: the sum moves by up to two clipping
+    norms, and the effective noise multiplier is half.
     """
 
     def __init__(self, config: Any) -> None:
