@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks run | growth | hunt | walk | freeze | ledger`."""
+"""The command line: `python -m benchmarks run | growth | hunt | walk | freeze | integrations | ledger`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def _parser() -> argparse.ArgumentParser:
     _hunt_parser(commands.add_parser("hunt", help="search for answers below the truth"))
     walk = commands.add_parser("walk", help="the files, calls and types that the README's question passes")
     walk.set_defaults(command=_walk)
+    tools = commands.add_parser("integrations", help="calibration inside Opacus, dp_accounting and JAX Privacy")
+    tools.set_defaults(command=_integrations)
     _freeze_parser(commands.add_parser("freeze", help="record answers that must not change unnoticed"))
     _ledger_parser(commands.add_parser("ledger", help="race for a budget, kill while it is spent, and measure speed"))
     return parser
@@ -100,6 +102,14 @@ def _ledger(options: argparse.Namespace) -> None:
 
     for line in run_ledger(options):
         print(line, flush=True)
+
+
+def _integrations(options: argparse.Namespace) -> None:
+    from benchmarks.integrations import measure
+
+    print(f"{'tool':<34}{'accountant':<10}{'noise':>12}{'above least':>12}{'time':>12}")
+    for timed in measure():
+        print(timed, flush=True)
 
 
 def _walk(_: argparse.Namespace) -> None:

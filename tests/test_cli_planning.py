@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mpmath import mp, mpf
@@ -101,8 +102,9 @@ def test_narrow_terminals(command: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_completion_knows_the_commands_and_their_values() -> None:
     begun = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant s", COMP_CWORD="1")
     assert {line.split(",")[1] for line in begun.stdout.splitlines()} == {"sgd", "steps"}
-    values = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant sgd --sampling ", COMP_CWORD="3")
-    assert {line.split(",")[1] for line in values.stdout.splitlines()} == {"poisson", "without-replacement"}
+    values = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant sgd --loader ", COMP_CWORD="3")
+    loaders = {"poisson", "opacus", "fixed", "allocation", "shuffled"}
+    assert {line.split(",")[1] for line in values.stdout.splitlines()} == loaders
     files = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant steps --run r", COMP_CWORD="3")
     assert files.stdout.strip() == "file,r"
 
@@ -123,32 +125,75 @@ def test_colour_on_a_terminal_only() -> None:
 # Training runs --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sampling", ["poisson", "without_replacement"])
-def test_sgd_answers_as_the_library(sampling: Sampling) -> None:
-    content = answered(f"{SGD} --sampling {sampling.replace('_', '-')}")
+LOADERS: dict[str, Sampling] = {
+    "poisson": "poisson",
+    "fixed": "without_replacement",
+    "allocation": "random_allocation",
+    "shuffled": "shuffled",
+}
+
+
+@pytest.mark.parametrize(("loader", "sampling"), LOADERS.items())
+def test_sgd_answers_as_the_library(loader: str, sampling: Sampling) -> None:
+    content = answered(f"{SGD} --loader {loader}")
     run = cm.dp_sgd(noise_multiplier=1.0, batch_size=256, dataset_size=60_000, epochs=2, sampling=sampling)
     assert cm.from_dict(content["mechanism"]) == run
     assert content["answer"]["epsilon"] == run.epsilon(delta=1e-5)
     assert content["training"]["steps"] == math.ceil(2 * 60_000 / 256)
-    poisson = sampling == "poisson"
-    assert content["training"]["effective_noise_multiplier"] == (1.0 if poisson else 0.5)
-    assert content["training"]["neighbors"] == ("add-or-remove-one" if poisson else "replace-one")
+    joins = sampling in ("poisson", "random_allocation")
+    assert content["training"]["effective_noise_multiplier"] == (1.0 if joins else 0.5)
+    assert content["training"]["neighbors"] == ("add-or-remove-one" if joins else "replace-one")
 
 
 @pytest.mark.parametrize(
-    ("sampling", "said"),
+    ("loader", "said"),
     [
         ("poisson", ["add-or-remove-one", "its own coin", "may be empty", "effective noise multiplier is 1."]),
         (
-            "without-replacement",
+            "fixed",
             ["replace-one", "twice the clipping norm", "effective noise multiplier is 0.5", "exactly 256 of the 60000"],
         ),
+        ("opacus", ["probability 0.004255354404 (1/len(loader)", "neither Poisson sampling nor a fresh random batch"]),
+        ("shuffled", ["2 epochs begun, 469 steps", "No amplification is counted", "which is an upper bound"]),
+        ("allocation", ["draw its batch by itself", "No amplification is counted"]),
     ],
 )
-def test_sgd_says_what_it_protects_and_assumes(sampling: str, said: list[str]) -> None:
-    text = " ".join(call(f"{SGD} --sampling {sampling}").stdout.split())
-    for part in [*said, "shuffles the data", "neither Poisson sampling nor a fresh random batch", "clipped by itself"]:
+def test_sgd_says_what_it_protects_and_assumes(loader: str, said: list[str]) -> None:
+    text = " ".join(call(f"{SGD} --loader {loader}").stdout.split())
+    walks = loader in ("shuffled", "allocation")
+    warned = [] if walks else ["shuffles the data", "neither Poisson sampling nor a fresh random batch"]
+    for part in [*said, *warned, "clipped by itself", "at most 1 % of outsiders", "measured on private data"]:
         assert part in text
+
+
+def test_sgd_finds_the_noise_of_a_budget() -> None:
+    asked = "sgd --epsilon 3 --batch-size 256 --dataset-size 50000 --epochs 60 --delta 1e-5"
+    content = answered(asked)
+    plan: dict[str, Any] = {"batch_size": 256, "dataset_size": 50_000, "epochs": 60}
+    sigma = content["answer"]["noise_multiplier"]
+    assert sigma == cm.dp_sgd_noise(epsilon=3.0, delta=1e-5, **plan)
+    assert content["answer"]["epsilon"] == cm.dp_sgd(noise_multiplier=sigma, **plan).epsilon(delta=1e-5) <= 3.0
+    text = call(asked).stdout
+    assert text.startswith("noise multiplier = 1.024368763 for epsilon = 3 at delta = 1e-5")
+    assert float(text.split()[3]) >= sigma
+
+
+@pytest.mark.parametrize(("flag", "batches"), [("", 196), (" --drop-last", 195)])
+def test_the_loader_of_opacus(flag: str, batches: int) -> None:
+    """Its rate is 1/len(loader), its coin a multiple of 2^-24, its epoch len(loader) steps."""
+    asked = "sgd --noise-multiplier 1 --batch-size 256 --dataset-size 50000 --epochs 60 --delta 1e-5 --loader opacus"
+    training = answered(asked + flag)["training"]
+    assert training["steps"] == 60 * batches
+    assert training["rate"] == math.ceil(2**24 / batches) / 2**24
+
+
+def test_ratios_and_powers_of_ten_are_numbers() -> None:
+    by_ratio = answered("sgd --noise-multiplier 1 --rate 256/50000 --steps 1e4 --delta 1e-5")
+    assert by_ratio["training"]["rate"] == 256 / 50_000
+    assert by_ratio["training"]["steps"] == 10_000
+    run = cm.Gaussian(noise_multiplier=1.0).poisson(rate=256 / 50_000) * 1_000_000
+    content = answered("epsilon --noise-multiplier 1 --rate 256/50000 --steps 1e6 --delta 1e-5")
+    assert cm.from_dict(content["mechanism"]) == run
 
 
 def test_sgd_says_the_factor_never_too_low() -> None:
@@ -247,7 +292,15 @@ def test_a_run_that_needs_no_sampling() -> None:
         ("sgd --noise-multiplier 1 --batch-size 10 --dataset-size 9 --steps 1 --delta 0.1", "at most the dataset_size"),
         ("sgd --noise-multiplier 0 --batch-size 1 --dataset-size 9 --steps 1 --delta 0.1", "noise_multiplier must be"),
         ("sgd --noise-multiplier 1 --batch-size 0 --dataset-size 9 --steps 1 --delta 0.1", "--batch-size"),
-        (f"{SGD} --sampling shuffle", "--sampling"),
+        (f"{SGD} --loader shuffle", "--loader"),
+        (f"{SGD} --drop-last", "--drop-last belongs to --loader opacus"),
+        (f"{SGD} --epsilon 3", "give either --noise-multiplier or --epsilon"),
+        (f"{SGD} --rate 0.1", "give batch_size and dataset_size, or sample_rate"),
+        (f"{SGD} --rate 1/0", "is not a ratio"),
+        ("sgd --noise-multiplier 1 --batch-size 9 --steps 1 --delta 0.1", "--batch-size and --dataset-size, or --rate"),
+        ("sgd --noise-multiplier 1 --rate 0.1 --steps 1.5 --delta 0.1", "is not a whole number"),
+        ("sgd --noise-multiplier 1 --rate 0.1 --steps -1 --delta 0.1", "is not in the range x>=0"),
+        ("sgd --noise-multiplier 1 --rate 0.1 --steps 1 --delta 0.1 --loader opacus", "needs --batch-size"),
         ("sgd --batch-size 1 --dataset-size 9 --steps 1 --delta 0.1", "--noise-multiplier"),
         ("noise --noise-multiplier 1 --epsilon 1 --delta 1e-5", "--noise-multiplier is what this command searches for"),
         ("noise --mechanism pure --epsilon 1 --delta 1e-5", "noise is searched for --mechanism gaussian"),

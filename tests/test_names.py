@@ -74,7 +74,16 @@ def test_the_tab_key_shows_questions_and_no_hooks() -> None:
         "cgf",
         "rdp",
     }
-    asked |= {"rdp_interval", "profile", "tradeoff", "true_positive_rate", "advantage", "neighbors", "releases"}
+    asked |= {
+        "rdp_interval",
+        "profile",
+        "tradeoff",
+        "true_positive_rate",
+        "advantage",
+        "statement",
+        "neighbors",
+        "releases",
+    }
     becoming = {"poisson", "without_replacement", "with_replacement", "group", "sharpened", "to_dict"}
     fields = {"mechanism", "rate", "relation", "rounded_up_by", "theorem"}
     step = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)

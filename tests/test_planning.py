@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -220,8 +221,14 @@ def test_nothing_is_left() -> None:
     step = cm.PureDP(epsilon=0.25)
     with pytest.raises(cm.BudgetExceeded, match=r"what was spent costs epsilon=2\.5 already"):
         cm.max_count(step, spent=step * 10, epsilon=2.0, delta=0.0)
-    with pytest.raises(cm.InvalidParameter, match=r"such as accountant\.run"):
-        cm.max_count(step, spent=cm.Accountant(), epsilon=2.0, delta=0.0)  # type: ignore[arg-type]
+    with pytest.raises(cm.InvalidParameter, match="spent must be a cumulant mechanism"):
+        cm.max_count(step, spent="nothing", epsilon=2.0, delta=0.0)  # type: ignore[arg-type]
+
+
+def test_an_accountant_says_what_was_spent() -> None:
+    step, accountant = cm.PureDP(epsilon=0.25), cm.Accountant()
+    accountant.compose(step, count=3)
+    assert cm.max_count(step, spent=accountant, epsilon=2.0, delta=0.0) == 5
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 1000])
@@ -261,3 +268,68 @@ def test_bad_budgets(epsilon: float) -> None:
         cm.calibrate(lambda scale: cm.Laplace(scale=scale), epsilon=epsilon, delta=1e-5)
     with pytest.raises(cm.InvalidParameter, match="epsilon"):
         cm.max_rate(lambda rate: cm.Laplace(scale=1.0).poisson(rate=rate), epsilon=epsilon, delta=1e-5)
+
+
+# Attack risk ----------------------------------------------------------------------------------------------------------
+
+
+def test_noise_for_an_advantage_is_the_closed_form() -> None:
+    """Of a Gaussian of mean μ the total variation is 2Φ(μ/2) - 1."""
+    from scipy.stats import norm
+
+    for advantage in (0.01, 0.1, 0.5, 0.99):
+        exact = 1 / (2 * norm.ppf((1 + advantage) / 2))
+        found = cm.calibrate(lambda s: cm.Gaussian(noise_multiplier=s), advantage=advantage)
+        assert exact * (1 - 1e-12) <= found <= exact * (1 + 1e-8)
+
+
+def test_noise_for_a_power_is_the_closed_form() -> None:
+    """Of a Gaussian of mean μ the best test of level α has power Φ(Φ⁻¹(α) + μ)."""
+    from scipy.stats import norm
+
+    for level, power in ((0.01, 0.02), (0.01, 0.5), (0.1, 0.9)):
+        exact = 1 / (norm.ppf(power) - norm.ppf(level))
+        found = cm.calibrate(
+            lambda s: cm.Gaussian(noise_multiplier=s), true_positive_rate=power, false_positive_rate=level
+        )
+        assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({}, "give one budget"),
+        ({"epsilon": 1.0, "delta": 1e-5, "advantage": 0.1}, "give one budget"),
+        ({"advantage": 0.1, "false_positive_rate": 0.1}, "give one budget"),
+        ({"advantage": 0.0}, "advantage must be above 0"),
+        ({"advantage": 1.0}, "advantage must be above 0"),
+        ({"true_positive_rate": 0.1}, "false_positive_rate must be"),
+        ({"true_positive_rate": 0.01, "false_positive_rate": 0.01}, "which guessing has"),
+        ({"true_positive_rate": 1.0, "false_positive_rate": 0.01}, "below 1"),
+        ({"epsilon": 1.0}, "give either delta or log_delta"),
+    ],
+)
+def test_a_budget_is_one_thing(budget: dict[str, Any], said: str) -> None:
+    with pytest.raises(cm.InvalidParameter, match=said):
+        cm.calibrate(lambda s: cm.Gaussian(noise_multiplier=s), **budget)
+
+
+def test_what_no_noise_hides_is_out_of_a_budget_of_attacks() -> None:
+    with pytest.raises(cm.InvalidParameter, match=r"no parameter up to 2\^100 meets advantage=0\.1"):
+        cm.calibrate(lambda s: cm.Gaussian(noise_multiplier=s) + cm.PureDP(epsilon=3.0), advantage=0.1)
+
+
+@pytest.mark.parametrize(("std", "sensitivity"), [(3.0, 2.0), (1.0, 3.0), (0.1, 0.3), (1e300, 1e-5), (1e-5, 7.0)])
+def test_noise_in_the_unit_of_the_query_is_rounded_down(std: float, sensitivity: float) -> None:
+    exact = Fraction(std) / Fraction(sensitivity)
+    for found in (
+        cm.Gaussian.of(std=std, sensitivity=sensitivity).noise_multiplier,
+        cm.Laplace.of(scale=std, sensitivity=sensitivity).scale,
+    ):
+        assert Fraction(found) <= exact < Fraction(math.nextafter(found, math.inf))
+
+
+@pytest.mark.parametrize(("std", "sensitivity"), [(0.0, 1.0), (1.0, 0.0), (1.0, -1.0), (1e308, 1e-10), (1e-300, 1e300)])
+def test_noise_that_no_double_holds_is_refused(std: float, sensitivity: float) -> None:
+    with pytest.raises(cm.InvalidParameter):
+        cm.Gaussian.of(std=std, sensitivity=sensitivity)

@@ -10,9 +10,10 @@ import pytest
 from mpmath import exp, mp, mpf, ncdf
 
 import cumulant as cm
+from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
-from cumulant.training import Sampling
+from cumulant.training import Sampling, torch_coin
 
 USUAL: dict[str, Any] = {"noise_multiplier": 1.5, "batch_size": 256, "dataset_size": 60_000}
 
@@ -114,7 +115,9 @@ def test_one_poisson_step_is_covered(epsilon: float) -> None:
         ({"steps": 1, "dataset_size": 0}, "dataset_size must be"),
         ({"steps": 1, "noise_multiplier": 0.0}, "noise_multiplier must be"),
         ({"steps": 1, "noise_multiplier": 5e-324, "sampling": "without_replacement"}, "noise_multiplier must be"),
-        ({"steps": 1, "sampling": "shuffle"}, "sampling must be 'poisson' or 'without_replacement'"),
+        ({"steps": 1, "sampling": "shuffle"}, "sampling must be 'poisson' or 'without_replacement' or 'random_alloc"),
+        ({"steps": 1, "sample_rate": 0.1}, "give batch_size and dataset_size, or sample_rate"),
+        ({"steps": 1, "batch_size": None}, "batch_size must be"),
         ({"steps": 1, "sampling": None}, "sampling must be"),
         ({"steps": 1, "sampling": []}, "sampling must be"),
     ],
@@ -129,3 +132,117 @@ def test_it_composes_with_other_releases() -> None:
     assert (run + cm.Laplace(scale=10.0)).epsilon(delta=1e-5) > run.epsilon(delta=1e-5)
     with pytest.raises(cm.MixedNeighbors):
         run + cm.dp_sgd(**USUAL, steps=100, sampling="without_replacement")
+
+
+# The rate and the steps as a loader has them -------------------------------------------------------------------------
+
+
+def test_the_rate_as_given_is_kept() -> None:
+    run = cm.dp_sgd(noise_multiplier=1.0, sample_rate=1 / 195, steps=195 * 60)
+    ((step, count),) = run.parts
+    assert isinstance(step, PoissonSampled)
+    assert (step.rate, count) == (1 / 195, 11_700)
+
+
+@pytest.mark.parametrize("batches", [1, 3, 49, 98, 103, 195, 196, 10_007])
+def test_an_epoch_of_a_loader_has_as_many_steps_as_batches(batches: int) -> None:
+    """Also where the double next to 1/n is below it, so that 1/rate is above n."""
+    run = cm.dp_sgd(noise_multiplier=1.0, sample_rate=1 / batches, epochs=7)
+    assert sum(count for _, count in run.parts) == 7 * batches
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, math.nan, "0.1"])
+def test_a_rate_is_a_probability(rate: Any) -> None:
+    with pytest.raises(cm.InvalidParameter, match="sample_rate must be"):
+        cm.dp_sgd(noise_multiplier=1.0, sample_rate=rate, steps=1)
+
+
+def test_dropping_the_last_batch_costs_more_than_the_ratio_says() -> None:
+    """50,000 records in 195 full batches: the loader's rate is 1/195, above 256/50000."""
+    by_sizes = cm.dp_sgd(noise_multiplier=1.0, batch_size=256, dataset_size=50_000, epochs=60)
+    by_loader = cm.dp_sgd(noise_multiplier=1.0, sample_rate=1 / 195, epochs=60)
+    assert by_sizes.epsilon(delta=1e-5) == pytest.approx(3.13709, abs=5e-6)
+    assert by_loader.epsilon(delta=1e-5) == pytest.approx(3.13998, abs=5e-6)
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.5, 1 / 3, 0.05, 1e-4, 1e-6, 1e-7, 2.0**-24, 2.0**-25])
+def test_the_coin_counts_the_floats_below_the_rate(rate: float) -> None:
+    """The grid of float32 numbers that are multiples of 2^-24, counted as integers."""
+    hits = sum(1 for k in range(1 << 10) if Fraction(k, 1 << 10) < Fraction(rate))  # on a coarse grid, by hand
+    assert math.ceil(Fraction(rate) * (1 << 10)) == hits
+    coin = Fraction(torch_coin(rate))
+    assert coin >= Fraction(rate)
+    assert coin - Fraction(1, 1 << 24) < Fraction(rate)
+    assert (coin * (1 << 24)).denominator == 1
+
+
+# Loaders that walk through the data ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sampling", "sigma", "relation"), [("shuffled", 0.75, cm.REPLACE_ONE), ("random_allocation", 1.5, cm.ADD_REMOVE)]
+)
+def test_epochs_without_amplification(sampling: Sampling, sigma: float, relation: Any) -> None:
+    run = cm.dp_sgd(**USUAL, epochs=2.5, sampling=sampling)
+    ((epoch, count),) = run.parts
+    assert isinstance(epoch, OncePerEpoch)
+    assert (epoch.mechanism, epoch.neighbors, count) == (cm.Gaussian(noise_multiplier=sigma), relation, 3)
+    plain = cm.Gaussian(noise_multiplier=sigma) * 3
+    assert run.epsilon(delta=1e-5) == pytest.approx(plain.epsilon(delta=1e-5), rel=1e-12)
+    assert not run.explain(delta=1e-5).guarantee.exact  # attained by an order that is known, not by a secret one
+    with pytest.raises(cm.UnprovenCombination):
+        run.epsilon_interval(delta=1e-5)
+
+
+def test_steps_begin_epochs() -> None:
+    """60000/256 = 234.4 batches: with 234 or 235 steps an epoch, step 235 may be the first of the second epoch."""
+    for steps, epochs in [(0, 0), (1, 1), (234, 1), (235, 2), (468, 2), (469, 3)]:
+        run = cm.dp_sgd(**USUAL, steps=steps, sampling="shuffled")
+        assert sum(count for _, count in run.parts) == epochs
+
+
+def test_a_shuffled_epoch_is_not_below_what_a_dataset_attains() -> None:
+    """Chua et al. (2024), crowd at -1 and x = +1 against a crowd alone: the largest batch sum tells.
+
+    δ >= [1 - Φ((c-2)/σ)Φ(c/σ)^(t-1)] - e^ε[1 - Φ(c/σ)^t] for every threshold c; t batches, one epoch.
+    """
+    sigma, t, delta = 1.0, 100, 1e-5
+    claimed = cm.dp_sgd(noise_multiplier=sigma, sample_rate=1 / t, epochs=1, sampling="shuffled").epsilon(delta=delta)
+    poisson = cm.dp_sgd(noise_multiplier=sigma, sample_rate=1 / t, epochs=1).epsilon(delta=delta)
+
+    def attained(epsilon: float, c: float) -> Any:
+        caught = 1 - ncdf((c - 2) / sigma) * ncdf(c / sigma) ** (t - 1)
+        return caught - exp(epsilon) * (1 - ncdf(c / sigma) ** t)
+
+    with mp.workdps(30):
+        thresholds = [mpf(k) / 10 for k in range(30, 90)]
+        assert max(attained(5.39, c) for c in thresholds) > delta  # so the truth is above 5.39
+        assert max(attained(claimed, c) for c in thresholds) <= delta
+    assert poisson < 1
+    assert claimed > 5.39
+
+
+def test_epochs_of_two_relations_do_not_mix() -> None:
+    with pytest.raises(cm.MixedNeighbors):
+        cm.dp_sgd(**USUAL, epochs=1) + cm.dp_sgd(**USUAL, epochs=1, sampling="shuffled")
+
+
+def test_a_group_moves_one_batch_most() -> None:
+    run = cm.dp_sgd(**USUAL, epochs=4, sampling="shuffled")
+    assert run.group(size=3).rdp(order=4.0) == pytest.approx((cm.Gaussian(noise_multiplier=0.25) * 4).rdp(order=4.0))
+
+
+def test_epochs_are_written_and_read() -> None:
+    run = cm.dp_sgd(**USUAL, epochs=4, sampling="shuffled")
+    assert cm.from_dict(run.to_dict()) == run
+
+
+# Noise for a target --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "random_allocation", "shuffled"])
+def test_the_least_noise_keeps_the_budget(sampling: Sampling) -> None:
+    plan: dict[str, Any] = {"batch_size": 250, "dataset_size": 50_000, "epochs": 3, "sampling": sampling}
+    sigma = cm.dp_sgd_noise(epsilon=2.0, delta=1e-6, **plan)
+    assert cm.dp_sgd(noise_multiplier=sigma, **plan).epsilon(delta=1e-6) <= 2.0
+    assert cm.dp_sgd(noise_multiplier=sigma * (1 - 1e-7), **plan).epsilon(delta=1e-6) > 2.0

@@ -14,6 +14,7 @@ from cumulant.accountant import Accountant
 from cumulant.answer import Explanation, Guarantee, Interval
 from cumulant.comparison import Comparison, compare
 from cumulant.composition import Composed
+from cumulant.disjoint import Parallel, parallel
 from cumulant.errors import (
     BudgetExceeded,
     CumulantError,
@@ -42,7 +43,7 @@ from cumulant.mechanisms import (
 from cumulant.mechanisms.data import from_dict
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE
 from cumulant.planning import calibrate, max_count, max_rate
-from cumulant.training import dp_sgd
+from cumulant.training import dp_sgd, dp_sgd_noise
 from cumulant.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ __all__ = [
     "MixedNeighbors",
     "MultivariateGaussian",
     "OutOfReach",
+    "Parallel",
     "PureDP",
     "RandomizedResponse",
     "RenyiCurve",
@@ -82,9 +84,11 @@ __all__ = [
     "calibrate",
     "compare",
     "dp_sgd",
+    "dp_sgd_noise",
     "from_dict",
     "max_count",
     "max_rate",
+    "parallel",
 ]
 
 

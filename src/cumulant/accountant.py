@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final
 
 from numpy.typing import ArrayLike
 
@@ -11,9 +13,27 @@ from cumulant.answer import Explanation, Guarantee, Interval, Method
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.data import from_dict
 from cumulant.names import by_name
 from cumulant.neighbors import Neighbors
-from cumulant.parameters import MOST
+from cumulant.parameters import MOST, require
+from cumulant.planning import max_count
+
+STATE = "cumulant.Accountant"  # the key that names the format of a state
+STATE_FORMAT = 1  # version of what `state_dict` writes
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One line of a history: a release, how often, and what for."""
+
+    mechanism: AbstractMechanism
+    count: int
+    label: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"mechanism": self.mechanism.to_dict(), "count": self.count, "label": self.label}
 
 
 class Accountant:
@@ -33,11 +53,12 @@ class Accountant:
     7.5113
     """
 
-    __slots__ = ("_budget", "_counts", "_neighbors")
+    __slots__ = ("_budget", "_counts", "_labelled", "_neighbors")
 
     def __init__(self, *, epsilon: float | None = None, delta: float | None = None) -> None:
         """Give epsilon and delta to make them a budget for a plan fixed in advance: beyond it, `BudgetExceeded`."""
         self._counts: dict[AbstractMechanism, int] = {}
+        self._labelled: dict[tuple[AbstractMechanism, str], int] = {}
         self._neighbors: Neighbors | None = None
         if (epsilon is None) != (delta is None):
             raise InvalidParameter(f"a budget needs both epsilon and delta, got {epsilon!r} and {delta!r}")
@@ -45,18 +66,20 @@ class Accountant:
         if epsilon is not None:
             self._budget = (parameters.nonnegative("epsilon", epsilon), parameters.probability("delta", delta))
 
-    def compose(self, mechanism: AbstractMechanism, count: int = 1) -> None:
-        """Record that a mechanism was released `count` more times."""
+    def compose(self, mechanism: AbstractMechanism, count: int = 1, *, label: str | None = None) -> None:
+        """Record that a mechanism was released `count` more times; `label` says for what, in the `history`."""
         try:
             known = self._counts.get(mechanism)
         except TypeError:  # unhashable, so no mechanism
             known = None
-        if known is not None and type(count) is int and 0 <= count <= MOST - known and self._budget is None:
-            self._counts[mechanism] = known + count  # a training step again: one dictionary update
+        again = known is not None and type(count) is int and 0 <= count <= MOST - known
+        if again and self._budget is None and label is None:
+            self._counts[mechanism] = known + count  # type: ignore[operator]  # a training step again: one update
             return
         if not isinstance(mechanism, AbstractMechanism):
             raise InvalidParameter(f"mechanism must be a cumulant mechanism, got {mechanism!r}")
         count = parameters.count(count)
+        require(label is None or isinstance(label, str), "label must be a text", label)
         if count == 0:
             return
         if self._budget is not None:
@@ -69,6 +92,13 @@ class Accountant:
         if neighbors is not None and self._neighbors is not neighbors:
             self._settle(neighbors)
         counts.update(after)
+        if label is not None:
+            self._label(mechanism, count, label)
+
+    def _label(self, mechanism: AbstractMechanism, count: int, label: str) -> None:
+        for release, times in mechanism.releases():
+            key = (release, label)
+            self._labelled[key] = self._labelled.get(key, 0) + times * count
 
     def _check_budget(self, mechanism: AbstractMechanism, count: int, epsilon: float, delta: float) -> None:
         spent = self.run
@@ -87,6 +117,68 @@ class Accountant:
                 "give both the same `neighbors=`, or account for them apart; nothing was recorded"
             )
         self._neighbors = neighbors
+
+    @property
+    def budget(self) -> tuple[float, float] | None:
+        """The budget (ε, δ); None where every release is recorded."""
+        return self._budget
+
+    @property
+    def history(self) -> tuple[Entry, ...]:
+        """What was released, how often and under which label; distinct releases in the order of their first."""
+        rows: list[Entry] = []
+        for release, count in self._counts.items():
+            labelled = [(label, n) for (of, label), n in self._labelled.items() if of == release]
+            rest = count - sum(n for _, n in labelled)
+            rows += [Entry(mechanism=release, count=rest)] if rest else []
+            rows += [Entry(mechanism=release, count=n, label=label) for label, n in labelled]
+        return tuple(rows)
+
+    def remaining(self, step: AbstractMechanism, *, method: Method = "best") -> int:
+        """Return how many releases of a step the budget still allows, each of them asked; 0 if it is used up.
+
+        >>> from cumulant import Gaussian
+        >>> accountant = Accountant(epsilon=6.0, delta=1e-5)
+        >>> accountant.compose(Gaussian(noise_multiplier=20.0), count=600)
+        >>> accountant.remaining(Gaussian(noise_multiplier=20.0))
+        85
+        """
+        if self._budget is None:
+            raise InvalidParameter("remaining needs a budget: Accountant(epsilon=, delta=)")
+        epsilon, delta = self._budget
+        try:
+            return max_count(step, epsilon=epsilon, delta=delta, spent=self.run, method=method)
+        except BudgetExceeded:
+            return 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything so far with the budget: text, numbers, lists and dictionaries, for any checkpoint.
+
+        PyTorch reads it back with weights only, that is, without running code from the file.
+        """
+        return {
+            STATE: STATE_FORMAT,
+            "budget": None if self._budget is None else {"epsilon": self._budget[0], "delta": self._budget[1]},
+            "history": [row.to_dict() for row in self.history],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` wrote, in place of what was here; the state is copied, and checked before.
+
+        The budget of the state becomes the accountant's. One that was given here must be the same: a budget that
+        changes with a restart is none.
+        """
+        rows, budget = _read_state(state)
+        if self._budget is not None and budget is not None and budget != self._budget:
+            raise InvalidParameter(
+                f"this accountant has the budget (epsilon, delta) = {self._budget}, the state has {budget}; "
+                "give the accountant the same, or none"
+            )
+        fresh = Accountant()
+        for row in rows:
+            fresh.compose(row.mechanism, row.count, label=row.label)
+        self._counts, self._labelled, self._neighbors = fresh._counts, fresh._labelled, fresh._neighbors
+        self._budget = self._budget if budget is None else budget
 
     @property
     def run(self) -> Composed:
@@ -171,9 +263,40 @@ class Accountant:
         """Return which theorem bounded each release, exact or upper bound, and for which relation."""
         return self.run.explain(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
 
+    @by_name
+    def statement(
+        self,
+        *,
+        delta: float | None = None,
+        log_delta: float | None = None,
+        format: Literal["text", "markdown", "json"] = "text",  # noqa: A002 - the word that people look for
+        user_records: int = 1,
+    ) -> str:
+        """Return what everything so far promises, in words; see `AbstractMechanism.statement`."""
+        return self.run.statement(delta=delta, log_delta=log_delta, format=format, user_records=user_records)
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything so far as plain data; `cumulant.from_dict` reads it as one mechanism."""
         return self.run.to_dict()
 
     def __repr__(self) -> str:
         return f"Accountant({self.run!r})"
+
+
+def _read_state(state: Any) -> tuple[list[Entry], tuple[float, float] | None]:
+    """Return the history and the budget of a state; refuse what `state_dict` does not write."""
+    rule = f"a state must be what Accountant.state_dict() returns, with {STATE!r}: {STATE_FORMAT}"
+    require(isinstance(state, Mapping) and state.get(STATE) == STATE_FORMAT, rule, state)
+    require(set(state) == {STATE, "budget", "history"}, rule, sorted(map(str, state)))
+    try:
+        rows = [
+            Entry(mechanism=from_dict(row["mechanism"]), count=parameters.count(row["count"]), label=row["label"])
+            for row in state["history"]
+        ]
+        budget = state["budget"]
+        if budget is None:
+            return rows, None
+        pair = parameters.nonnegative("epsilon", budget["epsilon"]), parameters.probability("delta", budget["delta"])
+    except (KeyError, TypeError) as error:
+        raise InvalidParameter(f"{rule} ({error!r})") from error
+    return rows, pair

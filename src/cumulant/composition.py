@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, final
 
 from cumulant import parameters
@@ -61,6 +61,17 @@ class Composed(AbstractMechanism):
         if [count for _, count in parts] == [1]:
             return parts[0][0]
         mean = _gaussian_mean(parts)
+        if any(
+            known.alternatives for known, _ in parts
+        ):  # their pairs would be mixed: the curve holds for all mixtures
+            return replace(
+                Known.by_curve(
+                    lambda: total([(known.curve(), count) for known, count in parts]),
+                    fixed_size=any(known.fixed_size for known, _ in parts),
+                ),
+                failure=lambda: combined_failure((known.failure(), count) for known, count in parts),
+                single=False,
+            )
         return Known(
             curve=lambda: total([(known.curve(), count) for known, count in parts]),
             directions=lambda relation: _compose([(known.directions(relation), count) for known, count in parts]),

@@ -146,14 +146,17 @@ def product_above(count: int | Fraction, value: float) -> float:
     return value if count == 1 or math.isinf(value) else _above(count * Fraction(value))
 
 
-def share_below(value: float, size: int) -> float:
+def share_below(value: float, size: int | Fraction) -> float:
     """Return value/size for value > 0, rounded down; exact where a double holds it.
 
     >>> share_below(1.0, 4), share_below(1.0, 3) <= Fraction(1, 3)
     (0.25, True)
     """
     exact = Fraction(value) / size
-    nearest = float(exact)
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
     return nearest if nearest <= exact else math.nextafter(nearest, 0.0)
 
 
@@ -161,6 +164,14 @@ def noise_for_group(name: str, noise: float, size: Any) -> float:
     """Return the noise in units of what `size` records can change: noise/size, rounded down."""
     share = share_below(noise, whole_number("size", size, at_least=1))
     require(share > 0, f"size must leave some noise: {name}={noise!r} over size underflows", size)
+    return share
+
+
+def noise_per_unit(name: str, noise: Any, sensitivity: Any) -> float:
+    """Return noise / sensitivity, rounded down: less noise reveals more."""
+    unit = Fraction(positive("sensitivity", sensitivity))
+    share = share_below(positive(name, noise), unit)
+    require(0 < share < math.inf, f"{name} over sensitivity must be a double > 0", (noise, sensitivity))
     return share
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Protocol, final
 
 from cumulant import parameters
 from cumulant.answer import Method
+from cumulant.budgets import AbstractBudget, EpsilonBudget, budget_of
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
@@ -29,15 +30,28 @@ PATIENCE = 3  # questions in which a bracket must halve
 Build = Callable[[Any], AbstractMechanism]
 
 
+class Spent(Protocol):
+    """What has spent before: an accountant, which knows its run."""
+
+    @property
+    def run(self) -> Composed: ...
+
+
 def calibrate(
     build: Callable[[float], AbstractMechanism],
     *,
-    epsilon: float,
+    epsilon: float | None = None,
     delta: float | None = None,
     log_delta: float | None = None,
+    advantage: float | None = None,
+    true_positive_rate: float | None = None,
+    false_positive_rate: float | None = None,
     method: Method = "best",
 ) -> float:
-    """Return the smallest parameter, to 1e-9 relative, for which build(parameter) is within (ε, δ).
+    """Return the smallest parameter, to 1e-9 relative, for which build(parameter) is within a budget.
+
+    The budget is (ε, δ), or what the best attacker may have: an `advantage`, the true positive rate less the false one,
+    or a `true_positive_rate` at a `false_positive_rate`.
 
     The parameter is one that costs less the larger it is, like a noise multiplier or a scale. It is looked for from 1
     outwards; the value returned was itself asked and is never an overshoot.
@@ -45,15 +59,26 @@ def calibrate(
     >>> from cumulant import Gaussian
     >>> round(calibrate(lambda sigma: Gaussian(noise_multiplier=sigma) * 10, epsilon=1.0, delta=1e-5), 6)
     11.797...
+    >>> round(calibrate(lambda sigma: Gaussian(noise_multiplier=sigma) * 10, advantage=0.1), 6)
+    12.582...
     """
-    search = _Search(_builder(build), _NOISE, _Budget.of(epsilon, delta, log_delta, method))
+    budget = budget_of(
+        epsilon=epsilon,
+        delta=delta,
+        log_delta=log_delta,
+        advantage=advantage,
+        true_positive_rate=true_positive_rate,
+        false_positive_rate=false_positive_rate,
+        method=method,
+    )
+    search = _Search(_builder(build), _NOISE, budget)
     first = search.asked(1.0)
     found = search.best(first)
     if found is not None:
         return found.value
     if first.over:
         raise InvalidParameter(f"no parameter up to 2^{FARTHEST} meets {search.budget}")
-    raise InvalidParameter(f"every parameter down to 2^-{FARTHEST} meets epsilon={epsilon!r}: nothing to search")
+    raise InvalidParameter(f"every parameter down to 2^-{FARTHEST} meets {budget.asked}: nothing to search")
 
 
 def max_rate(
@@ -74,7 +99,7 @@ def max_rate(
     >>> round(rate, 5)
     0.0095
     """
-    search = _Search(_builder(build), _RATE, _Budget.of(epsilon, delta, log_delta, method))
+    search = _Search(_builder(build), _RATE, EpsilonBudget.of(epsilon, delta, log_delta, method))
     first = search.asked(1.0)
     if not first.over:
         return 1.0
@@ -90,20 +115,20 @@ def max_count(
     epsilon: float,
     delta: float | None = None,
     log_delta: float | None = None,
-    spent: AbstractMechanism | None = None,
+    spent: AbstractMechanism | Spent | None = None,
     method: Method = "best",
 ) -> int:
     """Return the most releases of a step within (ε, δ): n with ε(n) <= ε < ε(n+1), both of which were asked.
 
     "Question Two" of Asoodeh et al. (2020), for every mechanism. What was already released about the same data is
-    `spent`; if that alone is over the budget, `BudgetExceeded`.
+    `spent`, a mechanism or an accountant; if that alone is over the budget, `BudgetExceeded`.
 
     >>> from cumulant import Gaussian
     >>> max_count(Gaussian(noise_multiplier=20.0), epsilon=6.0, delta=1e-5)
     685
     """
     step = _mechanism("step", step)
-    before = Composed(()) if spent is None else _mechanism("spent", spent)
+    before = Composed(()) if spent is None else _mechanism("spent", getattr(spent, "run", spent))
     log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
     most = _room(before, step)
     count = max_whole(lambda n: before + step * n, most=most, epsilon=epsilon, log_delta=log_delta, method=method)
@@ -127,7 +152,7 @@ def max_whole(
 
     For what costs more the larger it is. n was asked itself, and so was n + 1 unless it is beyond `most`.
     """
-    budget = _Budget.of(epsilon, delta, log_delta, method)
+    budget = EpsilonBudget.of(epsilon, delta, log_delta, method)
     if parameters.whole_number("most", most) == 0:
         return 0
     search = _Search(_builder(build), _whole_up_to(most), budget)
@@ -154,25 +179,6 @@ def _room(before: AbstractMechanism, step: AbstractMechanism) -> int:
     """Return how many steps more can be counted."""
     known = dict(before.releases())
     return min(((MOST - known.get(release, 0)) // times for release, times in step.releases()), default=MOST)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Budget:
-    epsilon: float
-    log_delta: float
-    method: Method
-
-    @classmethod
-    def of(cls, epsilon: float, delta: float | None, log_delta: float | None, method: Method) -> _Budget:
-        log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
-        return cls(parameters.nonnegative("epsilon", epsilon), log_delta, method)
-
-    def __str__(self) -> str:
-        return (
-            f"epsilon={self.epsilon!r} at this delta: what does not depend on it costs more than the budget, "
-            "or no finite epsilon is proven at this delta"
-        )
 
 
 @final
@@ -240,17 +246,16 @@ class _Search:
 
     build: Build
     scale: _Scale
-    budget: _Budget
+    budget: AbstractBudget
     method: Method | None = None
 
     def asked(self, value: float) -> _Tried:
         budget, method = self.budget, self.method or self.budget.method
-        guarantee = self.build(value).guarantee(log_delta=budget.log_delta, method=method)
-        if guarantee.method == "rdp" and not self.method:
+        spent, proven_by = budget.spent(self.build(value), method)
+        if proven_by == "rdp" and not self.method:
             self.method = "rdp"  # safe: never less than the best
-        spent = guarantee.epsilon
         # Safe side: whether the budget is met is compared without logarithms; what is not a number does not meet it.
-        return _Tried(value, self.scale.place(value), _log_ratio(spent, budget.epsilon), not spent <= budget.epsilon)
+        return _Tried(value, self.scale.place(value), _log_ratio(spent, budget.most), not spent <= budget.most)
 
     def best(self, first: _Tried) -> _Tried | None:
         """Return the dearest parameter within the budget, None if there is no crossing on the scale."""

@@ -7,48 +7,61 @@ made here, once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, final
 
 from cumulant import parameters
+from cumulant.answer import Method
 from cumulant.composition import Composed
 from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.rounding import float_above
 from cumulant.parameters import require
+from cumulant.planning import calibrate
+from cumulant.sampling.once_per_epoch import OncePerEpoch
 
-Sampling = Literal["poisson", "without_replacement"]
+Sampling = Literal["poisson", "without_replacement", "random_allocation", "shuffled"]
 """What a data loader does."""
 
-SAMPLINGS = ("poisson", "without_replacement")
+SAMPLINGS = ("poisson", "without_replacement", "random_allocation", "shuffled")
+BY_EPOCH = ("random_allocation", "shuffled")  # samplings that cost by the epoch: every record takes part once in each
+TORCH_GRID = Fraction(1, 2**24)  # of probability: a coin that is a float32 below a rate
 
 
 def dp_sgd(
     *,
     noise_multiplier: float,
-    batch_size: int,
-    dataset_size: int,
+    batch_size: int | None = None,
+    dataset_size: int | None = None,
     epochs: float | None = None,
     steps: int | None = None,
+    sample_rate: float | None = None,
     sampling: Sampling = "poisson",
 ) -> Composed:
     """Return a run of DP-SGD as one mechanism: every step adds Gaussian noise to a sum of clipped gradients.
 
-    `noise_multiplier` is the noise's standard deviation / the clipping norm, whatever the sampling. Give `epochs`,
-    which may be a fraction, or `steps`; an epoch is dataset_size / batch_size steps, and a step begun is a step.
+    `noise_multiplier` is the noise's standard deviation / the clipping norm, whatever the sampling. How much of the
+    data a step takes is batch_size / dataset_size, or `sample_rate` as it is: a loader that draws with 1/len(loader),
+    as Opacus does, takes more than batch_size / dataset_size where the last batch is dropped. Give `epochs`, which may
+    be a fraction, or `steps`; an epoch is 1 / rate steps, and a step begun is a step.
 
-    sampling="poisson":              every record joins a batch by its own coin, of probability batch_size /
-                                     dataset_size; batch_size is the expected one. Add-or-remove-one.
+    sampling="poisson":              every record joins a batch by its own coin; batch_size is the expected one.
+                                     Add-or-remove-one.
     sampling="without_replacement":  every step draws a fresh random subset of batch_size records. Replace-one: the sum
                                      changes by up to twice the clipping norm, so the mechanism that is returned has
                                      half the noise multiplier.
-
-    A loader that shuffles and then walks through the data does neither.
+    sampling="shuffled":             every epoch walks through all records once, in any order. Replace-one, half the
+                                     noise multiplier, and one release per epoch begun, without amplification.
+    sampling="random_allocation":    every epoch puts every record into one batch that it draws for itself.
+                                     Add-or-remove-one, one release per epoch begun, without amplification.
 
     >>> run = dp_sgd(noise_multiplier=1.0, batch_size=250, dataset_size=50_000, epochs=2)
     >>> run.parts[0][0].mechanism, run.parts[0][0].rate, run.parts[0][1]
     (Gaussian(noise_multiplier=1.0), 0.005, 400)
+    >>> run == dp_sgd(noise_multiplier=1.0, sample_rate=0.005, steps=400)
+    True
     """
     return TrainingRun.of(
         noise_multiplier=noise_multiplier,
@@ -56,65 +69,175 @@ def dp_sgd(
         dataset_size=dataset_size,
         epochs=epochs,
         steps=steps,
+        sample_rate=sample_rate,
         sampling=sampling,
     ).mechanism()
+
+
+def dp_sgd_noise(
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    log_delta: float | None = None,
+    batch_size: int | None = None,
+    dataset_size: int | None = None,
+    epochs: float | None = None,
+    steps: int | None = None,
+    sample_rate: float | None = None,
+    sampling: Sampling = "poisson",
+    method: Method = "best",
+) -> float:
+    """Return the smallest noise multiplier, to 1e-9 relative, with which a run of `dp_sgd` is within (ε, δ).
+
+    >>> plan = {"batch_size": 250, "dataset_size": 50_000, "epochs": 2}
+    >>> sigma = dp_sgd_noise(epsilon=1.0, delta=1e-5, **plan)
+    >>> dp_sgd(noise_multiplier=sigma, **plan).epsilon(delta=1e-5) <= 1.0
+    True
+    """
+    plan = TrainingRun.of(
+        noise_multiplier=1.0,
+        batch_size=batch_size,
+        dataset_size=dataset_size,
+        epochs=epochs,
+        steps=steps,
+        sample_rate=sample_rate,
+        sampling=sampling,
+    )
+    return plan.least_noise(epsilon=epsilon, delta=delta, log_delta=log_delta, method=method)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingRun:
-    """The numbers of a run of DP-SGD, and what they become in the theorems."""
+    """The numbers of a run of DP-SGD, and what they become in the theorems.
+
+    `rate` is how much of the data a step takes, rounded up; `epochs_begun` is known where the epochs are what costs.
+    """
 
     noise_multiplier: float
-    batch_size: int
-    dataset_size: int
+    rate: float
     steps: int
     sampling: Sampling
+    batch_size: int | None = None
+    dataset_size: int | None = None
+    epochs_begun: int | None = None
 
     @classmethod
     def of(
-        cls, *, noise_multiplier: Any, batch_size: Any, dataset_size: Any, epochs: Any, steps: Any, sampling: Any
+        cls,
+        *,
+        noise_multiplier: Any,
+        batch_size: Any = None,
+        dataset_size: Any = None,
+        epochs: Any = None,
+        steps: Any = None,
+        sample_rate: Any = None,
+        sampling: Any = "poisson",
     ) -> TrainingRun:
         """Check everything, and turn epochs into steps."""
         if sampling not in SAMPLINGS:
-            raise InvalidParameter(
-                f"sampling must be {' or '.join(map(repr, SAMPLINGS))}, got {sampling!r}; "
-                "for shuffled epochs no amplification is proven, see docs/choose.md"
-            )
-        n = parameters.whole_number("dataset_size", dataset_size, at_least=1)
-        b = parameters.whole_number("batch_size", batch_size, at_least=1)
-        require(b <= n, f"batch_size must be at most the dataset_size of {n}", batch_size)
+            raise InvalidParameter(f"sampling must be {' or '.join(map(repr, SAMPLINGS))}, got {sampling!r}")
+        rate = _exact_rate(batch_size, dataset_size, sample_rate)
+        count = _steps(epochs, steps, rate if sample_rate is None else _nearest_unit(rate))
         return cls(
             noise_multiplier=parameters.positive("noise_multiplier", noise_multiplier),
-            batch_size=b,
-            dataset_size=n,
-            steps=_steps(epochs, steps, batches_per_epoch=Fraction(n, b)),
+            rate=float_above(rate),
+            steps=count,
             sampling=sampling,
+            batch_size=batch_size if sample_rate is None else None,
+            dataset_size=dataset_size if sample_rate is None else None,
+            epochs_begun=_epochs_begun(epochs, count, rate) if sampling in BY_EPOCH else None,
         )
 
     @property
-    def rate(self) -> float:
-        """batch_size / dataset_size, rounded up: more of the data costs more."""
-        return float_above(Fraction(self.batch_size, self.dataset_size))
+    def neighbors(self) -> Neighbors:
+        """The relation of the sampling."""
+        return ADD_REMOVE if self.sampling in ("poisson", "random_allocation") else REPLACE_ONE
 
     @property
     def effective_noise_multiplier(self) -> float:
         """The noise in units of what one record can change under the relation of the sampling."""
-        return self.noise_multiplier if self.sampling == "poisson" else self.noise_multiplier / 2
+        return self.noise_multiplier if self.neighbors is ADD_REMOVE else self.noise_multiplier / 2
 
     def mechanism(self) -> Composed:
         gaussian = Gaussian(noise_multiplier=self.effective_noise_multiplier)
+        if self.epochs_begun is not None:
+            return OncePerEpoch(mechanism=gaussian, relation=self.neighbors) * self.epochs_begun
         if self.sampling == "poisson":
             return gaussian.poisson(rate=self.rate) * self.steps
         return gaussian.without_replacement(rate=self.rate) * self.steps
 
+    def with_noise(self, noise_multiplier: float) -> TrainingRun:
+        """Return the same run with other noise."""
+        return replace(self, noise_multiplier=parameters.positive("noise_multiplier", noise_multiplier))
 
-def _steps(epochs: Any, steps: Any, *, batches_per_epoch: Fraction) -> int:
+    def least_noise(
+        self, *, epsilon: float, delta: float | None = None, log_delta: float | None = None, method: Method = "best"
+    ) -> float:
+        """Return the smallest noise multiplier with which this run is within (ε, δ)."""
+        return calibrate(
+            lambda sigma: self.with_noise(sigma).mechanism(),
+            epsilon=epsilon,
+            delta=delta,
+            log_delta=log_delta,
+            method=method,
+        )
+
+
+def torch_coin(rate: float) -> float:
+    """Return the probability of `torch.rand(()) < rate`, from above: the coin that Opacus tosses for a record.
+
+    A float32 of the CPU's generator is one of the multiples of 2^-24 below 1, each as likely. Those below the rate are
+    ⌈rate·2²⁴⌉. Rounding the rate to a float32 first keeps it on its side of every multiple, or takes it down to one.
+
+    >>> torch_coin(0.25), torch_coin(1e-6) / 1e-6
+    (0.25, 1.01327...)
+    """
+    exact = Fraction(parameters.probability("rate", rate))
+    return float(math.ceil(exact / TORCH_GRID) * TORCH_GRID)
+
+
+def _exact_rate(batch_size: Any, dataset_size: Any, sample_rate: Any) -> Fraction:
+    """Return how much of the data a step takes, from the two sizes or as given."""
+    if sample_rate is not None:
+        if batch_size is not None or dataset_size is not None:
+            raise InvalidParameter(
+                "give batch_size and dataset_size, or sample_rate, "
+                f"got {batch_size!r}, {dataset_size!r} and {sample_rate!r}"
+            )
+        rate = parameters.probability("sample_rate", sample_rate)
+        require(rate > 0, "sample_rate must be > 0", sample_rate)
+        return Fraction(rate)
+    n = parameters.whole_number("dataset_size", dataset_size, at_least=1)
+    b = parameters.whole_number("batch_size", batch_size, at_least=1)
+    require(b <= n, f"batch_size must be at most the dataset_size of {n}", batch_size)
+    return Fraction(b, n)
+
+
+def _steps(epochs: Any, steps: Any, rate: Fraction) -> int:
     """Return the number of steps from exactly one of the two; a step begun is counted."""
     if (epochs is None) == (steps is None):
         raise InvalidParameter(f"give either epochs or steps, got epochs={epochs!r} and steps={steps!r}")
     if steps is not None:
         return parameters.whole_number("steps", steps)
-    # The decimal that was written, not the double next to it: 0.1 epochs of 100 batches are 10 steps, not 11.
-    written = Fraction(repr(parameters.nonnegative("epochs", epochs)))
-    return math.ceil(written * batches_per_epoch)
+    return math.ceil(_written(epochs) / rate)
+
+
+def _epochs_begun(epochs: Any, steps: int, rate: Fraction) -> int:
+    """Return how many epochs are begun; of the last batch nothing is known, so it may be missing: fewer steps each."""
+    return math.ceil(_written(epochs)) if epochs is not None else math.ceil(Fraction(steps, int(1 / rate)))
+
+
+def _written(epochs: Any) -> Fraction:
+    """Return the decimal that was written, not the double next to it: 0.1 epochs of 100 batches are 10 steps."""
+    return Fraction(repr(parameters.nonnegative("epochs", epochs)))
+
+
+def _nearest_unit(rate: Fraction) -> Fraction:
+    """Return 1/n if the rate is the double next to it: an epoch of a loader that draws with 1/n has n steps.
+
+    >>> _nearest_unit(Fraction(1 / 49))
+    Fraction(1, 49)
+    """
+    batches = round(1 / rate)
+    return Fraction(1, batches) if float(rate) == 1 / batches else rate

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, final
 
 import click
 
-from cumulant.cli.parameter_types import CURVE_FILE, MATRIX, NUMBER, RUN_FILE, VECTOR, completed_as_file
+from cumulant.cli.parameter_types import (
+    COUNT,
+    CURVE_FILE,
+    MATRIX,
+    NUMBER,
+    RUN_FILE,
+    SHARE,
+    SIZE,
+    VECTOR,
+    completed_as_file,
+)
 from cumulant.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -75,7 +85,7 @@ def _number(flag: str, text: str) -> Decorator:
 
 
 def _count(flag: str, text: str, *, at_least: int) -> Decorator:
-    return click.option(flag, type=click.IntRange(min=at_least), metavar="COUNT", help=text)
+    return click.option(flag, type=SIZE if at_least else COUNT, metavar="COUNT", help=text)
 
 
 def _name(flag: str, names: Iterable[str], text: str, *, metavar: str | None = None) -> Decorator:
@@ -117,7 +127,12 @@ OPTIONS = (
     file_option("--curve", CURVE_FILE, "curve: table of order,epsilon (CSV or blanks)."),
     file_option("--run", RUN_FILE, "JSON of mechanism.to_dict(), instead of --mechanism."),
     _name("--sampling", SAMPLINGS, "How records are drawn.  [default: poisson if --rate is given]  " + UNITS),
-    _number("--rate", "Sampling probability; without replacement: batch / population."),
+    click.option(
+        "--rate",
+        type=SHARE,
+        metavar="NUMBER",
+        help="Sampling probability, also as 256/50000; without replacement: batch / population.",
+    ),
     _count("--batch", "With or without replacement: records drawn.", at_least=0),
     _count("--population", "With or without replacement: records in all.", at_least=1),
     _name("--neighbors", NEIGHBORS, "Datasets that sampling compares.  [default: the theorem's own]"),

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
+from fractions import Fraction
 from functools import wraps
 from pathlib import Path
 from typing import Any, final
@@ -15,7 +16,10 @@ from typing import Any, final
 import click
 from click.shell_completion import CompletionItem
 
+from cumulant.numerics.rounding import float_above
+
 WIDE = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)  # holds any δ that can be typed, and its logarithm
+MOST_DIGITS = 30  # of a whole number
 CHART_ENDINGS = (".png", ".svg", ".pdf")
 Row = tuple[float, float]
 
@@ -45,6 +49,45 @@ def number(text: str) -> float:
     if vanished or overflowed:
         raise ValueError(f"{text!r} is beyond floating point, which reaches from 2.3e-308 to 1.7e308")
     return value
+
+
+def share(text: str) -> float:
+    """Return a number, or a ratio of two as 256/50000, rounded up: more of the data costs more.
+
+    >>> share("1/4"), share("0.25"), share("1/3") >= Fraction(1, 3)
+    (0.25, 0.25, True)
+    """
+    part, slash, whole = text.partition("/")
+    if not slash:
+        return number(text)
+    above, below = _decimal(part), _decimal(whole)
+    if not (above.is_finite() and below.is_finite()) or below == 0:
+        raise ValueError(f"{text!r} is not a ratio of two numbers")
+    return float_above(Fraction(above) / Fraction(below))
+
+
+def whole_number(text: str) -> int:
+    """Return a whole number that may be written as 1e6 or 1_000_000.
+
+    >>> whole_number("1e6"), whole_number("2.5e1")
+    (1000000, 25)
+    """
+    exact = _decimal(text)
+    if not exact.is_finite() or exact.adjusted() > MOST_DIGITS or exact != exact.to_integral_value(context=WIDE):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(exact)
+
+
+def counting_from(least: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers that are not below one."""
+
+    def counted(text: str) -> int:
+        value = whole_number(text)
+        if value < least:
+            raise ValueError(f"{value} is not in the range x>={least}")
+        return value
+
+    return counted
 
 
 def log_of(text: str) -> float:
@@ -184,6 +227,9 @@ def option_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 NUMBER = option_type(number)
+SHARE = option_type(share)
+COUNT = option_type(counting_from(0))
+SIZE = option_type(counting_from(1))
 PROBABILITY = option_type(probability)
 VECTOR = option_type(vector)
 MATRIX = option_type(matrix)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from cumulant.cli.parameter_types import NUMBER, PROBABILITY
+from cumulant.cli.parameter_types import COUNT, NUMBER, PROBABILITY
 
 METHODS = ("best", "exact", "rdp")
 
 steps_option = click.option(
     "--steps",
-    type=click.IntRange(min=0),
+    type=COUNT,
     metavar="COUNT",
-    default=1,
+    default="1",
     show_default=True,
-    help="How many times it is released.",
+    help="How many times it is released; 1e6 is a number, too.",
 )
 delta_option = click.option(
     "--delta",

@@ -1,145 +1,138 @@
-"""`cumulant sgd`: what a training run costs, in the words of people who train."""
+"""`cumulant sgd`: what a training run costs, or what noise it needs, in the words of people who train."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from typing import Any
 
 import click
 
-from cumulant.answer import Method, relation_text, rounded_up
+from cumulant.answer import Method, rounded_up
 from cumulant.cli.output import print_explanation, print_json
-from cumulant.cli.parameter_types import NUMBER, Delta
+from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option
-from cumulant.training import SAMPLINGS, TrainingRun
+from cumulant.cli.training_words import numbers, statement
+from cumulant.training import TrainingRun, torch_coin
 
 HELP = """Print what a run of DP-SGD costs, whom that protects, and what it assumes.
 
-The noise multiplier is the noise / the clipping norm, whatever the sampling.
+Give --epsilon instead of --noise-multiplier for the least noise that keeps it. The noise multiplier is the noise / the
+clipping norm, whatever the loader. Every step takes --batch-size of --dataset-size records, or --rate of all.
+
+\b
+Loaders:
+  poisson     every record joins a batch by its own coin
+  opacus      the same with the rate and the coin of Opacus: 1/len(loader)
+  fixed       a fresh random subset of fixed size in every step
+  allocation  every epoch puts every record into one batch, drawn for itself
+  shuffled    every epoch walks through the data, in any order
 
 \b
 Examples:
   cumulant sgd --noise-multiplier 1 --batch-size 256 --dataset-size 60000 \\
       --epochs 60 --delta 1e-5
+  cumulant sgd --epsilon 3 --batch-size 256 --dataset-size 50000 \\
+      --epochs 60 --delta 1e-5 --loader opacus
+  cumulant sgd --noise-multiplier 1 --rate 256/50000 --steps 1e4 \\
+      --delta 1e-5
   cumulant sgd --noise-multiplier 4 --batch-size 256 --dataset-size 60000 \\
-      --steps 1000 --delta 1e-5 --sampling without-replacement
+      --steps 1000 --delta 1e-5 --loader fixed
   cumulant sgd --noise-multiplier 1 --batch-size 256 --dataset-size 60000 \\
       --epochs 0.5 --delta 1e-6 --json
 """
-FLAGS = {name.replace("_", "-"): name for name in SAMPLINGS}
-POISSON, SUBSET = FLAGS
+LOADERS = {
+    "poisson": "poisson",
+    "opacus": "poisson",
+    "fixed": "without_replacement",
+    "allocation": "random_allocation",
+    "shuffled": "shuffled",
+}
 
 
-@click.command(help=HELP, short_help="The cost of a DP-SGD training run, in plain words.")
-@click.option("--noise-multiplier", type=NUMBER, metavar="NUMBER", required=True, help="Noise / clipping norm.")
-@click.option("--batch-size", type=click.IntRange(min=1), metavar="COUNT", required=True, help="Records per step.")
-@click.option("--dataset-size", type=click.IntRange(min=1), metavar="COUNT", required=True, help="Records in all.")
+@click.command(help=HELP, short_help="The cost of a DP-SGD training run, or its noise, in plain words.")
+@click.option("--noise-multiplier", type=NUMBER, metavar="NUMBER", help="Noise / clipping norm.")
+@click.option("--epsilon", type=NUMBER, metavar="NUMBER", help="A budget, to be told the least noise.")
+@click.option("--batch-size", type=SIZE, metavar="COUNT", help="Records per step.")
+@click.option("--dataset-size", type=SIZE, metavar="COUNT", help="Records in all.")
+@click.option("--rate", type=SHARE, metavar="NUMBER", help="Instead of both: their ratio, also as 256/50000.")
 @click.option("--epochs", type=NUMBER, metavar="NUMBER", help="Passes over the data; a fraction is fine.")
-@click.option("--steps", type=click.IntRange(min=0), metavar="COUNT", help="Steps, instead of --epochs.")
+@click.option("--steps", type=COUNT, metavar="COUNT", help="Steps, instead of --epochs; 1e6 is fine.")
 @click.option(
-    "--sampling",
-    type=click.Choice(list(FLAGS)),
-    default=POISSON,
+    "--loader",
+    type=click.Choice(list(LOADERS)),
+    default="poisson",
     show_default=True,
-    help="What the data loader really does in every step.",
+    help="What the data loader really does.",
 )
+@click.option("--drop-last", is_flag=True, help="With --loader opacus: the DataLoader has drop_last=True.")
 @delta_option
 @method_option
 @json_option
 def sgd(
     *,
-    noise_multiplier: float,
-    batch_size: int,
-    dataset_size: int,
-    epochs: float | None,
-    steps: int | None,
-    sampling: str,
+    noise_multiplier: float | None,
+    epsilon: float | None,
     delta: Delta,
     method: Method,
     as_json: bool,
+    loader: str,
+    **sizes: Any,
 ) -> None:
+    if (noise_multiplier is None) == (epsilon is None):
+        raise click.UsageError("give either --noise-multiplier or --epsilon")
+    plan = _plan(loader, **sizes)
+    budget: dict[str, Any] = {"log_delta": delta.log, "method": method}
+    sigma = plan.least_noise(epsilon=epsilon, **budget) if noise_multiplier is None else noise_multiplier  # type: ignore[arg-type]
+    training = plan.with_noise(sigma)
+    run = training.mechanism()
+    explanation = run.explain(**budget)
+    spent = explanation.guarantee.epsilon
+    said = statement(training, run, explanation, loader)
+    if as_json:
+        question = {"asked": "sgd", "delta": delta.text, "epsilon": epsilon, **budget}
+        answer = {"epsilon": spent} if epsilon is None else {"noise_multiplier": sigma, "epsilon": spent}
+        more = {"training": numbers(training, loader, sizes["epochs"]), "statement": said}
+        print_json(question, answer, run, explanation, **more)
+        return
+    headline = f"epsilon = {rounded_up(spent)} at delta = {delta.text}"
+    if epsilon is not None:  # safe side: the digits that are printed stand for more noise than those that are not
+        headline = f"noise multiplier = {rounded_up(sigma)} for epsilon = {rounded_up(epsilon)} at delta = {delta.text}"
+    print_explanation(headline, explanation, statement=said)
+
+
+def _plan(
+    loader: str,
+    *,
+    batch_size: int | None,
+    dataset_size: int | None,
+    rate: float | None,
+    epochs: float | None,
+    steps: int | None,
+    drop_last: bool,
+) -> TrainingRun:
+    """Return the run, with any noise, after a check of which options were given together."""
     if (epochs is None) == (steps is None):
         raise click.UsageError("give either --epochs or --steps")
-    training = TrainingRun.of(
-        noise_multiplier=noise_multiplier,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        epochs=epochs,
-        steps=steps,
-        sampling=FLAGS[sampling],
-    )
-    run = training.mechanism()
-    explanation = run.explain(log_delta=delta.log, method=method)
-    answer = explanation.guarantee.epsilon
-    said = statement(training, answer)
-    if as_json:
-        question = {"asked": "sgd", "delta": delta.text, "log_delta": delta.log, "method": method}
-        print_json(question, {"epsilon": answer}, run, explanation, training=numbers(training, epochs), statement=said)
-    else:
-        print_explanation(f"epsilon = {rounded_up(answer)} at delta = {delta.text}", explanation, statement=said)
+    sized = batch_size is not None and dataset_size is not None
+    if rate is None and not sized:
+        raise click.UsageError("give --batch-size and --dataset-size, or --rate")
+    if drop_last and loader != "opacus":
+        raise click.UsageError("--drop-last belongs to --loader opacus")
+    if loader == "opacus":
+        if rate is not None or batch_size is None or dataset_size is None:
+            raise click.UsageError("--loader opacus needs --batch-size and --dataset-size: its rate follows from both")
+        return _opacus(batch_size, dataset_size, epochs, steps, drop_last=drop_last)
+    sizes = {"batch_size": batch_size, "dataset_size": dataset_size, "sample_rate": rate}
+    return TrainingRun.of(noise_multiplier=1.0, **sizes, epochs=epochs, steps=steps, sampling=LOADERS[loader])
 
 
-def numbers(training: TrainingRun, epochs: float | None) -> dict[str, object]:
-    """Return what was asked about, and what it became in the theorems."""
-    return {
-        "noise_multiplier": training.noise_multiplier,
-        "batch_size": training.batch_size,
-        "dataset_size": training.dataset_size,
-        "epochs": epochs,
-        "steps": training.steps,
-        "sampling": training.sampling,
-        "rate": training.rate,
-        "effective_noise_multiplier": training.effective_noise_multiplier,
-        "neighbors": relation_text(training.mechanism().neighbors),
-    }
-
-
-def statement(training: TrainingRun, epsilon: float) -> dict[str, str]:
-    """Return in plain words what the number protects, and what must be true for it to hold."""
-    shared = {
-        "promise": _promise(training.sampling, epsilon),
-        "sampling": _sampling(training),
-        "noise": _noise(training),
-    }
-    return {
-        **shared,
-        "not this": "a loader that shuffles the data and walks through it in batches: that is neither Poisson "
-        "sampling nor a fresh random batch, and this number does not hold for it.",
-        "assumes": "each record's gradient is clipped by itself before it is summed; every step adds fresh noise; the "
-        "sum is divided by a fixed number, not by the size of the batch it came from.",
-    }
-
-
-def _promise(sampling: str, epsilon: float) -> str:
-    about = (
-        "whether any one record was in the data (add-or-remove-one)"
-        if sampling == FLAGS[POISSON]
-        else "which of any two values one record had (replace-one; how many records there are is public)"
-    )
-    factor = f"e^epsilon = {rounded_up(math.exp(epsilon), digits=3)}" if epsilon < 700 else "e^epsilon"
-    return (
-        f"for whoever sees the model, or the model after every step, {about} changes the probability of anything they "
-        f"may see by a factor of at most {factor}, plus delta."
-    )
-
-
-def _sampling(training: TrainingRun) -> str:
-    b, n = training.batch_size, training.dataset_size
-    if training.sampling == FLAGS[POISSON]:
-        return (
-            f"Poisson, {training.steps} steps: in every step every record must join by its own coin, with probability "
-            f"{b}/{n}. Batches differ in size and may be empty; {b} is their mean."
-        )
-    return (
-        f"without replacement, {training.steps} steps: every step must draw a fresh, uniformly random batch of exactly "
-        f"{b} of the {n} records, whatever was drawn before."
-    )
-
-
-def _noise(training: TrainingRun) -> str:
-    change = "adding or removing" if training.sampling == FLAGS[POISSON] else "replacing"
-    size = "the clipping norm" if training.sampling == FLAGS[POISSON] else "twice the clipping norm"
-    effective = f"{training.effective_noise_multiplier:.6g}"
-    return (
-        f"{training.noise_multiplier:.6g} x the clipping norm. As {change} one record changes a sum of clipped "
-        f"gradients by up to {size}, the effective noise multiplier is {effective}."
-    )
+def _opacus(
+    batch_size: int, dataset_size: int, epochs: float | None, steps: int | None, *, drop_last: bool
+) -> TrainingRun:
+    """Return a run of a loader whose coin has probability 1/len(loader) and whose epochs have len(loader) steps."""
+    TrainingRun.of(noise_multiplier=1.0, batch_size=batch_size, dataset_size=dataset_size, epochs=epochs, steps=steps)
+    exact = Fraction(dataset_size, batch_size)
+    batches = math.floor(exact) if drop_last else math.ceil(exact)
+    count = steps if epochs is None else math.ceil(Fraction(repr(epochs)) * batches)
+    return TrainingRun.of(noise_multiplier=1.0, sample_rate=torch_coin(1 / batches), steps=count)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from numpy.typing import ArrayLike
 
@@ -163,6 +163,23 @@ class AbstractMechanism(ABC):
         if least_rdp is None:
             raise UnprovenCombination(f"no lower bound on the RDP of {type(self).__name__} is known")
         return Interval(least_rdp(order), float(self.rdp(order=order)))
+
+    @by_name
+    def statement(
+        self,
+        *,
+        delta: float | None = None,
+        log_delta: float | None = None,
+        format: Literal["text", "markdown", "json"] = "text",  # noqa: A002 - the word that people look for
+        user_records: int = 1,
+    ) -> str:
+        """Return what this promises, in words: whom it protects, what proves it, what an attacker can do, what is left.
+
+        `user_records` is how many records one person has at most; the promise is then to all of them at once.
+        """
+        from cumulant.report.statement import state
+
+        return state(self, delta=delta, log_delta=log_delta, user_records=user_records).written(format)
 
     def profile(self) -> PrivacyProfile:
         """Return the privacy profile ε ↦ δ of one release, exact where the mechanism attains it."""

@@ -34,6 +34,8 @@ REGISTRY: Mapping[str, str] = {
     "Laplace": "cumulant.mechanisms.laplace",
     "LaplaceVector": "cumulant.mechanisms.laplace_vector",
     "MultivariateGaussian": "cumulant.mechanisms.multivariate_gaussian",
+    "OncePerEpoch": "cumulant.sampling.once_per_epoch",
+    "Parallel": "cumulant.disjoint",
     "PoissonSampled": "cumulant.sampling.poisson",
     "PureDP": "cumulant.mechanisms.pure_dp",
     "RandomizedResponse": "cumulant.mechanisms.randomized_response",

@@ -12,7 +12,7 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
 from cumulant.names import by_name
 from cumulant.pairs.noise import gaussian_noise
-from cumulant.parameters import noise_for_group, positive
+from cumulant.parameters import noise_for_group, noise_per_unit, positive
 from cumulant.profiles.profile import gaussian_groups
 
 
@@ -36,6 +36,15 @@ class Gaussian(AbstractMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
+
+    @classmethod
+    def of(cls, *, std: float, sensitivity: float) -> Gaussian:
+        """Return the mechanism of noise of a standard deviation, for a query of an L2 sensitivity, in the same unit.
+
+        >>> Gaussian.of(std=3.0, sensitivity=2.0)
+        Gaussian(noise_multiplier=1.5)
+        """
+        return cls(noise_multiplier=noise_per_unit("std", std, sensitivity))
 
     def _known(self) -> Known:
         noise = gaussian_noise(self.noise_multiplier)

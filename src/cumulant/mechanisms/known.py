@@ -40,6 +40,7 @@ class Known:
     sharper_curve:    whether the curve is known more sharply than the pairs.
     fixed_size:       whether all this is about datasets of one known size, as sampling rates m/n are.
     single:           whether it is one release.
+    alternatives:     whether the pairs belong to different records, so that those of several releases may be mixed.
     """
 
     curve: Callable[[], Curve]
@@ -58,6 +59,7 @@ class Known:
     sharper_curve: bool = False
     fixed_size: bool = False
     single: bool = True
+    alternatives: bool = False
 
     @staticmethod
     def by_curve(curve: Callable[[], Curve], *, fixed_size: bool = False) -> Known:

@@ -14,7 +14,7 @@ from cumulant.names import by_name
 from cumulant.numerics.logspace import exp_excess, reciprocal_up
 from cumulant.numerics.rounding import LEAST
 from cumulant.pairs.noise import LaplaceNoise
-from cumulant.parameters import noise_for_group, positive
+from cumulant.parameters import noise_for_group, noise_per_unit, positive
 from cumulant.profiles.profile import laplace_groups
 
 
@@ -40,6 +40,15 @@ class Laplace(AbstractMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive("scale", self.scale))
+
+    @classmethod
+    def of(cls, *, scale: float, sensitivity: float) -> Laplace:
+        """Return the mechanism of noise of a scale, for a query of an L1 sensitivity, in the same unit.
+
+        >>> Laplace.of(scale=3.0, sensitivity=2.0)
+        Laplace(scale=1.5)
+        """
+        return cls(scale=noise_per_unit("scale", scale, sensitivity))
 
     def _known(self) -> Known:
         theta = reciprocal_up(self.scale)

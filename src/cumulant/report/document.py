@@ -27,25 +27,26 @@ def document(
         "version": __version__,
         "question": question,
         "answer": answer,
-        "mechanism": _written(run),
+        "mechanism": written(run),
         "explanation": explanation.to_dict(),
         **more,
     }
-    plain: dict[str, Any] = _plain_value(content)
+    plain: dict[str, Any] = plain_value(content)
     return plain
 
 
-def _written(run: AbstractMechanism) -> dict[str, Any] | None:
+def written(run: AbstractMechanism) -> dict[str, Any] | None:
+    """Return a mechanism as data, None if no data can describe it."""
     try:
         return run.to_dict()
     except InvalidParameter:  # a part that no data can describe
         return None
 
 
-def _plain_value(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Replace infinities, which JSON has not, by text."""
     if isinstance(value, Mapping):
-        return {key: _plain_value(item) for key, item in value.items()}
+        return {key: plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain_value(item) for item in value]
+        return [plain_value(item) for item in value]
     return str(value) if isinstance(value, float) and math.isinf(value) else value

@@ -1,7 +1,8 @@
 """What sampling does to a mechanism: the theorems, and the mechanism classes that apply them."""
 
+from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
-__all__ = ["PoissonSampled", "SampledWithReplacement", "SampledWithoutReplacement"]
+__all__ = ["OncePerEpoch", "PoissonSampled", "SampledWithReplacement", "SampledWithoutReplacement"]

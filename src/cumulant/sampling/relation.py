@@ -23,6 +23,10 @@ def checked_relation(scheme: str, relation: Any, mechanism: Any, *, needs: Neigh
     require(isinstance(mechanism, AbstractMechanism), "mechanism must be a cumulant mechanism", mechanism)
     if isinstance(mechanism, Group):
         raise UnprovenCombination("records of a group are sampled one by one; sample first, then ask for the group")
+    if mechanism._known().alternatives:
+        raise UnprovenCombination(
+            "a sample of parallel releases has no rule; sample every part, then put them together"
+        )
     if mechanism.neighbors not in (None, needs):
         raise MixedNeighbors(
             f"{scheme} needs a mechanism proven for {needs.value}, this one is for {mechanism.neighbors.value}; "

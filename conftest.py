@@ -1,0 +1,15 @@
+"""Integrations and their pages are run where their tools are installed; their tests say where they are not."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+NEEDS = {
+    "opacus": ["src/cumulant/integrations/opacus/*", "docs/with-opacus.md", "docs/train.md"],
+    "torch": ["tests/integrations/training.py", "tests/integrations/two_processes.py"],
+    "dp_accounting": ["src/cumulant/integrations/dp_accounting/*"],
+    "jax_privacy": ["src/cumulant/integrations/dp_accounting/jax_privacy.py", "docs/with-jax-privacy.md"],
+    "flwr": ["src/cumulant/integrations/flower.py", "docs/with-flower.md", "tests/integrations/local_grid.py"],
+}
+
+collect_ignore_glob = [path for tool, paths in NEEDS.items() if find_spec(tool) is None for path in paths]

@@ -1,0 +1,223 @@
+"""From events of dp_accounting to mechanisms, in the right unit of noise; what no theorem covers is refused by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dp_accounting import dp_event
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from cumulant import parameters
+from cumulant.composition import Composed
+from cumulant.errors import CumulantError, UnprovenCombination
+from cumulant.integrations.dp_accounting.tables import (
+    FromEvent,
+    buckets,
+    discrete_laplace,
+    mixture_of_gaussians,
+    special_bucket,
+)
+from cumulant.mechanisms.approximate_dp import ApproximateDP
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.laplace import Laplace
+from cumulant.mechanisms.zcdp import ZCDP
+from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+
+REVEALED = ApproximateDP(epsilon=0.0, delta=1.0)  # everything is told
+NOTHING = Composed(())  # nothing is
+
+RELATIONS: dict[NeighboringRelation, Neighbors] = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: ADD_REMOVE,
+    NeighboringRelation.REPLACE_ONE: REPLACE_ONE,
+    NeighboringRelation.REPLACE_SPECIAL: ADD_REMOVE,  # a record becomes one that contributes nothing: as if it left
+}
+"""The relation of the theorems that answer for one of dp_accounting."""
+
+
+class EventRefused(UnprovenCombination):
+    """No theorem here covers an event, or an event inside it: that one is `event`."""
+
+    def __init__(self, event: Any, reason: str) -> None:
+        super().__init__(f"{type(event).__name__}: {reason}")
+        self.event, self.reason = event, reason
+
+
+def from_event(
+    event: Any, *, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+) -> Composed:
+    """Return what an event releases, as a mechanism for a relation.
+
+    An event's noise is in units of the norm of one record. Under REPLACE_ONE a sum changes by up to twice that, so the
+    mechanism has half the noise multiplier, except inside a Poisson sample, whose unit is one record here, too.
+    REPLACE_SPECIAL, where a record becomes one that contributes nothing, costs what ADD_OR_REMOVE_ONE does.
+
+    Laplace and discrete Laplace noise are about one number; for vectors the Rényi curve of Laplace noise holds
+    (method="rdp"). The pairs of a MixtureOfGaussiansDpEvent and of a ZCDpEvent are taken as they are stated.
+
+    >>> from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+    >>> run = from_event(SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.0)), 1000))
+    >>> run.epsilon(delta=1e-5)
+    1.82823666...
+    """
+    if neighboring_relation not in RELATIONS:
+        raise EventRefused(event, f"neighboring_relation must be a NeighboringRelation, got {neighboring_relation!r}")
+    return _Reader(neighboring_relation).read(event)
+
+
+class _Reader:
+    """Reads events for one relation."""
+
+    def __init__(self, relation: NeighboringRelation) -> None:
+        self.named = relation
+        self.relation = RELATIONS[relation]
+        self.unit = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
+
+    def read(self, event: Any) -> Composed:
+        """Return an event as releases with counts; an error names the innermost event that is refused."""
+        read = READERS.get(type(event))
+        if read is None:
+            raise EventRefused(event, "no theorem here covers this event")
+        try:
+            found = read(self, event)
+        except EventRefused:
+            raise
+        except CumulantError as error:
+            raise EventRefused(event, str(error)) from error
+        return found if isinstance(found, Composed) else Composed.of([(found, 1)])
+
+    # Compositions --------------------------------------------------------------------------------
+
+    def several(self, event: Any) -> Composed:
+        return Composed.of((self.read(inner), 1) for inner in event.events)
+
+    def repeated(self, event: Any) -> Composed:
+        return self.read(event.event) * parameters.count(event.count)
+
+    # Noise ---------------------------------------------------------------------------------------
+
+    def gaussian(self, event: Any) -> AbstractMechanism:
+        sigma = parameters.nonnegative("noise_multiplier", event.noise_multiplier)
+        return REVEALED if sigma == 0 else Gaussian(noise_multiplier=sigma / self.unit)
+
+    def laplace(self, event: Any) -> AbstractMechanism:
+        scale = parameters.nonnegative("noise_multiplier", event.noise_multiplier)
+        return REVEALED if scale == 0 else Laplace(scale=scale / self.unit)
+
+    def discrete_laplace(self, event: Any) -> AbstractMechanism:
+        if parameters.nonnegative("noise_parameter", event.noise_parameter) == 0:
+            return NOTHING if event.sensitivity == 0 else REVEALED
+        if event.sensitivity == 0:
+            return NOTHING
+        pair = discrete_laplace(event.noise_parameter, self.unit * event.sensitivity, self.relation)
+        return _remembered(event, pair, noise_parameter=event.noise_parameter, sensitivity=event.sensitivity)
+
+    def randomized_response(self, event: Any) -> AbstractMechanism:
+        if self.named is NeighboringRelation.ADD_OR_REMOVE_ONE:
+            raise EventRefused(
+                event, "an answer that is there or not is no randomized response; use a replace relation"
+            )
+        if parameters.whole_number("num_buckets", event.num_buckets, at_least=1) == 1:
+            return NOTHING
+        if parameters.probability("noise_parameter", event.noise_parameter) == 0:
+            return REVEALED
+        table = buckets if self.named is NeighboringRelation.REPLACE_ONE else special_bucket
+        pair = table(event.noise_parameter, event.num_buckets)
+        return _remembered(event, pair, noise_parameter=event.noise_parameter, num_buckets=event.num_buckets)
+
+    def zcdp(self, event: Any) -> AbstractMechanism:
+        return REVEALED if math.inf in (event.rho, event.xi) else ZCDP(rho=event.rho, xi=event.xi)
+
+    def mixture(self, event: Any) -> AbstractMechanism:
+        if self.named is NeighboringRelation.REPLACE_ONE:
+            raise EventRefused(event, "its pair is about a record that is there or not; use another relation")
+        if event.standard_deviation == 0:
+            return NOTHING if not any(event.sensitivities) else REVEALED
+        pair = mixture_of_gaussians(event.standard_deviation, event.sensitivities, event.sampling_probs)
+        return _remembered(
+            event,
+            pair,
+            standard_deviation=event.standard_deviation,
+            sensitivities=tuple(event.sensitivities),
+            sampling_probs=tuple(event.sampling_probs),
+        )
+
+    def tree(self, event: Any) -> AbstractMechanism:
+        """A record is in one leaf of one tree, and so in as many nodes as that tree is high (Kairouz et al. 2021)."""
+        if self.named is not NeighboringRelation.REPLACE_SPECIAL:
+            raise EventRefused(event, "trees are covered where a record becomes a special one; use REPLACE_SPECIAL")
+        sigma = parameters.nonnegative("noise_multiplier", event.noise_multiplier)
+        given = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
+        counts = [parameters.whole_number("step_counts", count) for count in given]
+        if not any(counts):
+            return NOTHING
+        # ⌈log2 n⌉ + 1 nodes from a leaf to the root: the bits of n - 1, and one
+        height = max((count - 1).bit_length() + 1 for count in counts if count > 0)
+        return REVEALED if sigma == 0 else Gaussian(noise_multiplier=sigma) * height
+
+    # Samples -------------------------------------------------------------------------------------
+
+    def poisson(self, event: Any) -> AbstractMechanism:
+        if self.named is NeighboringRelation.REPLACE_ONE and _has(event.event, dp_event.ZCDpEvent):
+            raise EventRefused(event, "a zCDP claim about replacing a record says nothing of one that joins a sample")
+        inside = _Reader(NeighboringRelation.ADD_OR_REMOVE_ONE)  # its unit is what one record adds, for both relations
+        rate = parameters.probability("sampling_probability", event.sampling_probability)
+        return _sampled(
+            inside.read(event.event), lambda it: it.poisson(rate=rate, neighbors=self.relation), none=rate == 0
+        )
+
+    def without_replacement(self, event: Any) -> AbstractMechanism:
+        inner, size, of = self._fixed(event), event.sample_size, event.source_dataset_size
+        return _sampled(inner, lambda it: it.without_replacement(batch=size, population=of), none=size == 0)
+
+    def with_replacement(self, event: Any) -> AbstractMechanism:
+        inner, size, of = self._fixed(event), event.sample_size, event.source_dataset_size
+        return _sampled(inner, lambda it: it.with_replacement(draws=size, population=of), none=size == 0)
+
+    def _fixed(self, event: Any) -> Composed:
+        if self.named is not NeighboringRelation.REPLACE_ONE:
+            raise EventRefused(event, "samples of fixed size are about replacing a record; use REPLACE_ONE")
+        return self.read(event.event)
+
+
+READERS: dict[type, Callable[[_Reader, Any], AbstractMechanism]] = {
+    dp_event.NoOpDpEvent: lambda reader, event: NOTHING,
+    dp_event.NonPrivateDpEvent: lambda reader, event: REVEALED,
+    dp_event.ComposedDpEvent: _Reader.several,
+    dp_event.SelfComposedDpEvent: _Reader.repeated,
+    dp_event.GaussianDpEvent: _Reader.gaussian,
+    dp_event.LaplaceDpEvent: _Reader.laplace,
+    dp_event.DiscreteLaplaceDpEvent: _Reader.discrete_laplace,
+    dp_event.RandomizedResponseDpEvent: _Reader.randomized_response,
+    dp_event.ZCDpEvent: _Reader.zcdp,
+    dp_event.MixtureOfGaussiansDpEvent: _Reader.mixture,
+    dp_event.SingleEpochTreeAggregationDpEvent: _Reader.tree,
+    dp_event.PoissonSampledDpEvent: _Reader.poisson,
+    dp_event.SampledWithoutReplacementDpEvent: _Reader.without_replacement,
+    dp_event.SampledWithReplacementDpEvent: _Reader.with_replacement,
+}
+"""How each event is read; one that is not here is refused."""
+
+
+def _sampled(
+    inner: Composed, sample: Callable[[AbstractMechanism], AbstractMechanism], *, none: bool
+) -> AbstractMechanism:
+    """Return releases on one sample: of no records nothing, and of everything everything."""
+    if none or not inner.parts:
+        return NOTHING
+    if any(release == REVEALED for release, _ in inner.parts):
+        return REVEALED  # safe side: more than what a sample reveals
+    alone = [release for release, count in inner.parts if count == 1]
+    return sample(alone[0] if len(inner.parts) == len(alone) == 1 else inner)
+
+
+def _remembered(event: Any, pair: Any, **arguments: Any) -> FromEvent:
+    return FromEvent(pair=pair, event=type(event).__name__, arguments=tuple(arguments.items()))
+
+
+def _has(event: Any, kind: type) -> bool:
+    """Return whether an event of a kind is inside another."""
+    inner = [*getattr(event, "events", ()), *([event.event] if hasattr(event, "event") else [])]
+    return isinstance(event, kind) or any(_has(each, kind) for each in inner)

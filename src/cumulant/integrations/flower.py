@@ -1,0 +1,168 @@
+"""Flower with this library's accountant: privacy of clients over rounds of federated learning.
+
+from cumulant.integrations.flower import CumulantAccountant
+
+strategy = DifferentialPrivacyServerSideFixedClipping(..., accountant=CumulantAccountant(config))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, final
+
+from cumulant.integrations.requirement import require_package
+
+require_package("flwr", distribution="flwr", at_least="1.35", extra="flower")
+
+from flwr.serverapp import GaussianPrivacyEvent, NeighboringRelation, PrivacyConfig, PrivacySpent, SamplingMethod  # noqa: E402
+
+from cumulant import parameters  # noqa: E402
+from cumulant.composition import Composed  # noqa: E402
+from cumulant.errors import BudgetExceeded, InvalidParameter, UnprovenCombination  # noqa: E402
+from cumulant.mechanisms.base import AbstractMechanism  # noqa: E402
+from cumulant.mechanisms.gaussian import Gaussian  # noqa: E402
+from cumulant.neighbors import ADD_REMOVE  # noqa: E402
+from cumulant.parameters import require  # noqa: E402
+from cumulant.planning import max_count  # noqa: E402
+from cumulant.sampling.once_per_epoch import OncePerEpoch  # noqa: E402
+
+__all__ = ["CumulantAccountant"]
+
+BACKENDS = ("cumulant", "rdp")  # whose states hold the same events
+STATE_SCHEMA = 1  # version of Flower's states
+
+
+@final
+class CumulantAccountant:
+    """Flower's `PrivacyAccountant`, with exact answers, rounded to the safe side.
+
+    Noise is in clipping norms. A round without amplification has a fixed number of clients, chosen by any rule that
+    does not look at their data, so a client that leaves makes room for another: the sum moves by up to two clipping
+    norms, and the effective noise multiplier is half.
+    """
+
+    def __init__(self, config: Any) -> None:
+        require(isinstance(config, PrivacyConfig), "config must be a flwr.serverapp.PrivacyConfig", config)
+        self._config = config
+        self._events: dict[Any, int] = {}
+
+    @property
+    def config(self) -> Any:
+        """What is accounted for: the relation, the sampling, δ and the budget."""
+        return self._config
+
+    @property
+    def num_releases(self) -> int:
+        return sum(self._events.values())
+
+    @property
+    def run(self) -> Composed:
+        """Everything composed so far, as one mechanism, which answers every question of this library."""
+        return Composed.of((self._release(event), count) for event, count in self._events.items())
+
+    def compose(self, event: Any, count: int = 1) -> None:
+        """Record rounds."""
+        self._release(event)  # refused before anything changes
+        total = self._events.get(event, 0) + parameters.whole_number("count", count, at_least=1)
+        self._events[event] = parameters.count(total)
+
+    def get_epsilon(self, delta: float) -> float:
+        """Return the smallest proven ε at δ, rounded up."""
+        return self.run.epsilon(delta=delta)
+
+    def get_delta(self, epsilon: float) -> float:
+        """Return the smallest proven δ at ε, rounded up."""
+        return self.run.delta(epsilon=epsilon)
+
+    def get_privacy_spent(self, delta: float | None = None) -> Any:
+        """Return ε at δ, that of the configuration unless one is given."""
+        asked = self._config.target_delta if delta is None else delta
+        found = self.run.guarantee(delta=asked)
+        return PrivacySpent(
+            epsilon=found.epsilon,
+            delta=asked,
+            num_releases=self.num_releases,
+            accounting_method=f"cumulant: {found.theorem}",
+            optimal_order=found.order,
+        )
+
+    def would_exceed(self, event: Any, max_epsilon: float | None = None, count: int = 1) -> bool:
+        """Return whether more rounds would exceed an ε at the configuration's δ."""
+        limit = self._config.max_epsilon if max_epsilon is None else max_epsilon
+        if limit is None:
+            raise InvalidParameter("give max_epsilon, here or in the PrivacyConfig")
+        after = self.run + self._release(event) * parameters.whole_number("count", count, at_least=1)
+        return not after.epsilon(delta=self._config.target_delta) <= parameters.positive("max_epsilon", limit)
+
+    def remaining(self, event: Any) -> int:
+        """Return how many more such rounds the budget of the configuration allows."""
+        if self._config.max_epsilon is None:
+            raise InvalidParameter("remaining needs max_epsilon in the PrivacyConfig")
+        budget = {"epsilon": self._config.max_epsilon, "delta": self._config.target_delta}
+        try:
+            return max_count(self._release(event), spent=self.run, **budget)
+        except BudgetExceeded:
+            return 0
+
+    def state_dict(self) -> dict[str, object]:
+        """Return the configuration and the events, as Flower's own accountant writes them."""
+        return {
+            "schema_version": STATE_SCHEMA,
+            "backend": BACKENDS[0],
+            "config": _config_as_data(self._config),
+            "compositions": [
+                {
+                    "event": {
+                        "noise_multiplier": event.noise_multiplier,
+                        "sample_size": event.sample_size,
+                        "population_size": event.population_size,
+                    },
+                    "count": count,
+                }
+                for event, count in self._events.items()
+            ],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a state of this accountant or of Flower's own, about the same configuration."""
+        require(isinstance(state, Mapping), "a state must be a dictionary", state)
+        require(state.get("schema_version") == STATE_SCHEMA, f"schema_version must be {STATE_SCHEMA}", state)
+        require(state.get("backend") in BACKENDS, f"backend must be one of {', '.join(BACKENDS)}", state.get("backend"))
+        ours = _config_as_data(self._config)
+        require(state.get("config") == ours, f"the state must be about the configuration {ours}", state.get("config"))
+        fresh = CumulantAccountant(self._config)
+        try:
+            for row in state["compositions"]:
+                fresh.compose(GaussianPrivacyEvent(**row["event"]), row["count"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidParameter(f"compositions must be events with counts ({error})") from error
+        self._events = fresh._events
+
+    def _release(self, event: Any) -> AbstractMechanism:
+        """Return what one round releases, in the unit of the relation."""
+        require(isinstance(event, GaussianPrivacyEvent), "event must be a GaussianPrivacyEvent", event)
+        known = self._config.population_size
+        require(event.population_size == known, f"population_size must be that of the configuration, {known}", event)
+        size, of = event.sample_size, event.population_size
+        match (self._config.sampling_method, self._config.neighboring_relation):
+            case (SamplingMethod.POISSON, NeighboringRelation.ADD_OR_REMOVE_ONE):
+                return Gaussian(noise_multiplier=event.noise_multiplier).poisson(rate=parameters.ratio_above(size, of))
+            case (SamplingMethod.WITHOUT_REPLACEMENT, NeighboringRelation.REPLACE_ONE):
+                half = Gaussian(noise_multiplier=event.noise_multiplier / 2)
+                return half.without_replacement(batch=size, population=of)
+            case (SamplingMethod.NO_AMPLIFICATION, NeighboringRelation.ADD_OR_REMOVE_ONE):
+                half = Gaussian(noise_multiplier=event.noise_multiplier / 2)
+                return OncePerEpoch(mechanism=half, relation=ADD_REMOVE)
+        raise UnprovenCombination(
+            f"{self._config.sampling_method.value} under {self._config.neighboring_relation.value} has no theorem here"
+        )
+
+
+def _config_as_data(config: Any) -> dict[str, object]:
+    return {
+        "target_delta": config.target_delta,
+        "population_size": config.population_size,
+        "neighboring_relation": config.neighboring_relation.value,
+        "sampling_method": config.sampling_method.value,
+        "max_epsilon": config.max_epsilon,
+    }

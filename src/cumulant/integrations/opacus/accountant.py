@@ -1,0 +1,276 @@
+"""An accountant for Opacus, whose ε is exact.
+
+Opacus and its tools read and write `history`, the list of (noise multiplier, sample rate, steps), so everything is
+derived from it. What it does not say, how batches were drawn, is looked at where Opacus attaches it to an optimizer.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, final
+
+import torch
+from opacus.accountants import IAccountant, register_accountant
+from opacus.optimizers import AdaClipDPOptimizer
+
+import cumulant as cm
+from cumulant import parameters
+from cumulant.integrations.opacus.loaders import drawn_by
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.parameters import require
+from cumulant.sampling.once_per_epoch import OncePerEpoch
+from cumulant.training import torch_coin
+
+Row = tuple[float, float, int]
+"""A noise multiplier, a sample rate, and how many steps had both."""
+
+Loader = Literal["poisson", "shuffled"]
+"""How batches are drawn."""
+
+LOADERS = ("poisson", "shuffled")
+MECHANISM = "cumulant"  # the name in Opacus and in its checkpoints
+OTHERS = ("prv", "rdp", "gdp")  # accountants of Opacus, whose checkpoints hold the same history
+
+NO_POISSON = (
+    "these batches are not drawn by Poisson sampling, and Opacus' history would be read as if they were; use "
+    'poisson_sampling=True, or cumulant.integrations.opacus.PrivacyEngine(sampling="shuffled"), which counts every '
+    "epoch without amplification"
+)
+
+ADAPTIVE = (
+    "adaptive clipping divides the noisy count of unclipped gradients by the true size of the batch, which is private, "
+    'so no theorem covers it as it is implemented; use clipping="flat" or "per_layer"'
+)
+Charge = Callable[[AbstractMechanism, int], None]
+"""What is told a release and how often, before it is recorded."""
+
+
+def register() -> None:
+    """Let `opacus.PrivacyEngine(accountant="cumulant")`, and Opacus' search for noise, take this accountant."""
+    register_accountant(MECHANISM, CumulantAccountant, force=True)
+
+
+@final
+class CumulantAccountant(IAccountant):  # type: ignore[misc]
+    """What training has spent, exactly, and no step beyond a budget.
+
+    Give epsilon and delta to make them a budget: the step that would exceed it raises `BudgetExceeded`, and the weights
+    stay as they are. `sampling="shuffled"` counts epochs that the engine's loader has begun, without amplification.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        sampling: Loader = "poisson",
+        charge: Charge | None = None,
+    ) -> None:
+        require(sampling in LOADERS, f"sampling must be {' or '.join(map(repr, LOADERS))}", sampling)
+        self.sampling = sampling
+        self.budget = cm.Accountant(epsilon=epsilon, delta=delta).budget
+        self.charge = charge
+        self.epochs_begun = 0
+        self._epochs_charged = 0
+        self.history = []
+
+    @property
+    def history(self) -> list[Row]:
+        """What Opacus keeps: (noise multiplier, sample rate, steps), one row for steps with the same two numbers."""
+        return self._history
+
+    @history.setter
+    def history(self, rows: Iterable[Any]) -> None:
+        """Take over a copy; numbers may be tensors, and counts floats."""
+        self._history = [_row(row) for row in rows]
+        self._left: tuple[float, float, float] | None = None
+
+    # What Opacus asks ----------------------------------------------------------------------------
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+        """Record one step, unless it would exceed the budget."""
+        sigma, rate, _ = _row((noise_multiplier, sample_rate, 1))
+        if self.sampling == "shuffled" and self.epochs_begun == 0:
+            raise cm.UnprovenCombination("a step before any epoch was begun: train with the loader of make_private")
+        left = self._steps_left(sigma, rate)
+        if left < 1:
+            epsilon, delta = self.budget or (math.inf, 0.0)
+            raise cm.BudgetExceeded(
+                f"one more step would take epsilon over the budget of {epsilon:g} at delta={delta:g}, after "
+                f"{len(self)} steps; it was not taken"
+            )
+        self._charge_one(sigma, rate)
+        self._history = _appended(self._history, sigma, rate)
+        self._left = (sigma, rate, left - 1)
+
+    def get_epsilon(self, delta: float, *args: Any, method: str = "best", **others: Any) -> float:
+        """Return ε at δ of all steps so far, rounded up. What other accountants take is ignored."""
+        if any(sigma == 0 and rate > 0 for sigma, rate, _ in self.history):
+            return math.inf
+        return self.run.epsilon(delta=float(delta), method=method)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        """The number of steps, as the interface says; Opacus' own accountants return the number of rows."""
+        return sum(count for _, _, count in self.history)
+
+    @classmethod
+    def mechanism(cls) -> str:
+        return MECHANISM
+
+    def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
+        """Return the hook for an optimizer's step, after a look at the loader that Opacus attaches it with."""
+        caller = sys._getframe(1)
+        if caller.f_globals.get("__name__") == "opacus.privacy_engine":
+            self._check_loader(caller.f_locals.get("data_loader"))
+        record = super().get_optimizer_hook_fn(sample_rate)
+
+        def hook(optimizer: Any) -> None:
+            refuse_unproven(optimizer)
+            record(optimizer)
+
+        return hook
+
+    def _check_loader(self, loader: Any) -> None:
+        if torch.get_default_dtype() not in (torch.float32, torch.float64):
+            raise cm.UnprovenCombination(
+                f"coins of type {torch.get_default_dtype()} are coarser than those accounted for; draw batches with "
+                "torch.set_default_dtype(torch.float32)"
+            )
+        drawn = drawn_by(loader)
+        if drawn == "poisson without empty batches":
+            raise cm.UnprovenCombination(
+                "the distributed sampler of Opacus leaves out empty batches, so that the number of steps depends on "
+                "the data; cumulant.integrations.opacus.PrivacyEngine keeps them"
+            )
+        if drawn != {"poisson": "poisson", "shuffled": "counted epochs"}[self.sampling]:
+            raise cm.UnprovenCombination(NO_POISSON)
+
+    def state_dict(self, destination: Any = None) -> Any:
+        """Return the history, and beside it the sampling, the epochs and the budget: numbers, text and lists."""
+        state = super().state_dict(destination)
+        state[MECHANISM] = {
+            "sampling": self.sampling,
+            "epochs_begun": self.epochs_begun,
+            "budget": None if self.budget is None else list(self.budget),
+        }
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over a copy of a state, also of Opacus' own accountants, which are about Poisson sampling.
+
+        The budget of the state becomes the accountant's; one that was given here must be the same.
+        """
+        if not state_dict or "history" not in state_dict or "mechanism" not in state_dict:
+            raise cm.InvalidParameter("a state needs the keys 'history' and 'mechanism', as Opacus writes them")
+        known = state_dict["mechanism"]
+        require(known in (MECHANISM, *OTHERS), f"the state must be of {', '.join((MECHANISM, *OTHERS))}", known)
+        ours = state_dict.get(MECHANISM, {"sampling": "poisson", "epochs_begun": 0, "budget": None})
+        rows = [_row(row) for row in state_dict["history"]]
+        if ours["sampling"] != self.sampling:
+            raise cm.InvalidParameter(
+                f"the state is of {ours['sampling']} batches, this accountant of {self.sampling} ones; they protect "
+                "different things and do not add"
+            )
+        budget = None if ours["budget"] is None else (float(ours["budget"][0]), float(ours["budget"][1]))
+        if self.budget is not None and budget is not None and budget != self.budget:
+            raise cm.InvalidParameter(
+                f"this accountant has the budget (epsilon, delta) = {self.budget}, the state has {budget}; give the "
+                "accountant the same, or none"
+            )
+        self.history, self.epochs_begun = rows, int(ours["epochs_begun"])
+        self._epochs_charged = self.epochs_begun
+        self.budget = self.budget if budget is None else budget
+
+    # What it knows beside ------------------------------------------------------------------------
+
+    @property
+    def run(self) -> cm.Composed:
+        """Everything so far as one mechanism."""
+        if self.sampling == "shuffled":
+            noise = min((sigma for sigma, _, _ in self.history), default=None)
+            return cm.Composed(()) if noise is None else self.release(noise, 1.0) * self.epochs_begun
+        return cm.Composed.of((self.release(sigma, rate), n) for sigma, rate, n in self.history if rate > 0)
+
+    def release(self, noise_multiplier: float, sample_rate: float) -> AbstractMechanism:
+        """Return what one step releases; of shuffled batches what one epoch does.
+
+        Shuffled batches have the smallest noise of the run in every epoch, which is safe: a record takes part in one
+        step of each, and nothing says in which.
+        """
+        if self.sampling == "shuffled":
+            return OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=noise_multiplier / 2))
+        return cm.Gaussian(noise_multiplier=noise_multiplier).poisson(rate=torch_coin(sample_rate))
+
+    def begin_epoch(self) -> None:
+        """Count an epoch of a shuffled loader, from its first batch on."""
+        self.epochs_begun += 1
+        self._left = None
+
+    def _charge_one(self, sigma: float, rate: float) -> None:
+        """Tell what a step releases: of shuffled batches the epochs that were begun since the last one."""
+        if self.charge is None:
+            return
+        if self.sampling == "poisson":
+            self.charge(self.release(sigma, rate), 1)
+            return
+        if any(sigma < earlier for earlier, _, _ in self.history):
+            raise cm.UnprovenCombination("noise that falls makes shuffled epochs dearer that were charged already")
+        begun = self.epochs_begun - self._epochs_charged
+        if begun > 0:
+            self.charge(self.release(sigma, 1.0), begun)
+        self._epochs_charged = self.epochs_begun
+
+    def _steps_left(self, sigma: float, rate: float) -> float:
+        """Return how many more such steps the budget allows; found once for all steps with the same two numbers."""
+        if self.budget is None:
+            return math.inf
+        if self._left is not None and self._left[:2] == (sigma, rate):
+            return self._left[2]
+        if sigma == 0 or not math.isfinite(self.get_epsilon(self.budget[1])):
+            return 0
+        epsilon, delta = self.budget
+        if self.sampling == "shuffled":  # an epoch that has begun is paid as a whole
+            noise = min(sigma, *(s for s, _, _ in self.history)) if self.history else sigma
+            whole = self.release(noise, 1.0) * self.epochs_begun
+            return sys.maxsize if whole.epsilon(delta=delta) <= epsilon else 0
+        try:
+            return cm.max_count(self.release(sigma, rate), spent=self.run, epsilon=epsilon, delta=delta)
+        except cm.BudgetExceeded:
+            return 0
+
+
+def refuse_unproven(optimizer: Any) -> None:
+    """Refuse, before the weights change, what an optimizer did that no theorem here covers."""
+    if isinstance(optimizer, AdaClipDPOptimizer) or hasattr(optimizer, "_adjusted_noise_multiplier"):
+        raise cm.UnprovenCombination(ADAPTIVE)
+    if optimizer.accumulated_iterations > 1:
+        raise cm.UnprovenCombination(
+            f"gradients of {optimizer.accumulated_iterations} batches were accumulated in one step: a record may be in "
+            "several of them, and no theorem here covers that; draw larger batches, and split them with "
+            "BatchMemoryManager"
+        )
+
+
+def _row(row: Any) -> Row:
+    """Return a row of plain numbers, checked."""
+    try:
+        sigma, rate, count = (float(value) for value in row)
+    except (TypeError, ValueError):
+        raise cm.InvalidParameter(f"a row must be (noise multiplier, sample rate, steps), got {row!r}") from None
+    parameters.nonnegative("noise_multiplier", sigma)
+    require(
+        0 <= rate <= 1,
+        "sample_rate must be between 0 and 1; above, one step had the gradients of several batches",
+        rate,
+    )
+    require(count.is_integer(), "steps must be a whole number", row[2])
+    return sigma, rate, parameters.count(int(count))
+
+
+def _appended(history: list[Row], sigma: float, rate: float) -> list[Row]:
+    """Return a new list with one step more; what was handed out before stays as it is."""
+    if history and history[-1][:2] == (sigma, rate):
+        return [*history[:-1], (sigma, rate, history[-1][2] + 1)]
+    return [*history, (sigma, rate, 1)]

@@ -1,0 +1,171 @@
+"""Opacus' engine, seeing how batches are drawn: what it cannot prove is refused before training."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, final
+
+import opacus
+import torch
+
+import cumulant as cm
+from cumulant.integrations.opacus.accountant import (
+    ADAPTIVE,
+    MECHANISM,
+    NO_POISSON,
+    Charge,
+    CumulantAccountant,
+    Loader,
+    register,
+)
+from cumulant.integrations.opacus.loaders import (
+    CountedEpochs,
+    KeepsEmptyBatches,
+    drawn_by,
+    refuse_repeats,
+    with_batch_sampler,
+)
+from cumulant.parameters import require, whole_number
+
+
+@final
+class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
+    """`opacus.PrivacyEngine` with an exact accountant that keeps a budget.
+
+    epsilon, delta:  the budget; the step that would exceed it raises `BudgetExceeded` and changes nothing.
+    sampling:        "poisson", as Opacus draws by default; or "shuffled" to keep the loader that is given, which must
+                     use every record at most once in an epoch: then every epoch begun is paid without amplification,
+                     and the promise is about replacing a record.
+
+    charge:          called before a step is recorded with what it releases and how often, in one process of several;
+                     what it raises stops the step. A ledger of several programs follows along here.
+    """
+
+    def __init__(
+        self,
+        *,
+        accountant: str = MECHANISM,
+        secure_mode: bool = False,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        sampling: Loader = "poisson",
+        charge: Charge | None = None,
+    ) -> None:
+        require(
+            accountant == MECHANISM, f"accountant must be {MECHANISM!r}; Opacus' own engine takes others", accountant
+        )
+        once = charge if _is_first_process() else None
+        kept = CumulantAccountant(epsilon=epsilon, delta=delta, sampling=sampling, charge=once)  # before Opacus warns
+        register()
+        super().__init__(accountant=MECHANISM, secure_mode=secure_mode)
+        self.accountant = kept
+        self.planned: cm.Composed | None = None
+
+    def make_private(  # the signature of Opacus, with sampling from the engine
+        self,
+        *,
+        poisson_sampling: bool | None = None,
+        clipping: str = "flat",
+        rand_on_empty: bool = False,
+        grad_sample_mode: str = "hooks",
+        **others: Any,
+    ) -> Any:
+        """Make training private as `opacus.PrivacyEngine.make_private` does; refuse what no theorem covers."""
+        poisson = self.accountant.sampling == "poisson"
+        if clipping == "adaptive":
+            raise cm.UnprovenCombination(ADAPTIVE)
+        if poisson_sampling is not None and poisson_sampling != poisson:
+            raise cm.UnprovenCombination(
+                NO_POISSON if poisson else 'poisson_sampling=True contradicts PrivacyEngine(sampling="shuffled")'
+            )
+        made = super().make_private(
+            poisson_sampling=poisson,
+            clipping=clipping,
+            rand_on_empty=rand_on_empty,
+            grad_sample_mode=grad_sample_mode,
+            **others,
+        )
+        if "ghost" in grad_sample_mode:
+            _refuse_accumulation(*made[:2])
+        return made
+
+    def make_private_with_epsilon(
+        self, *, data_loader: Any, target_epsilon: float, target_delta: float, epochs: int, **others: Any
+    ) -> Any:
+        """Make training private with the least noise for which everything so far and these epochs stay within ε at δ.
+
+        The target becomes the budget of the accountant, unless it has one already.
+        """
+        noise = self.noise_for(data_loader, epsilon=target_epsilon, delta=target_delta, epochs=epochs)
+        made = self.make_private(data_loader=data_loader, noise_multiplier=noise, **others)
+        self.planned = self._whole(data_loader, noise, epochs)
+        if self.accountant.budget is None:
+            self.accountant.budget = float(target_epsilon), float(target_delta)
+        return made
+
+    def noise_for(self, data_loader: Any, *, epsilon: float, delta: float, epochs: int) -> float:
+        """Return the least noise multiplier, to 1e-9 relative, for epochs of a loader after everything so far."""
+        return cm.calibrate(lambda noise: self._whole(data_loader, noise, epochs), epsilon=epsilon, delta=delta)
+
+    def _whole(self, loader: Any, noise: float, epochs: int) -> cm.Composed:
+        """Return everything so far and so many epochs more, with the coin and the steps of Opacus' loader."""
+        whole_number("epochs", epochs)
+        if self.accountant.sampling == "shuffled":
+            return self.accountant.run + self.accountant.release(noise, 1.0) * epochs
+        batches = int(1 / (1 / len(loader)))  # as the sampler counts
+        return self.accountant.run + self.accountant.release(noise, 1 / batches) * (epochs * batches)
+
+    def statement(
+        self,
+        *,
+        delta: float,
+        format: Literal["text", "markdown", "json"] = "text",  # noqa: A002 - the word that people look for
+        user_records: int = 1,
+    ) -> str:
+        """Return in words what training promises: the run that was planned, or what was spent if that is more.
+
+        A run that stops early, at a moment that may depend on the data, still has the promise of the plan.
+        """
+        spent, planned = self.accountant.run, self.planned
+        more = planned is None or spent.epsilon(delta=delta) > planned.epsilon(delta=delta)
+        run = spent if more or planned is None else planned
+        return run.statement(delta=delta, format=format, user_records=user_records)
+
+    def _prepare_data_loader(self, data_loader: Any, *, poisson_sampling: bool, **others: Any) -> Any:
+        """Prepare the loader as Opacus does, with empty batches, or with epochs that are counted."""
+        if not poisson_sampling:
+            refuse_repeats(data_loader)
+        loader = super()._prepare_data_loader(data_loader, poisson_sampling=poisson_sampling, **others)
+        if drawn_by(loader) == "poisson without empty batches":
+            return with_batch_sampler(loader, KeepsEmptyBatches.of(loader.batch_sampler))
+        if not poisson_sampling:
+            return with_batch_sampler(loader, CountedEpochs(loader.batch_sampler, self.accountant.begin_epoch))
+        return loader
+
+
+def _is_first_process() -> bool:
+    return not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0
+
+
+def _refuse_accumulation(module: Any, optimizer: Any) -> None:
+    """Refuse steps of several batches with ghost clipping, whose optimizer always says that it was one.
+
+    Every backward pass of a batch asks the module for its clipping factors once, and every batch, or part of one that
+    BatchMemoryManager has split, ends in one call of the optimizer.
+    """
+    factors, take, pending = module.get_clipping_coef, optimizer.pre_step, [0]
+
+    def get_clipping_coef(*arguments: Any, **named: Any) -> Any:
+        pending[0] += 1
+        return factors(*arguments, **named)
+
+    def pre_step(*arguments: Any, **named: Any) -> Any:
+        several, pending[0] = pending[0] > 1, 0
+        if several:
+            raise cm.UnprovenCombination(
+                "gradients of several batches were accumulated in one step with ghost clipping: a record may be in "
+                "several of them, and no theorem here covers that; draw larger batches, and split them with "
+                "BatchMemoryManager"
+            )
+        return take(*arguments, **named)
+
+    module.get_clipping_coef, optimizer.pre_step = get_clipping_coef, pre_step

@@ -1,0 +1,122 @@
+"""How a loader draws batches: what is known of it by looking, and what must be seen while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, final
+
+import torch
+from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
+from torch.utils.data import DataLoader, RandomSampler, Sampler, SequentialSampler, WeightedRandomSampler
+from torch.utils.data.distributed import DistributedSampler
+
+from cumulant.errors import UnprovenCombination
+
+Drawn = Literal["poisson", "poisson without empty batches", "counted epochs", "something else"]
+"""What is seen of a loader."""
+
+
+def drawn_by(loader: Any) -> Drawn:
+    """Return how a loader draws its batches, as far as its samplers tell.
+
+    A loader that fills empty batches with a made-up record is refused: a record that joins such a batch takes the place
+    of the made-up one, and changes the sum by up to twice the clipping norm.
+    """
+    if getattr(getattr(loader, "collate_fn", None), "rand_on_empty", False):
+        raise UnprovenCombination(
+            "with rand_on_empty=True an empty batch contributes as if it had a record, so that the first record of a "
+            "batch changes the sum by up to twice the clipping norm, and no theorem here covers that; leave it out"
+        )
+    sampler = getattr(loader, "batch_sampler", None)
+    if isinstance(sampler, UniformWithReplacementSampler | KeepsEmptyBatches):
+        return "poisson"
+    if isinstance(sampler, DistributedUniformWithReplacementSampler):
+        return "poisson without empty batches"
+    return "counted epochs" if isinstance(sampler, CountedEpochs) else "something else"
+
+
+@final
+class KeepsEmptyBatches(DistributedUniformWithReplacementSampler):  # type: ignore[misc]
+    """The distributed sampler of Opacus, which leaves out batches without a record, with them.
+
+    What it leaves out makes the number of steps depend on the data, and differ between processes.
+    """
+
+    @classmethod
+    def of(cls, sampler: DistributedUniformWithReplacementSampler) -> KeepsEmptyBatches:
+        return cls(
+            total_size=sampler.total_size,
+            sample_rate=sampler.sample_rate,
+            shuffle=sampler.shuffle,
+            shuffle_seed=sampler.shuffle_seed,
+            steps=sampler.num_batches,
+            generator=sampler.generator,
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        order = torch.arange(self.total_size)
+        if self.shuffle:
+            generator = torch.Generator()
+            generator.manual_seed(self.shuffle_seed + self.epoch)
+            order = torch.randperm(self.total_size, generator=generator)
+        mine = order[self.rank : self.total_size : self.num_replicas]
+        for _ in range(self.num_batches):
+            coins = torch.rand(len(mine), generator=self.generator)
+            yield mine[coins < self.sample_rate].tolist()
+
+
+@final
+class CountedEpochs(Sampler[Any]):  # type: ignore[misc]
+    """A batch sampler that tells when it is walked through again, whether it is walked to its end or not."""
+
+    def __init__(self, batches: Any, begin_epoch: Callable[[], None]) -> None:
+        self.batches = batches
+        self.begin_epoch = begin_epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        self.begin_epoch()
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+def refuse_repeats(loader: Any) -> None:
+    """Refuse loaders that are known to use a record more than once in an epoch."""
+    sampler = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+    if loader.batch_sampler is None:
+        raise UnprovenCombination("a loader without batches has no steps; give the DataLoader a batch_size")
+    if isinstance(sampler, SequentialSampler):
+        return
+    longer = isinstance(sampler, RandomSampler) and sampler.num_samples > len(sampler.data_source)
+    if (
+        isinstance(sampler, WeightedRandomSampler)
+        or (isinstance(sampler, RandomSampler) and sampler.replacement)
+        or longer
+    ):
+        raise UnprovenCombination(
+            f"{type(sampler).__name__} may use a record several times in an epoch, and no theorem here covers that; "
+            "use poisson_sampling=True, or a loader that uses every record once"
+        )
+    if isinstance(sampler, DistributedSampler) and not sampler.drop_last and len(loader.dataset) % sampler.num_replicas:
+        raise UnprovenCombination(
+            "DistributedSampler repeats records to fill up its last batches; give it drop_last=True, or use "
+            "poisson_sampling=True"
+        )
+
+
+def with_batch_sampler(loader: Any, sampler: Any) -> Any:
+    """Return the same loader with other batches."""
+    return DataLoader(
+        dataset=loader.dataset,
+        batch_sampler=sampler,
+        num_workers=loader.num_workers,
+        collate_fn=loader.collate_fn,
+        pin_memory=loader.pin_memory,
+        timeout=loader.timeout,
+        worker_init_fn=loader.worker_init_fn,
+        multiprocessing_context=loader.multiprocessing_context,
+        generator=loader.generator,
+        prefetch_factor=loader.prefetch_factor,
+        persistent_workers=loader.persistent_workers,
+    )

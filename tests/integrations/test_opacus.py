@@ -1,0 +1,525 @@
+"""Opacus with this accountant: real training, and every trap that was found in it."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+import subprocess
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+opacus = pytest.importorskip("opacus", reason="Opacus is not installed: pip install 'cumulant[opacus]'")
+
+import torch  # noqa: E402
+from opacus.accountants import PRVAccountant, RDPAccountant, create_accountant  # noqa: E402
+from opacus.accountants.utils import get_noise_multiplier  # noqa: E402
+from opacus.schedulers import ExponentialNoise  # noqa: E402
+from opacus.utils.batch_memory_manager import BatchMemoryManager  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, RandomSampler, WeightedRandomSampler  # noqa: E402
+
+import cumulant as cm  # noqa: E402
+from cumulant.integrations.opacus import CumulantAccountant, PrivacyEngine, register  # noqa: E402
+from cumulant.training import torch_coin  # noqa: E402
+from integrations.training import accuracy, parts, separable, train, weights  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Secure RNG"),
+    pytest.mark.filterwarnings("ignore:Full backward hook"),
+    pytest.mark.filterwarnings("ignore:.*expanded weights.*"),
+    pytest.mark.filterwarnings("ignore:GDP accounting"),
+    pytest.mark.filterwarnings("ignore:.*non-zero privacy budget"),
+]
+MODES = ["hooks", "functorch", "ew", "ghost"]
+TESTS = Path(__file__).parents[1]
+
+
+def step(sigma: float, rate: float) -> Any:
+    return cm.Gaussian(noise_multiplier=sigma).poisson(rate=torch_coin(rate))
+
+
+def private(engine: Any, **arguments: Any) -> tuple[Any, Any, Any, Any]:
+    """Return model, optimizer, criterion and loader, whether Opacus makes a criterion or not."""
+    made = engine.make_private(**arguments)
+    return (*made[:2], made[2] if len(made) == 4 else nn.CrossEntropyLoss(), made[-1])
+
+
+# Training -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_trains_and_knows_its_epsilon(mode: str) -> None:
+    engine = PrivacyEngine()
+    model, optimizer, criterion, loader = private(engine, **parts(), noise_multiplier=1.0, grad_sample_mode=mode)
+    seen = []
+    for _ in range(4):
+        train(model, optimizer, loader, criterion=criterion)
+        seen.append(engine.get_epsilon(1e-5))
+    assert engine.accountant.history == [(1.0, 0.1, 40)]
+    assert seen == [(step(1.0, 0.1) * n).epsilon(delta=1e-5) for n in (10, 20, 30, 40)]
+    optimizer.zero_grad()  # expanded weights want that before the next call
+    assert accuracy(model) > 0.8
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+def test_batch_memory_manager_counts_logical_steps(mode: str) -> None:
+    engine = PrivacyEngine()
+    model, optimizer, criterion, loader = private(engine, **parts(), noise_multiplier=1.0, grad_sample_mode=mode)
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=16, optimizer=optimizer) as split:
+        train(model, optimizer, split, criterion=criterion)
+    assert engine.accountant.history == [(1.0, 0.1, 10)]
+
+
+def test_per_layer_clipping_is_accounted_alike() -> None:
+    engine = PrivacyEngine()
+    arguments = {**parts(), "max_grad_norm": [1.0] * 4}
+    model, optimizer, _, loader = private(engine, **arguments, noise_multiplier=1.0, clipping="per_layer")
+    train(model, optimizer, loader)
+    assert engine.get_epsilon(1e-5) == (step(1.0, 0.1) * 10).epsilon(delta=1e-5)
+
+
+def test_a_noise_schedule_is_composed() -> None:
+    engine = PrivacyEngine()
+    model, optimizer, _, loader = private(engine, **parts(), noise_multiplier=1.0)
+    schedule = ExponentialNoise(optimizer, gamma=0.9)
+    for _ in range(3):
+        train(model, optimizer, loader)
+        schedule.step()
+    assert [sigma for sigma, _, _ in engine.accountant.history] == pytest.approx([1.0, 0.9, 0.81])
+    assert [count for _, _, count in engine.accountant.history] == [10, 10, 10]
+    run = cm.Composed.of((step(sigma, 0.1), count) for sigma, _, count in engine.accountant.history)
+    assert engine.get_epsilon(1e-5) == run.epsilon(delta=1e-5)
+
+
+def test_the_target_is_met_to_the_last_digit() -> None:
+    """Certified in balls: the noise is enough, and a millionth less is not."""
+    engine = PrivacyEngine()
+    arguments: dict[str, Any] = {"target_epsilon": 3.0, "target_delta": 1e-5, "epochs": 5}
+    model, optimizer, loader = engine.make_private_with_epsilon(**parts(), **arguments)
+    sigma = optimizer.noise_multiplier
+    assert (step(sigma, 0.1) * 50).epsilon_interval(delta=1e-5).upper <= 3.0
+    assert (step(sigma * (1 - 1e-6), 0.1) * 50).epsilon_interval(delta=1e-5).lower > 3.0
+    train(model, optimizer, loader, epochs=5)
+    assert 2.999 < engine.get_epsilon(1e-5) <= 3.0
+    with pytest.raises(cm.BudgetExceeded):  # the target is the budget
+        train(model, optimizer, loader)
+
+
+def test_a_second_target_counts_what_was_spent() -> None:
+    engine = PrivacyEngine()
+    first: dict[str, Any] = {"target_epsilon": 1.0, "target_delta": 1e-5, "epochs": 2}
+    model, optimizer, loader = engine.make_private_with_epsilon(**parts(), **first)
+    train(model, optimizer, loader, epochs=2)
+    noise = engine.noise_for(parts()["data_loader"], epsilon=2.0, delta=1e-5, epochs=3)
+    whole = engine.accountant.run + step(noise, 0.1) * 30
+    assert 1.9999 < whole.epsilon(delta=1e-5) <= 2.0
+
+
+# The engine of Opacus, with the accountant registered -----------------------------------------------------------------
+
+
+def test_registered_it_is_an_accountant_of_opacus() -> None:
+    register()
+    engine = opacus.PrivacyEngine(accountant="cumulant")
+    model, optimizer, _, loader = private(engine, **parts(), noise_multiplier=1.0)
+    train(model, optimizer, loader, epochs=2)
+    assert engine.get_epsilon(1e-5) == (step(1.0, 0.1) * 20).epsilon(delta=1e-5)
+    assert engine.get_epsilon(delta=1e-5) < RDPAccountant.get_epsilon(_with(RDPAccountant(), engine), delta=1e-5)
+    by_prv = PRVAccountant.get_epsilon(_with(PRVAccountant(), engine), delta=1e-5)
+    assert by_prv - 0.02 < engine.get_epsilon(1e-5) <= by_prv + 1e-9  # its own error bound is 0.01 on each side
+
+
+def _with(accountant: Any, engine: Any) -> Any:
+    accountant.history = list(engine.accountant.history)
+    return accountant
+
+
+def test_trap_1_the_search_of_opacus_writes_the_history_and_passes_keywords_on() -> None:
+    register()
+    arguments: dict[str, Any] = {"target_epsilon": 3.0, "target_delta": 1e-5, "sample_rate": 0.05, "epochs": 5}
+    rough = get_noise_multiplier(accountant="cumulant", unclipped_num_std=2.5, **arguments)
+    fine = get_noise_multiplier(accountant="cumulant", epsilon_tolerance=1e-7, **arguments)
+    exact = cm.calibrate(lambda s: step(s, 0.05) * 100, epsilon=3.0, delta=1e-5)
+    assert exact <= fine <= exact * (1 + 1e-6)
+    assert exact <= rough <= exact * 1.02
+
+
+def test_trap_2_rows_are_not_steps_states_are_not_aliased_and_foreign_ones_are_read() -> None:
+    accountant = CumulantAccountant()
+    for _ in range(3):
+        accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+    accountant.step(noise_multiplier=2.0, sample_rate=0.1)
+    assert len(accountant) == 4
+    state = {"history": [(torch.tensor(1.0), 0.1, 5.0)], "mechanism": "prv"}
+    accountant.load_state_dict(state)
+    assert accountant.history == [(1.0, 0.1, 5)]
+    accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+    assert state["history"][0][2] == 5.0
+    with pytest.raises(cm.InvalidParameter, match="whole number"):
+        accountant.load_state_dict({"history": [(1.0, 0.1, 5.5)], "mechanism": "rdp"})
+    assert len(accountant) == 6
+
+
+@pytest.mark.parametrize("mechanism", ["prv", "rdp", "gdp"])
+def test_a_checkpoint_of_another_accountant_goes_on_here(mechanism: str) -> None:
+    before = opacus.PrivacyEngine(accountant=mechanism)
+    model, optimizer, _, loader = private(before, **parts(), noise_multiplier=1.0)
+    train(model, optimizer, loader)
+    file = io.BytesIO()
+    before.save_checkpoint(path=file, module=model, optimizer=optimizer)
+    file.seek(0)
+    after = PrivacyEngine()
+    model, optimizer, _, loader = private(after, **parts(), noise_multiplier=1.0)
+    after.load_checkpoint(path=file, module=model, optimizer=optimizer)
+    train(model, optimizer, loader)
+    assert after.accountant.history == [(1.0, 0.1, 20)]
+
+
+@pytest.mark.parametrize(("size", "batch"), [(500, 77), (600, 250), (1000, 333)])
+def test_trap_3_the_rate_is_that_of_the_loader(size: int, batch: int) -> None:
+    """With drop_last it is above batch / data; ε by the sizes would be below the truth."""
+    engine = PrivacyEngine()
+    arguments = parts(size=size, batch=batch, drop_last=True)
+    model, optimizer, _, loader = private(engine, **arguments, noise_multiplier=2.0)
+    train(model, optimizer, loader, epochs=2)
+    batches = size // batch
+    assert engine.accountant.history == [(2.0, 1 / batches, 2 * batches)]
+    by_sizes = cm.dp_sgd(noise_multiplier=2.0, batch_size=batch, dataset_size=size, steps=2 * batches)
+    by_loader = cm.dp_sgd(noise_multiplier=2.0, sample_rate=torch_coin(1 / batches), steps=2 * batches)
+    assert by_sizes.epsilon(delta=1e-5) < engine.get_epsilon(1e-5) == by_loader.epsilon(delta=1e-5)
+
+
+@pytest.mark.parametrize("batches", [93, 99, 105])
+def test_where_a_division_rounds_the_sampler_has_one_batch_less(batches: int) -> None:
+    """int(1 / (1 / 93)) is 92: the rate that is recorded, 1/92, is above that of the coin, 1/93: the safe side."""
+    engine = PrivacyEngine()
+    arguments = parts(size=2 * batches, batch=2)
+    target: dict[str, Any] = {"target_epsilon": 3.0, "target_delta": 1e-5, "epochs": 1}
+    model, optimizer, loader = engine.make_private_with_epsilon(**arguments, **target)
+    assert (loader.sample_rate, len(loader)) == (1 / batches, batches - 1)
+    train(model, optimizer, loader)
+    assert len(engine.accountant) == batches - 1
+    assert 2.99 < engine.get_epsilon(1e-5) <= 3.0
+
+
+# Trap 4: batches that are not drawn by Poisson sampling ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_trap_4_batches_that_are_no_poisson_samples_are_refused(shuffle: bool) -> None:
+    register()
+    target: dict[str, Any] = {"target_epsilon": 3.0, "target_delta": 1e-5, "epochs": 5, "poisson_sampling": False}
+    for make in (PrivacyEngine, lambda: opacus.PrivacyEngine(accountant="cumulant")):
+        with pytest.raises(cm.UnprovenCombination, match='sampling="shuffled"'):
+            make().make_private(**parts(shuffle=shuffle), noise_multiplier=1.0, poisson_sampling=False)
+        with pytest.raises(cm.UnprovenCombination, match='sampling="shuffled"'):
+            make().make_private_with_epsilon(**parts(shuffle=shuffle), **target)
+
+
+def test_a_shuffled_loader_has_its_own_number() -> None:
+    engine = PrivacyEngine(sampling="shuffled")
+    model, optimizer, _, loader = private(engine, **parts(shuffle=True), noise_multiplier=5.0)
+    train(model, optimizer, loader, epochs=3)
+    assert engine.accountant.history == [(5.0, 0.1, 30)]
+    shuffled = cm.dp_sgd(noise_multiplier=5.0, sample_rate=0.1, epochs=3, sampling="shuffled")
+    assert engine.get_epsilon(1e-5) == shuffled.epsilon(delta=1e-5)
+    assert engine.get_epsilon(1e-5) > 5 * (step(5.0, 0.1) * 30).epsilon(delta=1e-5)  # what Poisson sampling would give
+    assert "replace-one" in engine.statement(delta=1e-5)
+
+
+def test_an_epoch_that_is_left_early_is_an_epoch() -> None:
+    engine = PrivacyEngine(sampling="shuffled")
+    model, optimizer, _, loader = private(engine, **parts(shuffle=True), noise_multiplier=5.0)
+    for _ in range(7):
+        x, y = next(iter(loader))
+        optimizer.zero_grad()
+        nn.CrossEntropyLoss()(model(x), y).backward()
+        optimizer.step()
+    assert (engine.accountant.epochs_begun, len(engine.accountant)) == (7, 7)
+    assert engine.get_epsilon(1e-5) == pytest.approx((cm.Gaussian(noise_multiplier=2.5) * 7).epsilon(delta=1e-5))
+
+
+def test_shuffled_epochs_with_workers_and_split_batches_are_counted_once() -> None:
+    engine = PrivacyEngine(sampling="shuffled")
+    model, optimizer, _, loader = private(engine, **parts(shuffle=True), noise_multiplier=5.0)
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=16, optimizer=optimizer) as split:
+        train(model, optimizer, split, epochs=2)
+    assert (engine.accountant.epochs_begun, len(engine.accountant)) == (2, 20)
+
+
+def test_a_shuffled_budget_ends_with_an_epoch() -> None:
+    engine = PrivacyEngine(sampling="shuffled", epsilon=4.0, delta=1e-5)
+    model, optimizer, _, loader = private(engine, **parts(shuffle=True), noise_multiplier=5.0)
+    most = cm.max_count(engine.accountant.release(5.0, 1.0), epsilon=4.0, delta=1e-5)
+    train(model, optimizer, loader, epochs=most)
+    before = weights(model)
+    with pytest.raises(cm.BudgetExceeded):
+        train(model, optimizer, loader)
+    assert len(engine.accountant) == 10 * most
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_shuffled_noise_for_a_target() -> None:
+    engine = PrivacyEngine(sampling="shuffled")
+    target: dict[str, Any] = {"target_epsilon": 4.0, "target_delta": 1e-5, "epochs": 3}
+    model, optimizer, loader = engine.make_private_with_epsilon(**parts(shuffle=True), **target)
+    train(model, optimizer, loader, epochs=3)
+    assert 3.9999 < engine.get_epsilon(1e-5) <= 4.0
+
+
+def test_loaders_that_repeat_records_are_refused() -> None:
+    data = separable()
+    samplers = [
+        RandomSampler(data, replacement=True),
+        RandomSampler(data, num_samples=1200),
+        WeightedRandomSampler([1.0] * len(data), len(data)),
+    ]
+    for sampler in samplers:
+        loader = DataLoader(data, batch_size=60, sampler=sampler)
+        with pytest.raises(cm.UnprovenCombination, match="several times in an epoch"):
+            private(PrivacyEngine(sampling="shuffled"), **{**parts(), "data_loader": loader}, noise_multiplier=1.0)
+
+
+def test_two_samplings_do_not_add() -> None:
+    shuffled = PrivacyEngine(sampling="shuffled").accountant
+    with pytest.raises(cm.InvalidParameter, match="do not add"):
+        shuffled.load_state_dict({"history": [(1.0, 0.1, 5)], "mechanism": "prv"})
+    with pytest.raises(cm.UnprovenCombination, match="contradicts"):
+        private(PrivacyEngine(sampling="shuffled"), **parts(), noise_multiplier=1.0, poisson_sampling=True)
+    with pytest.raises(cm.UnprovenCombination, match="before any epoch"):
+        shuffled.step(noise_multiplier=1.0, sample_rate=0.1)
+
+
+# Traps 5 to 10 --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("sampling", ["poisson", "shuffled"])
+def test_trap_5_accumulated_batches_are_refused_with_ghost_clipping(sampling: Any, scaled: bool) -> None:
+    """Its optimizer says that one batch was accumulated, whatever was."""
+    engine = PrivacyEngine(sampling=sampling)
+    model, optimizer, criterion, loader = private(engine, **parts(), noise_multiplier=1.0, grad_sample_mode="ghost")
+    before = weights(model)
+    batches = iter(loader)
+    for _ in range(2):
+        x, y = next(batches)
+        loss = criterion(model(x), y)
+        (loss / 2 if scaled else loss).backward()
+    assert optimizer.accumulated_iterations == 1
+    with pytest.raises(cm.UnprovenCombination, match="several batches"):
+        optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert len(engine.accountant) == 0
+
+
+def test_accumulated_batches_are_refused_with_hooks() -> None:
+    engine = PrivacyEngine(sampling="shuffled")
+    model, optimizer, criterion, loader = private(engine, **parts(), noise_multiplier=1.0)
+    for _, (x, y) in zip(range(2), loader, strict=False):
+        criterion(model(x), y).backward()
+    with pytest.raises(cm.UnprovenCombination, match="2 batches were accumulated"):
+        optimizer.step()
+
+
+def test_trap_6_two_processes_take_the_same_steps_with_empty_batches() -> None:
+    """Twenty batches of two records on average among two processes: most epochs have empty ones."""
+    command = [sys.executable, str(TESTS / "integrations" / "two_processes.py")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == 0, run.stderr
+    lines = sorted(line for line in run.stdout.splitlines() if line.startswith("rank"))
+    assert lines == [f"rank {rank}: [(1.0, 0.05, 40)], charged {40 if rank == 0 else 0}, refused" for rank in range(2)]
+
+
+@pytest.mark.parametrize("rate", [0.05, 1 / 49, 1e-4, 1e-6, 1e-7])
+def test_trap_7_the_coin_is_on_the_grid_of_single_precision(rate: float) -> None:
+    """Every value that torch.rand can take is tried against the rate."""
+    grid = torch.arange(2**24, dtype=torch.float32) / 2**24
+    assert int((grid < rate).sum()) / 2**24 == torch_coin(rate)
+    drawn = torch.rand(100_000, generator=torch.Generator().manual_seed(0)).double() * 2**24
+    assert torch.equal(drawn, drawn.round())
+
+
+def test_coins_of_half_precision_are_refused() -> None:
+    """torch.rand would lie on a grid of 2^-11 there."""
+    before = torch.get_default_dtype()
+    arguments = parts()
+    torch.set_default_dtype(torch.float16)
+    try:
+        with pytest.raises(cm.UnprovenCombination, match="coarser"):
+            PrivacyEngine().make_private(**arguments, noise_multiplier=1.0)
+    finally:
+        torch.set_default_dtype(before)
+
+
+def test_trap_8_adaptive_clipping_is_refused() -> None:
+    register()
+    more: dict[str, Any] = {"target_unclipped_quantile": 0.5, "clipbound_learning_rate": 0.2, "max_clipbound": 10.0}
+    more |= {"min_clipbound": 0.01, "unclipped_num_std": 2.5}
+    with pytest.raises(cm.UnprovenCombination, match="true size of the batch"):
+        PrivacyEngine().make_private(**parts(), noise_multiplier=1.0, clipping="adaptive", **more)
+    engine = opacus.PrivacyEngine(accountant="cumulant")  # which learns of it with the first step
+    model, optimizer, _, loader = private(engine, **parts(), noise_multiplier=1.0, clipping="adaptive", **more)
+    before = weights(model)
+    with pytest.raises(cm.UnprovenCombination, match="true size of the batch"):
+        train(model, optimizer, loader)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_a_made_up_record_in_empty_batches_is_refused() -> None:
+    register()
+    for engine in (PrivacyEngine(), opacus.PrivacyEngine(accountant="cumulant")):
+        with pytest.raises(cm.UnprovenCombination, match="rand_on_empty"):
+            engine.make_private(**parts(), noise_multiplier=1.0, rand_on_empty=True)
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+def test_trap_9_the_guard_stops_at_the_last_step_of_the_budget(mode: str) -> None:
+    engine = PrivacyEngine(epsilon=2.0, delta=1e-5)
+    model, optimizer, criterion, loader = private(engine, **parts(), noise_multiplier=1.0, grad_sample_mode=mode)
+    most = cm.max_count(step(1.0, 0.1), epsilon=2.0, delta=1e-5)
+    while len(engine.accountant) < most:
+        train(model, optimizer, itertools.islice(loader, 1), criterion=criterion)
+    before = weights(model)
+    with pytest.raises(cm.BudgetExceeded, match=f"after {most} steps"):
+        train(model, optimizer, loader, criterion=criterion)
+    assert len(engine.accountant) == most
+    assert engine.get_epsilon(1e-5) <= 2.0 < (step(1.0, 0.1) * (most + 1)).epsilon(delta=1e-5)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_trap_10_the_statement_is_about_the_plan() -> None:
+    """Whoever stops early, for whatever reason, still has the promise of the planned run."""
+    engine = PrivacyEngine()
+    target: dict[str, Any] = {"target_epsilon": 3.0, "target_delta": 1e-5, "epochs": 5}
+    model, optimizer, loader = engine.make_private_with_epsilon(**parts(), **target)
+    train(model, optimizer, loader, epochs=2)
+    assert engine.get_epsilon(1e-5) < 2.5
+    stated = engine.statement(delta=1e-5)
+    assert float(stated.split()[2]) == pytest.approx(3.0, abs=1e-6)
+    assert "50 x Gaussian noise" in stated
+
+
+# Checkpoints and budgets ----------------------------------------------------------------------------------------------
+
+
+def test_training_resumes_with_its_budget() -> None:
+    whole = PrivacyEngine(epsilon=4.0, delta=1e-5)
+    model, optimizer, _, loader = private(whole, **parts(), noise_multiplier=1.0)
+    train(model, optimizer, loader)
+    file = io.BytesIO()
+    whole.save_checkpoint(path=file, module=model, optimizer=optimizer)
+    file.seek(0)
+    resumed = PrivacyEngine()
+    model, optimizer, _, loader = private(resumed, **parts(), noise_multiplier=1.0)
+    resumed.load_checkpoint(path=file, module=model, optimizer=optimizer)
+    assert resumed.accountant.budget == (4.0, 1e-5)
+    with pytest.raises(cm.BudgetExceeded):
+        train(model, optimizer, loader, epochs=99)
+    assert len(resumed.accountant) == cm.max_count(step(1.0, 0.1), epsilon=4.0, delta=1e-5) > 10
+    file.seek(0)
+    with pytest.raises(cm.InvalidParameter, match="give the accountant the same, or none"):
+        PrivacyEngine(epsilon=3.0, delta=1e-5).load_checkpoint(path=file, module=model, optimizer=optimizer)
+
+
+@pytest.mark.parametrize("make", [lambda: PrivacyEngine(epsilon=2.0, delta=1e-5).accountant, cm.Accountant])
+def test_a_state_is_loaded_without_running_code(make: Any) -> None:
+    accountant = make()
+    if isinstance(accountant, cm.Accountant):
+        accountant.compose(step(1.0, 0.1), count=3, label="training")
+    else:
+        accountant.step(noise_multiplier=torch.tensor(1.0), sample_rate=0.1)
+    file = io.BytesIO()
+    torch.save(accountant.state_dict(), file)
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    fresh = type(accountant)()
+    fresh.load_state_dict(state)
+    assert (fresh.history, fresh.budget) == (accountant.history, accountant.budget)
+
+
+def test_shuffled_epochs_are_resumed() -> None:
+    engine = PrivacyEngine(sampling="shuffled")
+    model, optimizer, _, loader = private(engine, **parts(shuffle=True), noise_multiplier=5.0)
+    train(model, optimizer, loader, epochs=2)
+    fresh = CumulantAccountant(sampling="shuffled")
+    fresh.load_state_dict(engine.accountant.state_dict())
+    assert fresh.get_epsilon(1e-5) == engine.get_epsilon(1e-5)
+
+
+def test_a_charge_comes_before_the_step_and_may_stop_it() -> None:
+    charged: list[Any] = []
+
+    def charge(release: Any, count: int) -> None:
+        if len(charged) == 3:
+            raise cm.BudgetExceeded("the ledger has nothing left")
+        charged.append((release, count))
+
+    engine = PrivacyEngine(charge=charge)
+    model, optimizer, _, loader = private(engine, **parts(), noise_multiplier=1.0)
+    with pytest.raises(cm.BudgetExceeded, match="nothing left"):
+        train(model, optimizer, loader)
+    assert charged == [(step(1.0, 0.1), 1)] * 3
+    assert len(engine.accountant) == 3
+
+
+def test_shuffled_epochs_are_charged_once() -> None:
+    charged: list[Any] = []
+    engine = PrivacyEngine(sampling="shuffled", charge=lambda release, count: charged.append(count))
+    model, optimizer, _, loader = private(engine, **parts(shuffle=True), noise_multiplier=5.0)
+    iter(loader)
+    train(model, optimizer, loader, epochs=2)
+    assert charged == [2, 1]
+    optimizer.noise_multiplier = 1.0
+    with pytest.raises(cm.UnprovenCombination, match="noise that falls"):
+        train(model, optimizer, loader)
+
+
+# Numbers --------------------------------------------------------------------------------------------------------------
+
+
+def test_corners_of_the_history() -> None:
+    accountant = CumulantAccountant()
+    assert accountant.get_epsilon(1e-5) == 0.0
+    accountant.history = [(0.0, 0.05, 3)]
+    assert accountant.get_epsilon(1e-5) == math.inf
+    accountant.history = [(1.0, 0.05, 3), (2.0, 0.05, 1), (1.0, 0.05, 4)]
+    assert accountant.get_epsilon(1e-5) == (step(1.0, 0.05) * 7 + step(2.0, 0.05)).epsilon(delta=1e-5)
+    for row in [(1.0, 1.5, 1), (-1.0, 0.1, 1), (math.nan, 0.1, 1), (1.0, 0.1, -1), (1.0, 0.1), "row"]:
+        with pytest.raises(cm.InvalidParameter):
+            accountant.history = [row]
+    assert len(accountant) == 8
+    states: list[Any] = [None, {}, {"history": []}, {"history": [], "mechanism": "other"}]
+    for state in states:
+        with pytest.raises(cm.InvalidParameter):
+            accountant.load_state_dict(state)
+
+
+def test_a_budget_with_nothing_left_takes_no_step() -> None:
+    accountant = CumulantAccountant(epsilon=1.0, delta=1e-5)
+    accountant.history = [(0.5, 0.5, 1000)]
+    with pytest.raises(cm.BudgetExceeded):
+        accountant.step(noise_multiplier=100.0, sample_rate=0.01)
+    accountant.history = []
+    with pytest.raises(cm.BudgetExceeded):
+        accountant.step(noise_multiplier=0.0, sample_rate=0.01)
+
+
+def test_the_state_is_opacus_own_with_one_key_more() -> None:
+    register()
+    state = create_accountant("cumulant").state_dict()
+    assert isinstance(state, OrderedDict)
+    assert list(state) == ["history", "mechanism", "cumulant"]
+
+
+def test_refusals_of_the_engine() -> None:
+    with pytest.raises(cm.InvalidParameter, match="accountant must be 'cumulant'"):
+        PrivacyEngine(accountant="prv")
+    with pytest.raises(cm.InvalidParameter, match="a budget needs both"):
+        PrivacyEngine(epsilon=1.0)
+    with pytest.raises(cm.InvalidParameter, match="sampling must be"):
+        PrivacyEngine(sampling="fixed")  # type: ignore[arg-type]
