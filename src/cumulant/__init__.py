@@ -34,6 +34,7 @@ from cumulant.mechanisms import (
     TruncatedCDP,
 )
 from cumulant.mechanisms.data import from_dict
+from cumulant.mechanisms.many import epsilons
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE
 from cumulant.planning import calibrate, max_count, max_rate
 from cumulant.training import dp_sgd
@@ -68,6 +69,7 @@ __all__ = [
     "calibrate",
     "compare",
     "dp_sgd",
+    "epsilons",
     "from_dict",
     "max_count",
     "max_rate",

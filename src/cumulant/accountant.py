@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import Explanation, Guarantee, Interval, Method
+from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
@@ -102,19 +102,26 @@ class Accountant:
         return self.run.rdp(order=order)
 
     @by_name
-    def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: Method = "best") -> float:
+    def epsilon(
+        self,
+        *,
+        delta: ArrayLike | None = None,
+        log_delta: ArrayLike | None = None,
+        method: Method = "best",
+        accuracy: float = EXACTLY,
+    ) -> Any:
         """Return the smallest proven ε at δ of everything so far, rounded up. Give δ in [0, 1], or log δ."""
-        return self.run.epsilon(delta=delta, log_delta=log_delta, method=method)
+        return self.run.epsilon(delta=delta, log_delta=log_delta, method=method, accuracy=accuracy)
 
     @by_name
-    def delta(self, *, epsilon: float, method: Method = "best") -> float:
+    def delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
         """Return the smallest proven δ at ε of everything so far, rounded up."""
-        return self.run.delta(epsilon=epsilon, method=method)
+        return self.run.delta(epsilon=epsilon, method=method, accuracy=accuracy)
 
     @by_name
-    def log_delta(self, *, epsilon: float, method: Method = "best") -> float:
+    def log_delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
         """Return the logarithm of the smallest proven δ at ε, which does not underflow."""
-        return self.run.log_delta(epsilon=epsilon, method=method)
+        return self.run.log_delta(epsilon=epsilon, method=method, accuracy=accuracy)
 
     @by_name
     def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
@@ -127,14 +134,14 @@ class Accountant:
         return self.run.delta_interval(epsilon=epsilon)
 
     @by_name
-    def tradeoff(self, *, false_positive_rate: float, method: Method = "best") -> float:
+    def tradeoff(self, *, false_positive_rate: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
         """Return the smallest false negative rate of any attacker at a false positive rate: f-DP, rounded down."""
-        return self.run.tradeoff(false_positive_rate=false_positive_rate, method=method)
+        return self.run.tradeoff(false_positive_rate=false_positive_rate, method=method, accuracy=accuracy)
 
     @by_name
-    def true_positive_rate(self, *, false_positive_rate: float) -> float:
+    def true_positive_rate(self, *, false_positive_rate: ArrayLike, accuracy: float = EXACTLY) -> Any:
         """Return the largest true positive rate of any attacker at a false positive rate, rounded up."""
-        return self.run.true_positive_rate(false_positive_rate=false_positive_rate)
+        return self.run.true_positive_rate(false_positive_rate=false_positive_rate, accuracy=accuracy)
 
     def advantage(self) -> float:
         """Return the largest difference of true and false positive rate of any attacker, rounded up."""
@@ -153,9 +160,10 @@ class Accountant:
         log_delta: float | None = None,
         epsilon: float | None = None,
         method: Method = "best",
+        accuracy: float = EXACTLY,
     ) -> Guarantee:
         """Return ε at δ, or δ at ε, together with how it was proven."""
-        return self.run.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
+        return self.run.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
 
     @by_name
     def explain(
@@ -165,9 +173,10 @@ class Accountant:
         log_delta: float | None = None,
         epsilon: float | None = None,
         method: Method = "best",
+        accuracy: float = EXACTLY,
     ) -> Explanation:
         """Return which theorem bounded each release, exact or upper bound, and for which relation."""
-        return self.run.explain(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
+        return self.run.explain(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything so far as plain data; `cumulant.from_dict` reads it as one mechanism."""

@@ -36,6 +36,7 @@ PLANNED_OCTAVES = 8  # of those, the first ones, in which lines are planned
 NATS_PER_TILT = 8.0  # of δ, where a tilt of 1/ε is too small
 FARTHEST_TILT = 4.0  # beside the first guess, that far cuts are made for
 LOG_SHARE = math.log(1e-12)  # of δ, that far cuts may leave out
+DEEPEST_LOG_DELTA = -600.0  # below which what far cuts may leave out underflows
 QUIET_NATS = 25.0  # below δ, where δ_S is nothing beside it
 FREQUENCY_RATIO, FREQUENCIES = 1.15, 70  # at which jumps are bounded
 FIRST_POINT = 8  # of a line, that may be its last
@@ -112,6 +113,8 @@ class JumpsInDoubles(Enclosure):
 def line_of_jumps(losses: ComposedPairs, epsilon: float, log_delta: float) -> JumpsInDoubles | None:
     """Return the line of the largest jumps that make up about this δ, if there is such a line."""
     if not 0 < epsilon < math.inf or not any(has_jumps(pair) for pair, _ in losses.parts):
+        return None
+    if log_delta < DEEPEST_LOG_DELTA:
         return None
     tilt, most = (1 - log_delta / NATS_PER_TILT) / epsilon, log_delta - QUIET_NATS
     losses = _cut_far(losses, FARTHEST_TILT * tilt, log_delta + LOG_SHARE)
