@@ -11,9 +11,10 @@ from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.online import Allowance, Followed
 from cumulant.names import by_name
 from cumulant.neighbors import Neighbors
-from cumulant.parameters import MOST
+from cumulant.parameters import MOST, is_array
 
 
 class Accountant:
@@ -32,7 +33,7 @@ class Accountant:
     7.5113
     """
 
-    __slots__ = ("_budget", "_counts", "_neighbors")
+    __slots__ = ("_budget", "_counts", "_followed", "_kept_allowance", "_neighbors")
 
     def __init__(self, *, epsilon: float | None = None, delta: float | None = None) -> None:
         """Give epsilon and delta to make them a budget: what would exceed it raises `BudgetExceeded`."""
@@ -41,6 +42,8 @@ class Accountant:
         if (epsilon is None) != (delta is None):
             raise InvalidParameter(f"a budget needs both epsilon and delta, got {epsilon!r} and {delta!r}")
         self._budget: tuple[float, float] | None = None
+        self._followed: Followed | None = None  # since ε was asked for
+        self._kept_allowance: Allowance | None = None
         if epsilon is not None:
             self._budget = (parameters.nonnegative("epsilon", epsilon), parameters.probability("delta", delta))
 
@@ -50,8 +53,15 @@ class Accountant:
             known = self._counts.get(mechanism)
         except TypeError:  # unhashable, so no mechanism
             known = None
-        if known is not None and type(count) is int and 0 <= count <= MOST - known and self._budget is None:
+        if (
+            known is not None
+            and type(count) is int
+            and 0 <= count <= MOST - known
+            and (self._budget is None or self._allowance(*self._budget).takes(mechanism, count))
+        ):
             self._counts[mechanism] = known + count  # a training step again: one dictionary update
+            if self._followed is not None:
+                self._followed.add(mechanism, count)
             return
         if not isinstance(mechanism, AbstractMechanism):
             raise InvalidParameter(f"mechanism must be a cumulant mechanism, got {mechanism!r}")
@@ -68,15 +78,32 @@ class Accountant:
         if neighbors is not None and self._neighbors is not neighbors:
             self._settle(neighbors)
         counts.update(after)
+        if self._followed is not None:
+            for release, times in mechanism.releases():
+                self._followed.add(release, times * count)
 
     def _check_budget(self, mechanism: AbstractMechanism, count: int, epsilon: float, delta: float) -> None:
-        spent = self.run
-        after = (spent + mechanism * count).epsilon(delta=delta)
-        if after > epsilon:
-            raise BudgetExceeded(
-                f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, "
-                f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded"
-            )
+        """Refuse what would exceed the budget: by one number where that is enough, else by asking, a few ahead."""
+        allowance, spent = self._allowance(epsilon, delta), self.run
+        if allowance.takes(mechanism, count):
+            return
+        for number in allowance.numbers_ahead(count):
+            after = (spent + mechanism * number).epsilon(delta=delta)
+            if after <= epsilon:
+                allowance.found_ahead(mechanism, number, count)
+                return
+        raise BudgetExceeded(
+            f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, "
+            f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded"
+        )
+
+    def _allowance(self, epsilon: float, delta: float) -> Allowance:
+        """Return what the budget still allows; it is reckoned anew where other counts were put in place."""
+        kept = self._kept_allowance
+        if kept is None or kept.run is not self._counts:
+            log_delta = parameters.log_of_delta(delta=delta, log_delta=None)
+            kept = self._kept_allowance = Allowance(self._counts, epsilon, log_delta)
+        return kept
 
     def _settle(self, neighbors: Neighbors) -> None:
         if self._neighbors is not None:
@@ -111,7 +138,17 @@ class Accountant:
         accuracy: float = EXACTLY,
     ) -> Any:
         """Return the smallest proven ε at δ of everything so far, rounded up. Give δ in [0, 1], or log δ."""
-        return self.run.epsilon(delta=delta, log_delta=log_delta, method=method, accuracy=accuracy)
+        if method != "best" or accuracy != EXACTLY or is_array(delta) or is_array(log_delta):
+            return self.run.epsilon(delta=delta, log_delta=log_delta, method=method, accuracy=accuracy)
+        asked = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        followed = self._followed
+        if followed is None or followed.run is not self._counts or followed.relation is not self._neighbors:
+            followed = self._followed = Followed(self._counts, self._neighbors)
+        found = followed.epsilon(asked)
+        if found is None:
+            found = self.run.epsilon(log_delta=asked, method=method)
+            followed.remember(asked, found)
+        return found
 
     @by_name
     def delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:

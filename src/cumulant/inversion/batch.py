@@ -34,7 +34,7 @@ TURNS = 12  # points at which the bounds of one line are tried
 NEAR = 1e-11  # a relative step of Newton's method, after which the next one is below rounding
 SAFE = 2e-14  # relative, by which ε is raised beyond where the upper bound meets δ: a few units of rounding
 MOST_SHARED_POINTS = 4096  # of a line that many share; longer ones are for single questions
-MOST_SHARED_NODES = 2e5  # of all pairs together, that a line may take
+MOST_SHARED_NODES = 2e5  # of a single pair, that a line may take
 PLANNED_TILTS = 2  # from one tilt on which lines are put to the next
 REACH = 6  # of those, beside the saddle, that are looked at
 STEPS_TOGETHER = 2  # steps 2^{m/4} that are taken as one, the finest
@@ -90,10 +90,10 @@ def epsilon_of_rows(rows: Rows, log_delta: Array, accuracy: float = EXACT_SHARE)
         around = some.tilts(lambda tilts, goal=goal: tilts.log_delta - goal[:, None])  # type: ignore[misc]
         if around is None:
             break
-        asked = Asked(_epsilon_near(around, goal) if start is None else start, goal)
+        asked = Asked(epsilon_near(around, goal) if start is None else start, goal)
         epsilon, is_settled = np.array(asked.epsilon), np.zeros(len(todo), dtype=bool)
         for group, line in _shared_lines(some, around, asked, accuracy):
-            epsilon[group], is_settled[group] = _meet(line, asked.of_rows(group), accuracy)
+            epsilon[group], is_settled[group] = meet_in_rows(line, asked.of_rows(group), accuracy)
         done = todo[is_settled]
         found[done] = np.minimum(epsilon[is_settled], rows.of_rows(done).supremum)
         todo, start = todo[~is_settled], np.clip(np.nan_to_num(epsilon[~is_settled], nan=1.0), 1e-300, 1e300)
@@ -102,14 +102,14 @@ def epsilon_of_rows(rows: Rows, log_delta: Array, accuracy: float = EXACT_SHARE)
     return found
 
 
-def _epsilon_near(tilts: RowTilts, log_delta: Array) -> Array:
+def epsilon_near(tilts: RowTilts, log_delta: Array) -> Array:
     """Return about ε at log δ: on the line through the tilt whose approximation is the nearest."""
     at = np.argmin(np.abs(tilts.log_delta - log_delta[:, None]), axis=1)[:, None]
     here, epsilon = (np.take_along_axis(one, at, axis=1)[:, 0] for one in (tilts.log_delta, tilts.epsilon))
     return np.asarray(np.maximum(epsilon + (here - log_delta) / tilts.theta[at[:, 0]], 0.0))
 
 
-def _meet(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, Array]:
+def meet_in_rows(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, Array]:
     """Return an ε in every row at which the upper bound was tested to be at most δ, and whether that is settled.
 
     Newton's method goes on until the next step would be below rounding; ε is then raised by a few units, and tested.
@@ -119,7 +119,7 @@ def _meet(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, Array]:
     for _ in range(TURNS):
         here = epsilon[active]
         sums = still.sums(here)
-        slope = np.where(np.isnan(sums.slope), line.theta, sums.slope)
+        slope = sums.slope_or(line.theta)
         way = (still.log_upper(here, sums) - goal[active]) / slope
         epsilon[active] = np.maximum(here + way, 0.0)
         moving = np.abs(way) > NEAR * here
@@ -132,11 +132,12 @@ def _meet(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, Array]:
     epsilon = epsilon * (1 + SAFE)
     below = np.maximum(np.minimum(epsilon * (1 - accuracy), epsilon - EXACT_AT_ZERO * accuracy / EXACT_SHARE), 0.0)
     sums = line.sums(below)
-    low, slack = line.log_lower(below, sums), line.log_upper(below, sums) - line.log_lower(below, sums)
+    low = line.log_lower(below, sums)
+    slack = line.log_upper(below, sums) - low
     # δ(ε) on a line of its own may be above this one by as much as both are in doubt
     rough = slack > AGREED_NATS if accuracy <= EXACT_SHARE else np.zeros(len(epsilon), dtype=bool)
-    slope = np.where(np.isnan(sums.slope), line.theta, sums.slope)
-    epsilon = np.where(rough & (epsilon > 0), epsilon + np.minimum(2 * slack, CLOSE_NATS) / slope, epsilon)
+    raised = epsilon + np.minimum(2 * slack, CLOSE_NATS) / sums.slope_or(line.theta)
+    epsilon = np.where(rough & (epsilon > 0), raised, epsilon)
     is_safe = line.log_upper(epsilon, line.sums(epsilon)) <= goal
     return epsilon, is_safe & ((low >= goal) | (epsilon == 0))
 
@@ -203,12 +204,12 @@ def _log_delta_near(tilts: RowTilts, epsilon: Array) -> Array:
 def _shared_lines(rows: Rows, tilts: RowTilts, asked: Asked, accuracy: float) -> Iterator[tuple[Indices, RowLines]]:
     """Yield groups of rows with the line they share; rows without a line that can be afforded are left out."""
     nats = tail_nats(accuracy)
-    plan = _plan(tilts, asked, nats)
+    plan = plan_rows(tilts, asked, nats)
     for group in plan.groups():
         some, first = rows.of_rows(group), group[0]
         index, step = tilts.index + int(plan.place[first]), spacing(int(plan.step[first]))
         height, curvature = plan.height[group], plan.curvature[group]
-        ends = _ends(some, (index, step), height + nats, curvature)
+        ends = ends_of_rows(some, (index, step), height + nats, curvature)
         for part, count, tail in ends:
             members = group[part]
             members_rows = rows.of_rows(members)
@@ -233,7 +234,7 @@ def _pieces(rows: int, columns: int) -> list[Indices]:
     return np.array_split(np.arange(rows), max(1, math.ceil(rows * columns / NUMBERS)))
 
 
-def _plan(tilts: RowTilts, asked: Asked, nats: float) -> LinePlan:
+def plan_rows(tilts: RowTilts, asked: Asked, nats: float) -> LinePlan:
     """Return the line of each row that takes the fewest nodes, of those near its saddle; see `plan.plan_for`."""
     plans = [_plan_some(tilts.of_rows(rows), asked.of_rows(rows), nats) for rows in _pieces(*tilts.k.shape)]
     return LinePlan(*(np.concatenate([getattr(one, name) for one in plans]) for name in LinePlan.__slots__))
@@ -268,7 +269,7 @@ def _window(theta: Array, chernoff: Array, place: Indices, asked: Asked, nats: f
     return np.asarray(np.maximum(np.maximum(above, np.minimum(below, (nats - asked.log_delta) / at)), 1 / at))
 
 
-def _ends(rows: Rows, at: tuple[int, float], below: Array, curvature: Array) -> list[tuple[Indices, int, Array]]:
+def ends_of_rows(rows: Rows, at: tuple[int, float], below: Array, curvature: Array) -> list[tuple[Indices, int, Array]]:
     """Return groups of rows with how many points their line has, and bounds of Σ |φ|/|z(z+1)|·η/π beyond.
 
     `below` says how many nats below e^{K(θ)-θε} that is to be; see `cut.cut_by_decay`. Rows for which it does not fall
@@ -279,7 +280,8 @@ def _ends(rows: Rows, at: tuple[int, float], below: Array, curvature: Array) -> 
         a, b = rows.effort(index)
     except OutOfReach:
         return []
-    farthest = min(MOST_SHARED_POINTS * eta, (MOST_SHARED_NODES - a) / b if b > 0 else np.inf)
+    nodes = MOST_SHARED_NODES * (1 + len(rows.pairs) / 4)  # a part may take a while
+    farthest = min(MOST_SHARED_POINTS * eta, (nodes - a) / b if b > 0 else np.inf)
     need = np.exp(-below)
     first = math.floor(2 * math.log2(math.sqrt(float(np.min(below / curvature)))) / SCALES)
     lows: list[Array] = []

@@ -34,6 +34,11 @@ class Sums(NamedTuple):
         fine = (self.total > self.doubt) & (self.first > 0)
         return np.where(fine, self.first, np.nan) / np.where(fine, self.total, 1.0)
 
+    def slope_or(self, otherwise: float) -> Array:
+        """Return the same, and that of the scale, θ, where errors rule."""
+        slope = self.slope
+        return np.where(np.isnan(slope), otherwise, slope)
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,7 +30,7 @@ LOWEST_OCTAVE, HIGHEST_OCTAVE = -40, 40  # of tilts for many questions; others a
 OCTAVES_BELOW, OCTAVES_ABOVE = 2, 1  # beside those of the saddles, for Chernoff's bounds
 
 Indices = NDArray[np.intp]
-Excess = Callable[["RowTilts"], Array]  # of every row at every tilt: falls with the tilt, 0 at the saddle
+RowExcess = Callable[["RowTilts"], Array]  # of every row at every tilt: falls with the tilt, 0 at the saddle
 
 
 @final
@@ -169,7 +169,7 @@ class Rows:
 
     # K on the grid --------------------------------------------------------------------------------
 
-    def tilts(self, excess: Excess) -> RowTilts | None:
+    def tilts(self, excess: RowExcess) -> RowTilts | None:
         """Return tilts that reach from below the saddle of every row to above it; None if none is within reach."""
         octaves: dict[int, Array] = {}
         with contextlib.suppress(OutOfReach):
