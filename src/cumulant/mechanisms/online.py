@@ -165,13 +165,9 @@ class Allowance:
         return price
 
     def _choose_order(self, mechanism: AbstractMechanism) -> None:
-        limits = LAMBDAS * self._epsilon + self._log_delta - log_chernoff(LAMBDAS)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            often = limits / np.maximum(mechanism._known().curve().log_moment(LAMBDAS), 1e-300)
-        best = int(np.argmax(np.nan_to_num(often, nan=-np.inf)))
-        self._lam = float(LAMBDAS[best])
+        self._lam, limit, _ = best_order(mechanism, self._epsilon, self._log_delta)
         spent = math.fsum(count * self._price(release) for release, count in self.run.items())
-        self._room = float(limits[best]) * SAFE_SHARE - spent if limits[best] > 0 else -math.inf
+        self._room = limit * SAFE_SHARE - spent if limit > 0 else -math.inf
 
     def _price(self, mechanism: AbstractMechanism) -> float:
         """Return K at the order, raised by the error it is allowed; inf where nothing is proven."""
@@ -179,3 +175,16 @@ class Allowance:
         curve = mechanism._known().curve()
         price = curve.at(self._lam) * (1 + 1e-12) if curve.failure == 0 else math.inf
         return price if price >= 0 else math.inf
+
+
+def best_order(mechanism: AbstractMechanism, epsilon: float, log_delta: float) -> tuple[float, float, float]:
+    """Return (λ, limit, n): the order at which a budget allows most releases, what K may add up to there, and how many.
+
+    Holds for:  mechanisms that cannot fail: n releases, rounded down, are within (ε, δ) by Chernoff's bound.
+    Tightness:  of one order, and of the conversion of Canonne, Kamath and Steinke (2020).
+    """
+    limits = LAMBDAS * epsilon + log_delta - log_chernoff(LAMBDAS)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        often = np.nan_to_num(limits / np.maximum(mechanism._known().curve().log_moment(LAMBDAS), 1e-300), nan=-np.inf)
+    best = int(np.argmax(often))
+    return float(LAMBDAS[best]), float(limits[best]), float(often[best])
