@@ -35,9 +35,9 @@ NEAR = 1e-11  # a relative step of Newton's method, after which the next one is 
 SAFE = 2e-14  # relative, by which ε is raised beyond where the upper bound meets δ: a few units of rounding
 MOST_SHARED_POINTS = 4096  # of a line that many share; longer ones are for single questions
 MOST_SHARED_NODES = 2e5  # of a single pair, that a line may take
-PLANNED_TILTS = 2  # from one tilt on which lines are put to the next
-REACH = 6  # of those, beside the saddle, that are looked at
-STEPS_TOGETHER = 2  # steps 2^{m/4} that are taken as one, the finest
+FOLLOWED = 1000.0  # times the end of the longest line, up to which decay is followed to bound all that is beyond
+PLANNED_TILTS = 2  # tilts 2^{k/8}, or steps 2^{m/4}, that are taken as one
+REACH = 4  # of those, beside the saddle, that are looked at
 NUMBERS = 1_000_000  # of one array
 
 
@@ -244,9 +244,10 @@ def _plan_some(t: RowTilts, asked: Asked, nats: float) -> LinePlan:
     excess = t.k - t.theta * asked.epsilon[:, None] - asked.log_delta[:, None]
     chernoff = excess + log_chernoff(t.theta) + nats
     slowest = np.minimum.accumulate(t.curvature, axis=1)
-    saddle = np.argmin(chernoff, axis=1) // PLANNED_TILTS
-    near = PLANNED_TILTS * (saddle[:, None] + np.arange(-REACH, REACH + 1))
-    near = np.clip(near, 0, (len(t.theta) - 1) // PLANNED_TILTS * PLANNED_TILTS)
+    apart = PLANNED_TILTS if nats >= TAIL_NATS else 2 * PLANNED_TILTS  # a coarser answer may lie lower: fewer lines
+    saddle = np.argmin(chernoff, axis=1) // apart
+    near = apart * (saddle[:, None] + np.arange(-REACH, REACH + 1))
+    near = np.clip(near, 0, (len(t.theta) - 1) // apart * apart)
     above_answer = np.take_along_axis(excess, near, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         windows = np.stack([_window(t.theta, chernoff, near[:, i], asked, nats) for i in range(near.shape[1])], axis=1)
@@ -255,7 +256,7 @@ def _plan_some(t: RowTilts, asked: Asked, nats: float) -> LinePlan:
         effort += NODES_PER_DROWNED_NAT * np.maximum(above_answer - DROWNING_NATS, 0.0)
     best = np.argmin(np.nan_to_num(effort, nan=np.inf), axis=1)[:, None]
     place, window = (np.take_along_axis(one, best, axis=1)[:, 0] for one in (near, windows))
-    step = np.floor(4 * np.log2(2 * math.pi / np.clip(window, 1e-250, 1e250)) / STEPS_TOGETHER) * STEPS_TOGETHER
+    step = np.floor(4 * np.log2(2 * math.pi / np.clip(window, 1e-250, 1e250)) / apart) * apart
     height = np.maximum(np.take_along_axis(excess, place[:, None], axis=1)[:, 0], 0.0)
     return LinePlan(place, step.astype(np.intp), height, np.take_along_axis(t.curvature, place[:, None], axis=1)[:, 0])
 
@@ -293,7 +294,7 @@ def ends_of_rows(rows: Rows, at: tuple[int, float], below: Array, curvature: Arr
         pieces.append(np.exp(-bounds) * ((1 / low - 1 / high + eta / low**2) / math.pi))
         end = float(high[-1])
         rest = np.exp(-last) * (1 / end + eta / end**2) / math.pi
-        if end > farthest or np.all(rest < need / 2):
+        if end > FOLLOWED * farthest or np.all(rest < need / 2):
             break
     places = np.append(np.concatenate(lows), end)
     tails = np.cumsum(np.column_stack([*pieces, rest])[:, ::-1], axis=1)[:, ::-1]
