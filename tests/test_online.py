@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -167,3 +169,18 @@ def test_nothing_is_allowed_at_no_budget() -> None:
         accountant.compose(STEP)
     accountant.compose(STEP, count=0)
     assert accountant.run.parts == ()
+
+
+def test_copies_know_what_was_released_and_keep_the_budget() -> None:
+    accountant = cm.Accountant(epsilon=2.0, delta=1e-5)
+    accountant.compose(STEP, count=1100)
+    accountant.epsilon(delta=1e-5)
+    accountant.compose(STEP)
+    accountant.epsilon(delta=1e-5)
+    for copied in (copy.deepcopy(accountant), pickle.loads(pickle.dumps(accountant))):
+        assert copied.run == accountant.run
+        with pytest.raises(cm.BudgetExceeded):
+            copied.compose(STEP, count=102)
+        copied.compose(STEP, count=101)
+        assert copied.epsilon(delta=1e-5) <= 2.0
+    assert dict(accountant.run.parts) == {STEP: 1101}

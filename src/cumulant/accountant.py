@@ -215,6 +215,11 @@ class Accountant:
         """Return which theorem bounded each release, exact or upper bound, and for which relation."""
         return self.run.explain(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Return what was released, for copies and pickles; what is kept between questions is found again."""
+        state = {"_budget": self._budget, "_counts": self._counts, "_neighbors": self._neighbors}
+        return None, {**state, "_followed": None, "_kept_allowance": None}
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything so far as plain data; `cumulant.from_dict` reads it as one mechanism."""
         return self.run.to_dict()

@@ -79,7 +79,8 @@ def tradeoffs_at(known: Known, relation: Relation, rate: Array, method: Method, 
             values = [float(epsilon_of_rows(row, np.array([log_delta]), 1e-3)[0]) for row, _ in rows]
             return max(values) if not any(map(math.isnan, values)) else math.nan
 
-        found = false_negative_rates([profile(row) for row, _ in rows], last, rate.ravel())
+        with contextlib.suppress(OutOfReach):
+            found = false_negative_rates([profile(row) for row, _ in rows], last, rate.ravel())
 
     def delta(epsilon: float) -> float:
         return answers.guarantee_at_epsilon(known, relation, epsilon, method, accuracy=accuracy).delta
