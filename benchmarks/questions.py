@@ -19,7 +19,10 @@ class Epsilon:
 @final
 @dataclass(frozen=True, slots=True)
 class Online:
-    """ε after every one of the steps; the answer is the last one. The run's count is the number of steps."""
+    """ε after every one of the steps; the answer is the last one. The run's count is the number of steps.
+
+    Several releases differ in their noise only, and are made once each.
+    """
 
     run: Run
 
@@ -46,11 +49,31 @@ class Curve:
 
 @final
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """ε at δ of a release for many counts; the answer holds those at `shown`, which are among them."""
+
+    release: Release
+    delta: float
+    counts: tuple[int, ...]
+    shown: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TradeOff:
+    """The smallest false negative rate at so many false positive rates, evenly between 0 and 1."""
+
+    run: Run
+    points: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Import:
     """Nothing but the import."""
 
 
-Question = Epsilon | Online | Calibration | Curve | Import
+Question = Epsilon | Online | Calibration | Curve | Counts | TradeOff | Import
 
 
 @final

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from benchmarks.contestants.cumulant import composed
+from benchmarks.contestants.cumulant import composed, mechanism
 from benchmarks.measure import Limits, in_fresh_process
-from benchmarks.questions import Calibration, Curve, Epsilon, Import, Online, Question, Script
+from benchmarks.questions import Calibration, Counts, Curve, Epsilon, Import, Online, Question, Script, TradeOff
 from benchmarks.reference import Bracket
 
 PRECISION = 1e-9  # relative; an answer closer to a bound than this is taken to be on it
@@ -81,7 +81,14 @@ def _scripts(question: Question) -> list[tuple[str, Script]]:
             )
             imports = "from benchmarks.moments import renyi_divergence\nfrom benchmarks.runs import Release"
             return [("reference", Script(imports, body))]
-        case Import():
+        case Counts(release, delta, _, shown):
+            body = (
+                f"step = {mechanism(release)}\n"
+                f"intervals = [(step * count).epsilon_interval(delta={delta!r}) for count in {list(shown)!r}]\n"
+                "answer = [[interval.lower, interval.upper] for interval in intervals]"
+            )
+            return [("certified", Script("import cumulant as cm", body))]
+        case TradeOff() | Import():
             return []
 
 

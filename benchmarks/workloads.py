@@ -8,11 +8,12 @@ from typing import final
 import numpy as np
 
 from benchmarks import runs
-from benchmarks.questions import Calibration, Curve, Epsilon, Import, Online, Question
+from benchmarks.questions import Calibration, Counts, Curve, Epsilon, Import, Online, Question, TradeOff
 from benchmarks.runs import Release, Run, dp_sgd
 
 README = dp_sgd(noise=1.0, rate=0.01, steps=1000, delta=1e-5)
 FEWER_STEPS = 20  # of online use for peers, from which the rest is extrapolated
+SHOWN_COUNTS = (1000, 10_000, 100_000)
 SHOWN_ORDERS = (1.5, 8.5, 64.0)
 
 
@@ -98,6 +99,25 @@ WORKLOADS: tuple[Workload, ...] = (
         question=Online(README.times(10_000)),
         for_peers=Online(README.times(FEWER_STEPS)),
         extrapolated=10_000 / FEWER_STEPS,
+    ),
+    Workload(
+        name="schedule",
+        words="ε after every one of 10,000 steps, each with a noise of its own",
+        question=Online(distinct(10_000)),
+        for_peers=Online(distinct(FEWER_STEPS)),
+        extrapolated=10_000 / FEWER_STEPS,
+    ),
+    Workload(
+        name="counts",
+        words="ε at 10,000 counts, every hundredth up to a million",
+        question=Counts(README.releases[0], 1e-5, tuple(range(100, 1_000_001, 100)), SHOWN_COUNTS),
+        for_peers=Counts(README.releases[0], 1e-5, SHOWN_COUNTS, SHOWN_COUNTS),
+        extrapolated=10_000 / len(SHOWN_COUNTS),
+    ),
+    Workload(
+        name="trade-off",
+        words="trade-off curve of 200 points, σ = 1, rate 0.01, 1000 steps",
+        question=TradeOff(README, 200),
     ),
     Workload(
         name="calibration",

@@ -258,10 +258,10 @@ def test_a_budget_is_two_numbers(budget: dict[str, float]) -> None:
 
 
 def test_it_answers_every_question_of_a_mechanism() -> None:
-    """A question added to mechanisms is a question to the accountant as well; a profile is of one release only."""
+    """A question added to mechanisms is one to the accountant as well; profiles and curves are of a release."""
     mechanism = {name for name in vars(AbstractMechanism) if not name.startswith("_")}
     becoming = {"poisson", "without_replacement", "with_replacement", "group", "sharpened"}
-    known = {"theorem", "profile", "neighbors", "releases", "to_dict"}
+    known = {"theorem", "profile", "neighbors", "releases", "to_dict", "epsilon_curve"}
     asked = mechanism - becoming
     accountant = cm.Accountant()
     accountant.compose(cm.Gaussian(noise_multiplier=2.0), count=10)

@@ -51,7 +51,7 @@ def counts() -> SearchStrategy[int]:
 def answer(mechanism: AbstractMechanism, *, delta: float) -> float | None:
     """Return ε, or None where the library says that it is out of reach."""
     try:
-        return mechanism.epsilon(delta=delta)
+        return float(mechanism.epsilon(delta=delta))
     except cm.CumulantError:
         return None
 

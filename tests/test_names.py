@@ -45,8 +45,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones(wrong: dict[str, Any], 
 
 
 def test_too_many_arguments() -> None:
-    with pytest.raises(cm.InvalidParameter, match="by name: delta, log_delta, method"):
-        STEP.epsilon(1, 2, "rdp", 4)  # type: ignore[call-arg]
+    with pytest.raises(cm.InvalidParameter, match="by name: delta, log_delta, method, accuracy"):
+        STEP.epsilon(1, 2, "rdp", 4, 5)  # type: ignore[call-arg]
 
 
 def test_notebooks_show_tables() -> None:
@@ -69,6 +69,7 @@ def test_the_tab_key_shows_questions_and_no_hooks() -> None:
         "log_delta",
         "guarantee",
         "explain",
+        "epsilon_curve",
         "epsilon_interval",
         "delta_interval",
         "cgf",

@@ -14,8 +14,10 @@ import pytest
 import cumulant as cm
 
 NOT_NUMBERS: list[Any] = [math.nan, "1", None, True, False, [1.0], np.array([1.0]), np.array([1.0, 2.0]), 1j, b"1"]
+NOT_NUMBERS_OR_ARRAYS: list[Any] = [math.nan, "1", None, True, False, 1j, b"1"]
 NOT_POSITIVE: list[Any] = [*NOT_NUMBERS, math.inf, -math.inf, -1.0, 0.0, 0, -1e-300]
 NOT_NONNEGATIVE: list[Any] = [*NOT_NUMBERS, math.inf, -math.inf, -1.0, -1e-300]
+NOT_EPSILONS: list[Any] = [*NOT_NUMBERS_OR_ARRAYS, math.inf, -math.inf, -1.0, -1e-300]
 NOT_PROBABILITIES: list[Any] = [*NOT_NUMBERS, math.inf, -math.inf, -1e-9, 1.0000001, 2]
 NOT_COUNTS: list[Any] = [0.5, -1, True, False, None, "3", 1.0, math.nan, math.inf, [1], np.array([1, 2]), np.float64(2)]
 NOT_ORDERS: list[Any] = [0.5, 0, -1.0, math.nan, -math.inf, "2", True, 1j, 0.9999999]
@@ -53,14 +55,18 @@ RULES: dict[str, tuple[Callable[[Any], Any], str, list[Any]]] = {
     "order of rdp": (lambda v: cm.Laplace(scale=1.0).rdp(order=v), "order", [*NOT_ORDERS, None]),
     "order of cgf": (lambda v: cm.Laplace(scale=1.0).cgf(order=v), "order", [*NOT_ORDERS, None]),
     "orders": (lambda v: cm.Laplace(scale=1.0).rdp(order=[2.0, v]), "order", [0.5, math.nan, -math.inf]),
-    "delta": (lambda v: cm.Laplace(scale=1.0).epsilon(delta=v), "delta", NOT_PROBABILITIES),
+    "delta": (
+        lambda v: cm.Laplace(scale=1.0).epsilon(delta=v),
+        "delta",
+        [*NOT_NUMBERS_OR_ARRAYS, math.inf, -math.inf, -1e-9, 2],
+    ),
     "log_delta": (
         lambda v: cm.Laplace(scale=1.0).epsilon(log_delta=v),
         "log_delta",
-        [*NOT_NUMBERS, 1e-9, 1.0, math.inf],
+        [*NOT_NUMBERS_OR_ARRAYS, 1e-9, 1.0, math.inf],
     ),
-    "epsilon": (lambda v: cm.Laplace(scale=1.0).delta(epsilon=v), "epsilon", NOT_NONNEGATIVE),
-    "epsilon of log_delta": (lambda v: cm.Laplace(scale=1.0).log_delta(epsilon=v), "epsilon", NOT_NONNEGATIVE),
+    "epsilon": (lambda v: cm.Laplace(scale=1.0).delta(epsilon=v), "epsilon", NOT_EPSILONS),
+    "epsilon of log_delta": (lambda v: cm.Laplace(scale=1.0).log_delta(epsilon=v), "epsilon", NOT_EPSILONS),
 }
 
 CASES = [(name, value) for name, (_, _, values) in RULES.items() for value in values]

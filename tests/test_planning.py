@@ -77,7 +77,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def epsilon(self: AbstractMechanism, **arguments: Any) -> float:
         counted.append(1)
-        return original(self, **arguments)
+        return float(original(self, **arguments))
 
     monkeypatch.setattr(AbstractMechanism, "epsilon", epsilon)
     return counted

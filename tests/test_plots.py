@@ -65,7 +65,7 @@ def test_an_unknown_lower_bound_is_not_drawn() -> None:
 
 def test_epsilon_against_count() -> None:
     axes = plot.epsilon_against_count({"step": STEP}, counts=[10, 1000], delta=1e-5)
-    assert drawn(axes)[1] == [(STEP * count).epsilon(delta=1e-5) for count in (10, 1000)]
+    assert drawn(axes)[1] == pytest.approx([(STEP * count).epsilon(delta=1e-5) for count in (10, 1000)], rel=1e-9)
 
 
 def test_a_million_steps_are_chosen_geometrically() -> None:

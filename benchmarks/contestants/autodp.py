@@ -45,6 +45,7 @@ def _epsilon(run: Run) -> str:
 
 
 def _online(run: Run) -> str:
+    only(len(run.releases) == 1, "no accountant that is told one step at a time")
     return (
         f"{WITHOUT_REPLACEMENT}step = {mechanism(run.releases[0])}\n"
         f"for count in range(1, {run.count} + 1):\n"

@@ -6,7 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
-from benchmarks.questions import Calibration, Curve, Epsilon, Import, NotOffered, Online, Question, Script
+from benchmarks.questions import (
+    Calibration,
+    Counts,
+    Curve,
+    Epsilon,
+    Import,
+    NotOffered,
+    Online,
+    Question,
+    Script,
+    TradeOff,
+)
 from benchmarks.runs import Run
 
 
@@ -22,6 +33,14 @@ def _no_curve(question: Curve) -> str:
     raise NotOffered("no curve of Rényi DP")
 
 
+def _no_counts(question: Counts) -> str:
+    raise NotOffered("no accountant that is told a count")
+
+
+def _no_tradeoff(question: TradeOff) -> str:
+    raise NotOffered("no trade-off curve")
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contestant:
@@ -35,6 +54,8 @@ class Contestant:
     online: Callable[[Run], str] = _no_online
     calibration: Callable[[Calibration], str] = _no_calibration
     curve: Callable[[Curve], str] = _no_curve
+    counts: Callable[[Counts], str] = _no_counts
+    tradeoff: Callable[[TradeOff], str] = _no_tradeoff
 
     def script(self, question: Question) -> Script:
         return Script(self.imports, self._body(question))
@@ -42,15 +63,28 @@ class Contestant:
     def _body(self, question: Question) -> str:
         match question:
             case Epsilon(run):
-                return self.epsilon(run)
+                body = self.epsilon(run)
             case Online(run):
-                return self.online(run)
+                body = self.online(run)
             case Calibration():
-                return self.calibration(question)
+                body = self.calibration(question)
             case Curve():
-                return self.curve(question)
+                body = self.curve(question)
+            case Counts():
+                body = self.counts(question)
+            case TradeOff():
+                body = self.tradeoff(question)
             case Import():
-                return "answer = None"
+                body = "answer = None"
+        return body
+
+
+def steps(run: Run, build: Callable[..., str]) -> str:
+    """Return the expression of a list of single steps: of one release again and again, or of many kinds of noise."""
+    first, *others = run.releases
+    if not others:
+        return f"[{build(first)}] * {run.count}"
+    return f"[{build(first, 'noise')} for noise in {[release.parameter for release in run.releases]!r}]"
 
 
 def only(condition: bool, otherwise: str) -> None:

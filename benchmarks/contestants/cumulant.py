@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from benchmarks import runs
-from benchmarks.contestants.base import Contestant
-from benchmarks.questions import Calibration, Curve
+from benchmarks.contestants.base import Contestant, steps
+from benchmarks.questions import Calibration, Counts, Curve, TradeOff
 from benchmarks.runs import Release, Run
 
 KINDS = {
@@ -57,8 +57,8 @@ def _epsilon(method: str) -> Callable[[Run], str]:
 
 def _online(method: str) -> Callable[[Run], str]:
     return lambda run: (
-        f"accountant = cm.Accountant()\nstep = {mechanism(run.releases[0])}\n"
-        f"for _ in range({run.count}):\n"
+        f"accountant = cm.Accountant()\nsteps = {steps(run, mechanism)}\n"
+        "for step in steps:\n"
         "    accountant.compose(step)\n"
         f"    answer = accountant.epsilon(delta={run.delta!r}, method={method!r})"
     )
@@ -83,6 +83,29 @@ def _curve(question: Curve) -> str:
     )
 
 
+def _counts(method: str) -> Callable[[Counts], str]:
+    return lambda question: (
+        f"counts = {_range(question.counts)}\nstep = {mechanism(question.release)}\n"
+        f"curve = step.epsilon_curve(counts=counts, delta={question.delta!r}, method={method!r})\n"
+        f"answer = [float(curve[counts.index(count)]) for count in {list(question.shown)!r}]"
+    )
+
+
+def _range(counts: tuple[int, ...]) -> str:
+    """Return counts as the text of a list, in short where they are evenly spaced."""
+    step = counts[1] - counts[0] if len(counts) > 1 else 1
+    even = range(counts[0], counts[-1] + 1, step)
+    return f"list({even!r})" if tuple(even) == counts else repr(list(counts))
+
+
+def _tradeoff(method: str) -> Callable[[TradeOff], str]:
+    return lambda question: (
+        f"import numpy as np\n{composed(question.run)}\nrates = np.linspace(0.0, 1.0, {question.points})\n"
+        f"curve = accountant.tradeoff(false_positive_rate=rates, method={method!r})\n"
+        "answer = float(np.mean(curve))"
+    )
+
+
 def _contestant(name: str, method: str) -> Contestant:
     return Contestant(
         name=name,
@@ -93,6 +116,8 @@ def _contestant(name: str, method: str) -> Contestant:
         online=_online(method),
         calibration=_calibration(method),
         curve=_curve,
+        counts=_counts(method),
+        tradeoff=_tradeoff(method),
     )
 
 

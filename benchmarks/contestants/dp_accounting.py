@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from benchmarks import runs
-from benchmarks.contestants.base import Contestant, only
-from benchmarks.questions import Calibration, Curve
+from benchmarks.contestants.base import Contestant, only, steps
+from benchmarks.questions import Calibration, Counts, Curve
 from benchmarks.runs import Release, Run
 
 IMPORTS = "import dp_accounting as dp\nfrom dp_accounting import pld, rdp"
@@ -56,8 +56,8 @@ def _epsilon(accountant: str) -> Callable[[Run], str]:
 def _online(accountant: str) -> Callable[[Run], str]:
     return lambda run: (
         f"accountant = {accountant}(neighboring_relation={relation(run.releases)})\n"
-        f"step = {event(run.releases[0])}\n"
-        f"for _ in range({run.count}):\n"
+        f"steps = {steps(run, event)}\n"
+        "for step in steps:\n"
         "    accountant.compose(step)\n"
         f"    answer = accountant.get_epsilon({run.delta!r})"
     )
@@ -86,6 +86,17 @@ def _curve(question: Curve) -> str:
     )
 
 
+def _counts(accountant: str) -> Callable[[Counts], str]:
+    return lambda question: (
+        "curve = {}\n"
+        f"for count in {list(question.counts)!r}:\n"
+        f"    accountant = {accountant}(neighboring_relation={relation((question.release,))})\n"
+        f"    accountant.compose({event(question.release)}, count)\n"
+        f"    curve[count] = accountant.get_epsilon({question.delta!r})\n"
+        f"answer = [curve[count] for count in {list(question.shown)!r}]"
+    )
+
+
 def _contestant(name: str, accountant: str) -> Contestant:
     return Contestant(
         name=name,
@@ -95,6 +106,7 @@ def _contestant(name: str, accountant: str) -> Contestant:
         epsilon=_epsilon(accountant),
         online=_online(accountant),
         calibration=_calibration(accountant),
+        counts=_counts(accountant),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks import runs
-from benchmarks.contestants.base import Contestant, _no_curve, only
+from benchmarks.contestants.base import Contestant, _no_curve, only, steps
 from benchmarks.questions import Calibration, Curve
 from benchmarks.runs import Release, Run
 
@@ -40,8 +40,8 @@ def _online(accountant: str) -> Callable[[Run], str]:
         release = _checked(run.releases[0])
         return (
             f"accountant = {accountant}()\n"
-            f"for _ in range({run.count}):\n"
-            f"    accountant.step(noise_multiplier={release.parameter!r}, sample_rate={release.share!r})\n"
+            f"for noise in {steps(run, lambda one, noise='': noise or repr(one.parameter))}:\n"
+            f"    accountant.step(noise_multiplier=noise, sample_rate={release.share!r})\n"
             f"    answer = accountant.get_epsilon({run.delta!r})"
         )
 

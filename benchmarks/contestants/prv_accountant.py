@@ -40,6 +40,7 @@ def _epsilon(run: Run) -> str:
 
 
 def _online(run: Run) -> str:
+    only(len(run.releases) == 1, "no accountant that is told one step at a time")
     return (
         f"accountant = PRVAccountant([{variable(run.releases[0])}], eps_error=0.01, "
         f"delta_error={run.delta / 1000!r}, max_self_compositions=[{run.count}])\n"

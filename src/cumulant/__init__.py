@@ -41,6 +41,7 @@ from cumulant.mechanisms import (
     TruncatedCDP,
 )
 from cumulant.mechanisms.data import from_dict
+from cumulant.mechanisms.many import epsilons
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE
 from cumulant.planning import calibrate, max_count, max_rate
 from cumulant.training import dp_sgd, dp_sgd_noise
@@ -85,6 +86,7 @@ __all__ = [
     "compare",
     "dp_sgd",
     "dp_sgd_noise",
+    "epsilons",
     "from_dict",
     "max_count",
     "max_rate",

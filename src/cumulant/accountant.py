@@ -9,14 +9,15 @@ from typing import Any, Literal, final
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import Explanation, Guarantee, Interval, Method
+from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import from_dict
+from cumulant.mechanisms.online import Allowance, Followed
 from cumulant.names import by_name
 from cumulant.neighbors import Neighbors
-from cumulant.parameters import MOST, require
+from cumulant.parameters import MOST, is_array, require
 from cumulant.planning import max_count
 
 STATE = "cumulant.Accountant"  # the key that names the format of a state
@@ -53,7 +54,7 @@ class Accountant:
     7.5113
     """
 
-    __slots__ = ("_budget", "_counts", "_labelled", "_neighbors")
+    __slots__ = ("_budget", "_counts", "_followed", "_kept_allowance", "_labelled", "_neighbors")
 
     def __init__(self, *, epsilon: float | None = None, delta: float | None = None) -> None:
         """Give epsilon and delta to make them a budget for a plan fixed in advance: beyond it, `BudgetExceeded`."""
@@ -63,6 +64,8 @@ class Accountant:
         if (epsilon is None) != (delta is None):
             raise InvalidParameter(f"a budget needs both epsilon and delta, got {epsilon!r} and {delta!r}")
         self._budget: tuple[float, float] | None = None
+        self._followed: Followed | None = None  # since ε was asked for
+        self._kept_allowance: Allowance | None = None
         if epsilon is not None:
             self._budget = (parameters.nonnegative("epsilon", epsilon), parameters.probability("delta", delta))
 
@@ -72,9 +75,16 @@ class Accountant:
             known = self._counts.get(mechanism)
         except TypeError:  # unhashable, so no mechanism
             known = None
-        again = known is not None and type(count) is int and 0 <= count <= MOST - known
-        if again and self._budget is None and label is None:
-            self._counts[mechanism] = known + count  # type: ignore[operator]  # a training step again: one update
+        if (
+            known is not None
+            and label is None
+            and type(count) is int
+            and 0 <= count <= MOST - known
+            and (self._budget is None or self._allowance(*self._budget).takes(mechanism, count))
+        ):
+            self._counts[mechanism] = known + count  # a training step again: one dictionary update
+            if self._followed is not None:
+                self._followed.add(mechanism, count)
             return
         if not isinstance(mechanism, AbstractMechanism):
             raise InvalidParameter(f"mechanism must be a cumulant mechanism, got {mechanism!r}")
@@ -94,6 +104,9 @@ class Accountant:
         counts.update(after)
         if label is not None:
             self._label(mechanism, count, label)
+        if self._followed is not None:
+            for release, times in mechanism.releases():
+                self._followed.add(release, times * count)
 
     def _label(self, mechanism: AbstractMechanism, count: int, label: str) -> None:
         for release, times in mechanism.releases():
@@ -101,14 +114,28 @@ class Accountant:
             self._labelled[key] = self._labelled.get(key, 0) + times * count
 
     def _check_budget(self, mechanism: AbstractMechanism, count: int, epsilon: float, delta: float) -> None:
-        spent = self.run
-        after = (spent + mechanism * count).epsilon(delta=delta)
-        if after > epsilon:
-            raise BudgetExceeded(
-                f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, "
-                f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded (a budget for plans fixed in "
-                "advance; cm.Ledger is for releases that are chosen by looking)"
-            )
+        """Refuse what would exceed the budget: by one number where that is enough, else by asking, a few ahead."""
+        allowance, spent = self._allowance(epsilon, delta), self.run
+        if allowance.takes(mechanism, count):
+            return
+        for number in allowance.numbers_ahead(count):
+            after = (spent + mechanism * number).epsilon(delta=delta)
+            if after <= epsilon:
+                allowance.found_ahead(mechanism, number, count)
+                return
+        raise BudgetExceeded(
+            f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, "
+            f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded (a budget for plans fixed in "
+            "advance; cm.Ledger is for releases that are chosen by looking)"
+        )
+
+    def _allowance(self, epsilon: float, delta: float) -> Allowance:
+        """Return what the budget still allows; it is reckoned anew where other counts were put in place."""
+        kept = self._kept_allowance
+        if kept is None or kept.run is not self._counts:
+            log_delta = parameters.log_of_delta(delta=delta, log_delta=None)
+            kept = self._kept_allowance = Allowance(self._counts, epsilon, log_delta)
+        return kept
 
     def _settle(self, neighbors: Neighbors) -> None:
         if self._neighbors is not None:
@@ -196,19 +223,36 @@ class Accountant:
         return self.run.rdp(order=order)
 
     @by_name
-    def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: Method = "best") -> float:
+    def epsilon(
+        self,
+        *,
+        delta: ArrayLike | None = None,
+        log_delta: ArrayLike | None = None,
+        method: Method = "best",
+        accuracy: float = EXACTLY,
+    ) -> Any:
         """Return the smallest proven ε at δ of everything so far, rounded up. Give δ in [0, 1], or log δ."""
-        return self.run.epsilon(delta=delta, log_delta=log_delta, method=method)
+        if method != "best" or accuracy != EXACTLY or is_array(delta) or is_array(log_delta):
+            return self.run.epsilon(delta=delta, log_delta=log_delta, method=method, accuracy=accuracy)
+        asked = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        followed = self._followed
+        if followed is None or followed.run is not self._counts or followed.relation is not self._neighbors:
+            followed = self._followed = Followed(self._counts, self._neighbors)
+        found = followed.epsilon(asked)
+        if found is None:
+            found = self.run.epsilon(log_delta=asked, method=method)
+            followed.remember(asked, found)
+        return found
 
     @by_name
-    def delta(self, *, epsilon: float, method: Method = "best") -> float:
+    def delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
         """Return the smallest proven δ at ε of everything so far, rounded up."""
-        return self.run.delta(epsilon=epsilon, method=method)
+        return self.run.delta(epsilon=epsilon, method=method, accuracy=accuracy)
 
     @by_name
-    def log_delta(self, *, epsilon: float, method: Method = "best") -> float:
+    def log_delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
         """Return the logarithm of the smallest proven δ at ε, which does not underflow."""
-        return self.run.log_delta(epsilon=epsilon, method=method)
+        return self.run.log_delta(epsilon=epsilon, method=method, accuracy=accuracy)
 
     @by_name
     def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
@@ -221,14 +265,14 @@ class Accountant:
         return self.run.delta_interval(epsilon=epsilon)
 
     @by_name
-    def tradeoff(self, *, false_positive_rate: float, method: Method = "best") -> float:
+    def tradeoff(self, *, false_positive_rate: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
         """Return the smallest false negative rate of any attacker at a false positive rate: f-DP, rounded down."""
-        return self.run.tradeoff(false_positive_rate=false_positive_rate, method=method)
+        return self.run.tradeoff(false_positive_rate=false_positive_rate, method=method, accuracy=accuracy)
 
     @by_name
-    def true_positive_rate(self, *, false_positive_rate: float) -> float:
+    def true_positive_rate(self, *, false_positive_rate: ArrayLike, accuracy: float = EXACTLY) -> Any:
         """Return the largest true positive rate of any attacker at a false positive rate, rounded up."""
-        return self.run.true_positive_rate(false_positive_rate=false_positive_rate)
+        return self.run.true_positive_rate(false_positive_rate=false_positive_rate, accuracy=accuracy)
 
     def advantage(self) -> float:
         """Return the largest difference of true and false positive rate of any attacker, rounded up."""
@@ -247,9 +291,10 @@ class Accountant:
         log_delta: float | None = None,
         epsilon: float | None = None,
         method: Method = "best",
+        accuracy: float = EXACTLY,
     ) -> Guarantee:
         """Return ε at δ, or δ at ε, together with how it was proven."""
-        return self.run.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
+        return self.run.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
 
     @by_name
     def explain(
@@ -259,9 +304,15 @@ class Accountant:
         log_delta: float | None = None,
         epsilon: float | None = None,
         method: Method = "best",
+        accuracy: float = EXACTLY,
     ) -> Explanation:
         """Return which theorem bounded each release, exact or upper bound, and for which relation."""
-        return self.run.explain(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
+        return self.run.explain(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Return what was released, for copies and pickles; what is kept between questions is found again."""
+        state = {"_budget": self._budget, "_counts": self._counts, "_labelled": self._labelled}
+        return None, {**state, "_neighbors": self._neighbors, "_followed": None, "_kept_allowance": None}
 
     @by_name
     def statement(

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from fractions import Fraction
 from numbers import Real
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cumulant.errors import InvalidParameter
 
@@ -94,6 +98,32 @@ def count(value: Any) -> int:
     return number
 
 
+def accuracy(value: Any) -> float:
+    """Return how far an answer may be above the truth, as a share of ε: a number between 0 and 1, both left out."""
+    rule = "must be a number > 0 and < 1, a share of epsilon"
+    number = real("accuracy", value, rule)
+    require(0 < number < 1, f"accuracy {rule}", value)
+    return number
+
+
+def array_of(check: Callable[[str, Any], float], name: str, value: Any) -> NDArray[np.float64]:
+    """Return numbers that each pass a check, in the shape they came in.
+
+    >>> array_of(probability, "delta", [[0.5], [1]]).shape
+    (2, 1)
+    """
+    try:
+        numbers = np.asarray(value)
+    except ValueError:
+        raise InvalidParameter(f"{name} must be a number or an array of numbers, got {shown(value)}") from None
+    return np.array([check(name, one) for one in numbers.ravel()], dtype=float).reshape(numbers.shape)
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array, or a list or tuple that stands for one; a single number is none."""
+    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0
+
+
 def order(value: Any) -> float:
     """Return a Rényi order: a number >= 1, infinity included."""
     rule = "must be a number >= 1 (1 is KL, inf is pure DP)"
@@ -124,6 +154,15 @@ def log_of_delta(*, delta: Any, log_delta: Any) -> float:
     number = real("log_delta", log_delta, "must be a number <= 0")
     require(number <= 0, "log_delta must be a number <= 0", log_delta)
     return number
+
+
+def logs_of_deltas(*, delta: Any, log_delta: Any) -> NDArray[np.float64]:
+    """Return log δ, of arrays, from exactly one of δ and log δ."""
+    if (delta is None) == (log_delta is None):
+        raise InvalidParameter(f"give either delta or log_delta, got delta={delta!r} and log_delta={log_delta!r}")
+    if log_delta is None:
+        return array_of(lambda _, one: log_of_delta(delta=one, log_delta=None), "delta", delta)
+    return array_of(lambda _, one: log_of_delta(delta=None, log_delta=one), "log_delta", log_delta)
 
 
 def ratio_above(part: int, whole: int) -> float:

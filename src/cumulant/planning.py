@@ -20,6 +20,7 @@ from cumulant.budgets import AbstractBudget, EpsilonBudget, budget_of
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.online import best_order
 from cumulant.parameters import MOST, require
 
 FARTHEST = 100  # octaves from 1 in which a parameter is looked for
@@ -131,7 +132,10 @@ def max_count(
     before = Composed(()) if spent is None else _mechanism("spent", getattr(spent, "run", spent))
     log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
     most = _room(before, step)
-    count = max_whole(lambda n: before + step * n, most=most, epsilon=epsilon, log_delta=log_delta, method=method)
+    start = 1 if spent is not None else _likely_count(step, epsilon, log_delta, most)
+    count = max_whole(
+        lambda n: before + step * n, most=most, epsilon=epsilon, log_delta=log_delta, method=method, start=start
+    )
     if count == 0 and (already := before.epsilon(log_delta=log_delta, method=method)) > epsilon:
         raise BudgetExceeded(f"what was spent costs epsilon={already:.4g} already, over the budget of {epsilon:g}")
     if count == most:
@@ -147,20 +151,32 @@ def max_whole(
     delta: float | None = None,
     log_delta: float | None = None,
     method: Method = "best",
+    start: int = 1,
 ) -> int:
     """Return the largest n <= most for which build(n) is within (ε, δ), 0 if not even build(1) is.
 
-    For what costs more the larger it is. n was asked itself, and so was n + 1 unless it is beyond `most`.
+    For what costs more the larger it is. n was asked itself, and so was n + 1 unless it is beyond `most`. The search
+    begins at `start`, if that is within the budget, else at 1.
     """
     budget = EpsilonBudget.of(epsilon, delta, log_delta, method)
     if parameters.whole_number("most", most) == 0:
         return 0
     search = _Search(_builder(build), _whole_up_to(most), budget)
-    first = search.asked(1)
+    first = search.asked(min(start, most))
+    if first.over and start > 1:
+        first = search.asked(1)
     if first.over:
         return 0
     found = search.best(first)
     return most if found is None else int(found.value)
+
+
+def _likely_count(step: AbstractMechanism, epsilon: float, log_delta: float, most: int) -> int:
+    """Return how many releases Chernoff's bound allows, at least 1: few questions then find how many there are."""
+    if not -math.inf < log_delta < 0 or not parameters.nonnegative("epsilon", epsilon) > 0:
+        return 1
+    _, _, often = best_order(step, epsilon, log_delta)
+    return int(min(max(often, 1.0), float(most)))
 
 
 def _builder(build: Any) -> Build:

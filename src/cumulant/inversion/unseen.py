@@ -6,6 +6,7 @@ The place of a cut is rounded up to a grid, so that questions that are near one 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -32,15 +33,23 @@ HARMLESS_NATS = 80.0  # a far peak so small is followed without trouble
 TILTS_ABOVE = 2.0  # how far above the saddle tilts are of use
 
 
+Sight = Callable[[DominatingPair], DominatingPair]
+"""What is seen of a pair: the same, cut off where what it leaves out is nothing beside δ."""
+
+
+def sight_of(losses: ComposedPairs, log_delta: float, spare: int = 1) -> Sight | None:
+    """Return what a δ of this size sees, with room for `spare` times as many releases; None where it sees all."""
+    releases = spare * sum(n for pair, n in losses.parts if _has_far_losses(pair))
+    if not releases or log_delta < DEEPEST_NATS:
+        return None
+    log_share, theta = log_delta + LOG_SHARE - math.log(releases), _saddle(losses, log_delta)
+    return lambda pair: _cut(pair, log_share, theta, releases) if _has_far_losses(pair) else pair
+
+
 def leave_out_unseen(losses: ComposedPairs, log_delta: float) -> ComposedPairs:
     """Return the same with losses cut off that a δ of this size cannot see; `left_out` says how much that is."""
-    cuttable = [n for pair, n in losses.parts if _has_far_losses(pair)]
-    if not cuttable or log_delta < DEEPEST_NATS:
-        return losses
-    releases, theta = sum(cuttable), _saddle(losses, log_delta)
-    log_share = log_delta + LOG_SHARE - math.log(releases)
-    parts = ((_cut(pair, log_share, theta, releases) if _has_far_losses(pair) else pair, n) for pair, n in losses.parts)
-    return replace(losses, parts=tuple(parts))
+    sight = sight_of(losses, log_delta)
+    return losses if sight is None else replace(losses, parts=tuple((sight(pair), n) for pair, n in losses.parts))
 
 
 def _has_far_losses(pair: DominatingPair) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from cumulant.answer import EXACTLY, Guarantee, Interval, Method, above_of
 from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
 from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
+from cumulant.inversion.batch import rough_epsilon, rough_log_delta
 from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, log_delta_of_pairs
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.neighbors import ADD_REMOVE
@@ -19,12 +20,14 @@ METHODS = ("best", "exact", "rdp")
 ROUGH_NATS = 1e-3  # slack in log δ from which Rényi DP is asked as well
 
 
-def guarantee_at_delta(known: Known, relation: Relation, log_delta: float, method: Method) -> Guarantee:
-    """Return the smallest proven ε at δ."""
+def guarantee_at_delta(
+    known: Known, relation: Relation, log_delta: float, method: Method, *, accuracy: float = EXACTLY
+) -> Guarantee:
+    """Return the smallest proven ε at δ; it may be above by a share `accuracy` of it where that comes sooner."""
     profile = _profile(known, relation, method)
     if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < math.inf:
         return Guarantee.by_profile(by_profile, log_delta, exact=_is_attained(known, relation))
-    inverted = _invert(known, relation, lambda pairs: epsilon_of_pairs(pairs, log_delta), method)
+    inverted = _invert(known, relation, lambda pairs: _epsilon(pairs, log_delta, accuracy), method)
     if inverted is None or (method != "exact" and _is_doubtful(known, inverted)):
         epsilon, order = epsilon_from_cgf(known.curve(), log_delta)
         if inverted is None or inverted.value > epsilon:
@@ -32,19 +35,37 @@ def guarantee_at_delta(known: Known, relation: Relation, log_delta: float, metho
     return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, excess=_excess(known, relation, inverted))
 
 
-def guarantee_at_epsilon(known: Known, relation: Relation, epsilon: float, method: Method) -> Guarantee:
+def _epsilon(pairs: Directions, log_delta: float, accuracy: float) -> Inversion:
+    """Return ε of pairs: by a shorter line where that is accurate enough."""
+    if accuracy > EXACTLY and (rough := rough_epsilon(pairs, log_delta, accuracy)) is not None:
+        return rough
+    return epsilon_of_pairs(pairs, log_delta)
+
+
+def _log_delta(pairs: Directions, epsilon: float, accuracy: float) -> Inversion:
+    """Return log δ of pairs, likewise."""
+    if accuracy > EXACTLY and (rough := rough_log_delta(pairs, epsilon, accuracy)) is not None:
+        return rough
+    return log_delta_of_pairs(pairs, epsilon)
+
+
+def guarantee_at_epsilon(
+    known: Known, relation: Relation, epsilon: float, method: Method, *, accuracy: float = EXACTLY
+) -> Guarantee:
     """Return the smallest proven δ at ε."""
     profile = _profile(known, relation, method)
     if profile is not None:
         log_delta = profile.log_delta(epsilon)
         found = Guarantee.by_profile(epsilon, log_delta, exact=_is_attained(known, relation))
     else:
-        found = _guarantee_at_epsilon(known, relation, epsilon, method)
+        found = _guarantee_at_epsilon(known, relation, epsilon, method, accuracy)
     return replace(found, stated_delta=_stated_failure(known, epsilon))
 
 
-def _guarantee_at_epsilon(known: Known, relation: Relation, epsilon: float, method: Method) -> Guarantee:
-    inverted = _invert(known, relation, lambda pairs: log_delta_of_pairs(pairs, epsilon), method)
+def _guarantee_at_epsilon(
+    known: Known, relation: Relation, epsilon: float, method: Method, accuracy: float
+) -> Guarantee:
+    inverted = _invert(known, relation, lambda pairs: _log_delta(pairs, epsilon, accuracy), method)
     if inverted is None or (method != "exact" and _is_doubtful(known, inverted)):
         log_delta, order = log_delta_from_cgf(known.curve(), epsilon)
         if inverted is None or inverted.value > log_delta:
@@ -111,11 +132,15 @@ def _pairs_of_both_ends(known: Known, relation: Relation) -> tuple[Directions, D
 
 def _profile(known: Known, relation: Relation, method: Method) -> PrivacyProfile | None:
     """Return the profile of a single release, which needs no inversion."""
-    if method not in METHODS:
-        raise InvalidParameter(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    check_method(method)
     if method == "rdp" or not known.single:
         return None
     return known.profile() if method == "best" or known.directions(relation) is not None else None
+
+
+def check_method(method: Method) -> None:
+    if method not in METHODS:
+        raise InvalidParameter(f"method must be one of {', '.join(METHODS)}, got {method!r}")
 
 
 def _invert(

@@ -8,24 +8,24 @@ defined on top of this class, so they import them where they are used.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import Explanation, Guarantee, Interval, Method, Part, relation_text, table_html
+from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method, Part, relation_text, table_html
 from cumulant.curves.curve import cgf_at, rdp_at
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.mechanisms import answers
 from cumulant.mechanisms.data import arguments_from, plain_fields, write
 from cumulant.mechanisms.known import Known
+from cumulant.mechanisms.many import deltas_at, epsilons_at, epsilons_of_counts, log_deltas_at, tradeoffs_at
 from cumulant.names import by_name, check_names
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.profiles.profile import PrivacyProfile
-from cumulant.profiles.tradeoff import false_negative_rate
 
 if TYPE_CHECKING:
     from cumulant.composition import Composed
@@ -62,27 +62,76 @@ class AbstractMechanism(ABC):
     # Questions -----------------------------------------------------------------------------------
 
     @by_name
-    def epsilon(self, *, delta: float | None = None, log_delta: float | None = None, method: Method = "best") -> float:
+    def epsilon(
+        self,
+        *,
+        delta: ArrayLike | None = None,
+        log_delta: ArrayLike | None = None,
+        method: Method = "best",
+        accuracy: float = EXACTLY,
+    ) -> Any:
         """Return the smallest proven ε at δ, rounded up. Give δ in [0, 1], or log δ where δ underflows.
 
-        It is inf where nothing finite is true (δ = 0 without pure DP, or δ below a failure probability).
+        It is inf where nothing finite is true (δ = 0 without pure DP, or δ below a failure probability). Scalars in,
+        float out; arrays in, array out. With a coarser `accuracy`, a share of ε, the answer may come sooner, and may be
+        larger by that share.
         """
+        share = parameters.accuracy(accuracy)
+        if parameters.is_array(delta) or parameters.is_array(log_delta):
+            many = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
+            return epsilons_at(self._known(), self.neighbors, many, method, share)
         asked = parameters.log_of_delta(delta=delta, log_delta=log_delta)
-        return answers.guarantee_at_delta(self._known(), self.neighbors, asked, method).epsilon
+        return answers.guarantee_at_delta(self._known(), self.neighbors, asked, method, accuracy=share).epsilon
 
     @by_name
-    def delta(self, *, epsilon: float, method: Method = "best") -> float:
-        """Return the smallest proven δ at ε, rounded up; see `log_delta` for values that underflow."""
-        return self._guarantee_at(epsilon, method).delta
+    def delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
+        """Return the smallest proven δ at ε, rounded up; see `log_delta` for values that underflow.
+
+        Scalars in, float out; arrays in, array out. `accuracy` is that of `epsilon`.
+        """
+        if parameters.is_array(epsilon):
+            many = parameters.array_of(parameters.nonnegative, "epsilon", epsilon)
+            return deltas_at(self._known(), self.neighbors, many, method, parameters.accuracy(accuracy))
+        return self._guarantee_at(epsilon, method, accuracy).delta
 
     @by_name
-    def log_delta(self, *, epsilon: float, method: Method = "best") -> float:
-        """Return the logarithm of the smallest proven δ at ε, rounded up."""
-        return self._guarantee_at(epsilon, method).log_delta
+    def log_delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
+        """Return the logarithm of the smallest proven δ at ε, rounded up; arrays in, array out."""
+        if parameters.is_array(epsilon):
+            many = parameters.array_of(parameters.nonnegative, "epsilon", epsilon)
+            return log_deltas_at(self._known(), self.neighbors, many, method, parameters.accuracy(accuracy))
+        return self._guarantee_at(epsilon, method, accuracy).log_delta
 
-    def _guarantee_at(self, epsilon: float, method: Method) -> Guarantee:
-        asked = parameters.nonnegative("epsilon", epsilon)
-        return answers.guarantee_at_epsilon(self._known(), self.neighbors, asked, method)
+    def _guarantee_at(self, epsilon: Any, method: Method, accuracy: float) -> Guarantee:
+        asked, share = parameters.nonnegative("epsilon", epsilon), parameters.accuracy(accuracy)
+        return answers.guarantee_at_epsilon(self._known(), self.neighbors, asked, method, accuracy=share)
+
+    @by_name
+    def epsilon_curve(
+        self,
+        *,
+        counts: ArrayLike,
+        delta: ArrayLike | None = None,
+        log_delta: ArrayLike | None = None,
+        method: Method = "best",
+        accuracy: float = EXACTLY,
+    ) -> Any:
+        """Return ε at δ of this released n times, for every n of `counts`, evaluated together.
+
+        >>> from cumulant import Gaussian
+        >>> step = Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
+        >>> step.epsilon_curve(counts=[1000, 2000, 4000], delta=1e-5).round(4)
+        array([1.8282, 2.5838, 3.7225])
+        """
+        share = parameters.accuracy(accuracy)
+        many = parameters.array_of(lambda _, one: float(parameters.count(one)), "counts", counts)
+        asked = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
+        if asked.size == 1 or asked.shape == many.shape:
+            many, asked = np.broadcast_arrays(many, asked)
+        else:
+            raise InvalidParameter(f"delta must be one number or as many as counts, got {asked.size} for {many.size}")
+        found = epsilons_of_counts(self, many.ravel(), asked.ravel(), method, share).reshape(many.shape)
+        return found if parameters.is_array(counts) else float(found.ravel()[0])
 
     @by_name
     def guarantee(
@@ -92,14 +141,15 @@ class AbstractMechanism(ABC):
         log_delta: float | None = None,
         epsilon: float | None = None,
         method: Method = "best",
+        accuracy: float = EXACTLY,
     ) -> Guarantee:
         """Return ε at δ, or δ at ε, together with how it was proven."""
         if epsilon is not None and delta is None and log_delta is None:
-            return self._guarantee_at(epsilon, method)
+            return self._guarantee_at(epsilon, method, accuracy)
         if epsilon is not None:
             raise InvalidParameter(f"give one of delta, log_delta, epsilon, got {delta!r}, {log_delta!r}, {epsilon!r}")
-        asked = parameters.log_of_delta(delta=delta, log_delta=log_delta)
-        guarantee = answers.guarantee_at_delta(self._known(), self.neighbors, asked, method)
+        asked, share = parameters.log_of_delta(delta=delta, log_delta=log_delta), parameters.accuracy(accuracy)
+        guarantee = answers.guarantee_at_delta(self._known(), self.neighbors, asked, method, accuracy=share)
         return guarantee if delta is None else replace(guarantee, stated_delta=float(delta))
 
     @by_name
@@ -110,9 +160,10 @@ class AbstractMechanism(ABC):
         log_delta: float | None = None,
         epsilon: float | None = None,
         method: Method = "best",
+        accuracy: float = EXACTLY,
     ) -> Explanation:
         """Return which theorem bounded each part, exact or upper bound, and for which relation."""
-        guarantee = self.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method)
+        guarantee = self.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
         return Explanation(
             guarantee=answers.bound_from_below(self._known(), self.neighbors, guarantee),
             neighbors=self.neighbors,
@@ -191,24 +242,30 @@ class AbstractMechanism(ABC):
         return profile
 
     @by_name
-    def tradeoff(self, *, false_positive_rate: float, method: Method = "best") -> float:
+    def tradeoff(self, *, false_positive_rate: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
         """Return the smallest false negative rate of any test at a false positive rate: f-DP, rounded down.
+
+        Scalars in, float out; arrays in, array out.
 
         >>> from cumulant import Gaussian
         >>> round(Gaussian(noise_multiplier=1.0).tradeoff(false_positive_rate=0.05), 4)
         0.7405
         """
-        rate = parameters.probability("false_positive_rate", false_positive_rate)
-        return false_negative_rate(lambda epsilon: self.delta(epsilon=epsilon, method=method), rate)
+        rates = parameters.array_of(parameters.probability, "false_positive_rate", false_positive_rate)
+        share = parameters.accuracy(accuracy)
+        found = tradeoffs_at(self._known(), self.neighbors, rates, method, share)
+        return found if parameters.is_array(false_positive_rate) else float(found.ravel()[0])
 
     @by_name
-    def true_positive_rate(self, *, false_positive_rate: float) -> float:
+    def true_positive_rate(self, *, false_positive_rate: ArrayLike, accuracy: float = EXACTLY) -> Any:
         """Return the largest true positive rate that any attacker has at a false positive rate, rounded up."""
-        return min(1.0, math.nextafter(1.0 - self.tradeoff(false_positive_rate=false_positive_rate), 2.0))
+        misses = self.tradeoff(false_positive_rate=false_positive_rate, accuracy=accuracy)
+        found = np.minimum(1.0, np.nextafter(1.0 - misses, 2.0))
+        return found if parameters.is_array(false_positive_rate) else float(found)
 
     def advantage(self) -> float:
         """Return the largest true positive rate less false positive rate of any attacker: δ at ε = 0, rounded up."""
-        return self.delta(epsilon=0.0)
+        return float(self.delta(epsilon=0.0))
 
     # What it can become --------------------------------------------------------------------------
 

@@ -13,11 +13,15 @@ MARGIN = 1e-3  # of an interval: how far from its ends a new point is at least
 Point = tuple[float, float]
 
 
-def false_negative_rate(delta: Callable[[float], float], false_positive_rate: float) -> float:
+def false_negative_rate(
+    delta: Callable[[float], float], false_positive_rate: float, asked: dict[float, float] | None = None
+) -> float:
     """Return f(x) = sup over ε >= 0 of max(0, 1 - δ(ε) - e^ε x, e^{-ε}(1 - δ(ε) - x)).
 
     Wasserman and Zhou (2010); Dong, Roth and Su (2022), Proposition 2.12, with (2.13): the trade-off function of a
     family that is closed under exchanging neighbours, as the profile here is of the worse order.
+
+    `asked` holds 1 - δ at every ε that was asked for, which serves for other rates again.
 
     δ is convex in e^ε, so the two are concave, the first in e^ε and the second in e^{-ε} (a perspective).
 
@@ -28,7 +32,7 @@ def false_negative_rate(delta: Callable[[float], float], false_positive_rate: fl
     if x == 1:
         return 0.0
 
-    asked: dict[float, float] = {}
+    asked = {} if asked is None else asked
 
     def kept(epsilon: float) -> float:
         if epsilon not in asked:
@@ -42,7 +46,8 @@ def false_negative_rate(delta: Callable[[float], float], false_positive_rate: fl
         return math.exp(-epsilon), math.exp(-epsilon) * (kept(epsilon) - x)
 
     last = min(FARTHEST, -math.log(x)) if x > 0 else FARTHEST  # beyond, the first is negative
-    best = highest(lambda t: here(math.log(t)), [here(0.0), here(last / 2), here(last)], 0.0)
+    known = [here(epsilon) for epsilon in {0.0, last / 2, last, *(e for e in asked if e < last)}]
+    best = highest(lambda t: here(math.log(t)), known, 0.0)
     if best < 1 - x:  # the second is at most e^{-ε}(1-x); what was asked serves again
         last = min(FARTHEST, math.log((1 - x) / best)) if best > 0 else FARTHEST
         seen = [mirrored(epsilon) for epsilon in {last, *(e for e in asked if e < last)}]

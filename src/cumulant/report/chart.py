@@ -105,7 +105,7 @@ def epsilon_against_count_chart(
     chosen = geometric_counts(counts) if isinstance(counts, int) else tuple(counts)
 
     def epsilons(mechanism: AbstractMechanism, how: Method) -> list[float]:
-        return [(mechanism * count).epsilon(log_delta=log_delta, method=how) for count in chosen]
+        return list(mechanism.epsilon_curve(counts=chosen, log_delta=log_delta, method=how))
 
     return Chart(
         curves=_asked(mechanisms, method, [float(count) for count in chosen], epsilons),
@@ -126,7 +126,7 @@ def delta_against_epsilon_chart(
     chosen = _spread(epsilons, lambda last: np.linspace(0.0, last, POINTS))
 
     def exponents(mechanism: AbstractMechanism, how: Method) -> list[float]:
-        return [mechanism.log_delta(epsilon=epsilon, method=how) / math.log(10) for epsilon in chosen]
+        return list(mechanism.log_delta(epsilon=chosen, method=how) / math.log(10))
 
     curves = _asked(named, method, chosen, exponents)
     return Chart(curves=curves, x_label="ε, nats", y_label="δ", y_scale="exponent")
@@ -144,7 +144,7 @@ def tradeoff_chart(
     chosen = _spread((1 - np.cos(math.pi * t)) / 2 if false_positive_rates is None else false_positive_rates)
 
     def misses(mechanism: AbstractMechanism, how: Method) -> list[float]:
-        return [mechanism.tradeoff(false_positive_rate=rate, method=how) for rate in chosen]
+        return list(mechanism.tradeoff(false_positive_rate=chosen, method=how))
 
     guessing = Series(label="guessing", x=(0.0, 1.0), y=(1.0, 0.0), color="#999999", line=":", width=1.0)
     return Chart(
@@ -231,7 +231,7 @@ def _asked(
         Series(
             label=label if len(methods) == 1 else f"{label}: {how}",
             x=tuple(x),
-            y=tuple(answers(mechanism, how)),
+            y=tuple(float(value) for value in answers(mechanism, how)),
             color=color,
             line=LINES[i % len(LINES)],
         )
@@ -260,7 +260,7 @@ def _attained(mechanism: AbstractMechanism, orders: Sequence[float]) -> list[tup
 def _reach(mechanism: AbstractMechanism) -> float:
     """Return the ε at which δ has become small, or, for one that has a failure probability, as small as it gets."""
     for log_delta in (SMALLEST_DELTA, SMALLEST_DELTA / 2, SMALLEST_DELTA / 8):
-        epsilon = mechanism.epsilon(log_delta=log_delta, method="rdp")
+        epsilon = float(mechanism.epsilon(log_delta=log_delta, method="rdp"))
         if 0 < epsilon < math.inf:
             return epsilon
     return 1.0
