@@ -22,6 +22,8 @@ ROUTES = {
     "affinity": "hardly any overlap of the dominating pair (Bhattacharyya's coefficient): δ is 1",
     "total variation": "the total variation of the dominating pair (Pinsker's inequality)",
     "every sum": "every sum of losses of few releases, term by term",
+    "pieces": "the dominating pair of few releases, its CGF inverted term by term",
+    "band": "the dominating pair, a band of its characteristic function and the best bounds that it gives",
     "contour": "the dominating pair, its CGF inverted along the saddle-point line",
     "lattice contour": "the dominating pair, its CGF inverted over one period of the lattice of losses",
     "smoothed contour": "the dominating pair with one more tiny Gaussian release, inverted along the saddle-point line",

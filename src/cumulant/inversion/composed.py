@@ -16,6 +16,7 @@ from typing import final
 import numpy as np
 
 from cumulant.curves.curve import combined_failure
+from cumulant.inversion.closed import ClosedLosses
 from cumulant.inversion.contour import Lattice
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.decay import Cells, escape
@@ -53,6 +54,9 @@ class ComposedPairs:
     failure: float = field(compare=False)  # P(L = ∞) = 1 - Π (1-p_i)^{n_i}, rounded up
     supremum: float = field(compare=False)  # the largest finite loss of all, rounded up unless the sum is a double
     lattice: Lattice | None = field(compare=False)  # that all losses lie on together, if they do
+    closed: ClosedLosses | None = field(
+        compare=False, default=None
+    )  # the parts, where their moments are closed formulas
 
     @staticmethod
     def of(releases: Sequence[tuple[DominatingPair | GaussianPair, int]]) -> ComposedPairs:
@@ -63,12 +67,18 @@ class ComposedPairs:
             if isinstance(pair, DominatingPair) and not pair.reveals_nothing:
                 counts[pair] += count
         parts = tuple(counts.items())
+        discrete = all(pair.has_atoms for pair, _ in parts)
         mean = GaussianPair.product(gaussians).mean if gaussians else 0.0
         failing = [(pair.failure, n) for pair, n in parts if pair.failure > 0]
         failure = combined_failure(failing) if failing else 0.0
         if mean > 0:
-            return ComposedPairs(parts, mean, max(mean * mean, 5e-324), failure, math.inf, None)
-        return ComposedPairs(parts, 0.0, 0.0, failure, _supremum(parts), _lattice(parts))
+            variance = max(mean * mean, 5e-324)
+            return ComposedPairs(
+                parts, mean, variance, failure, math.inf, None, ClosedLosses.of(parts) if discrete else None
+            )
+        lattice = _lattice(parts)
+        closed = ClosedLosses.of(parts) if discrete and lattice is None else None
+        return ComposedPairs(parts, 0.0, 0.0, failure, _supremum(parts), lattice, closed)
 
     @property
     def sums(self) -> float:
@@ -95,6 +105,8 @@ class ComposedPairs:
 
     @property
     def _divergence(self) -> float:
+        if self.closed is not None:
+            return self.variance / 2 + self.closed.divergence
         kept = CUMULANTS.of(*self._blocks(0))
         return self.variance / 2 + math.fsum(n * block.divergence for block, n in zip(kept, self._counts, strict=True))
 
@@ -121,6 +133,9 @@ class ComposedPairs:
         """Return the tilts of one octave, from 2^octave on, with K, K' and K'' there."""
         theta = tilts(octave)
         gaussian = np.array([theta * (theta + 1) / 2, theta + 0.5, np.ones(PER_OCTAVE)])
+        if self.closed is not None:
+            k, mean, spread = self.variance * gaussian + np.array(self.closed.cumulants(theta))
+            return theta, k, mean, spread
         parts = self._counts @ self.cumulants_of_each(octave).reshape(len(self.parts), -1)
         k, mean, spread = self.variance * gaussian + parts.reshape(3, PER_OCTAVE)
         return theta, k, mean, spread
