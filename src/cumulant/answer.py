@@ -24,6 +24,7 @@ ROUTES = {
     "every sum": "every sum of losses of few releases, term by term",
     "pieces": "the dominating pair of few releases, its CGF inverted term by term",
     "band": "the dominating pair, a band of its characteristic function and the best bounds that it gives",
+    "profiles": "profiles of what has no dominating pair, made into pairs and composed with those of the others",
     "contour": "the dominating pair, its CGF inverted along the saddle-point line",
     "lattice contour": "the dominating pair, its CGF inverted over one period of the lattice of losses",
     "smoothed contour": "the dominating pair with one more tiny Gaussian release, inverted along the saddle-point line",

@@ -31,7 +31,7 @@ MOST_OUTPUTS = 8  # of one release: beyond it a fast transform is as quick
 BLOCK = 16_384  # complex numbers at a time: they stay in the cache
 SHORTEST_ROW = 64  # of them
 MOST_FACTORS = 4  # equal ones that are multiplied one by one
-LARGEST_NATS = 300.0  # of a product that stays a double
+PRODUCT_NATS = 300.0  # of a product that stays a double
 BIT = 2  # outputs
 HALF_UNIT = 2.0**-53  # half a unit in the last place
 FACTOR_UNITS = 16.0  # half units by which one factor may be off, beside its phase
@@ -163,7 +163,7 @@ class _Rows:
         often = self.counts > MOST_FACTORS
         once = np.repeat(np.flatnonzero(~often), self.counts[~often])
         start = float(base[0].real)
-        size = max(math.floor(LARGEST_NATS / math.log(1 + start + float(np.max(self.shares)))), 1)
+        size = max(math.floor(PRODUCT_NATS / math.log(1 + start + float(np.max(self.shares)))), 1)
         for first in range(0, len(once), size):
             rows = once[first : first + size]
             self._multiply(values, base, rows, points)
