@@ -258,11 +258,11 @@ def test_laplace_noise_in_bands(scale: float, count: int, epsilon: float) -> Non
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 2.5])
 def test_bits_beside_gaussians_in_bands(epsilon: float) -> None:
     """Given the bits, what is left is a Gaussian: δ = Σ P(sum) δ_μ(ε - sum)."""
-    odds, mean = [0.2, 0.31, 0.43], 0.25
+    odds, mean = [0.2, 0.31, 0.43, 0.05, 0.12, 0.26], 0.25
     losses = composed(*(cm.PureDP(epsilon=x) for x in odds), cm.Gaussian(noise_multiplier=1 / mean))
     with mp.workdps(40):
         truth = mpf(0)
-        for signs in np.ndindex(2, 2, 2):
+        for signs in np.ndindex(*[2] * len(odds)):
             total = mp.fsum(mpf(x) * (1 - 2 * s) for x, s in zip(odds, signs, strict=True))
             mass = mp.fprod(1 / (1 + mp.exp(-mpf(x) * (1 - 2 * s))) for x, s in zip(odds, signs, strict=True))
             truth += mass * normal_profile(mpf(mean), mp.exp(epsilon - total))

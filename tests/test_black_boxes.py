@@ -27,7 +27,7 @@ from cumulant.profiles.to_pair import pair_of_curve, pair_of_profile
 
 Real = Any
 
-ROUNDING = 1e-15  # of a probability, relative
+ROUNDING = 1e-14  # of a probability, and what a profile is rounded up by
 
 PROFILES = {
     "gaussian": gaussian_profile(1.0),
@@ -50,8 +50,8 @@ def hockey(pair: FinitePair, t: Real) -> Real:
 def divergence(profile: PrivacyProfile, t: Real) -> Real:
     """Return H_t that a profile claims, for t < 1 by the other order of the neighbours."""
     if t >= 1:
-        return mp.exp(profile.log_delta(float(mp.log(t))))
-    return 1 - t + t * mp.exp(profile.log_delta(float(-mp.log(t))))
+        return mp.exp(profile.log_delta(float(mp.log(t)))) * (1 - ROUNDING)
+    return (1 - t + t * mp.exp(profile.log_delta(float(-mp.log(t))))) * (1 - ROUNDING)
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -58,6 +58,8 @@ SMALL_TILT = 0.05  # of (θ+1)h, up to which the series of log B and B are exact
 FINER_BAND = 2.0  # by how much h falls where bounds are too far apart
 MOST_BAND_POINTS = 1_000_000  # of a line of closed losses
 MOST_PRODUCTS = 6e7  # points times releases
+NARROW = 1e-7  # of (θ+1)h, where h costs nothing
+CHORD_NATS = 1e-5  # slack that is as good as none where losses are made of chords
 GAUSSIAN_NATS = 45.0  # below δ, where Gaussian releases end a line
 SHARE_OF_EXACT = 1.0  # of what an exact answer allows, that a band is planned for: about 0.75 is used
 KERNEL_UNITS = 24.0  # roundings by which a kernel may be off
@@ -234,7 +236,7 @@ def closed_bands(losses: ComposedPairs, plan: Plan) -> Iterator[BandInDoubles]:
     while first or 2 * math.pi / (h * plan.eta) <= most:
         points = min(2 * math.pi / (h * plan.eta), most)
         if end < points:
-            yield _band(losses, plan, round_count(end), 2 * math.pi / (plan.eta * FINER_BAND * most), math.inf)
+            yield _band(losses, plan, round_count(end), NARROW / (plan.theta + 1), math.inf)
             return
         count = _round_points(points)
         yield _band(losses, plan, count, 2 * math.pi / (plan.eta * count), max(enough, CLOSE_NATS))
@@ -251,7 +253,11 @@ def band_on(losses: ComposedPairs, plan: Plan, omega: float) -> BandInDoubles | 
     """Return the band up to a frequency, of any losses; None where it is too narrow for its tilt."""
     count = round_count(omega / plan.eta)
     h = 2 * math.pi / (plan.eta * count)
-    return _band(losses, plan, count, h, CLOSE_NATS) if (plan.theta + 1) * h <= SMALL_TILT else None
+    if (plan.theta + 1) * h > SMALL_TILT:
+        return None
+    rough = any(pair.of_chords for pair, _ in losses.parts)
+    enough = EXACT_SHARE * max(plan.tilts.epsilon, 1e-3) * plan.theta
+    return _band(losses, plan, count, h, CHORD_NATS if rough else max(enough, CLOSE_NATS))
 
 
 def _band(losses: ComposedPairs, plan: Plan, count: int, h: float, enough: float) -> BandInDoubles:

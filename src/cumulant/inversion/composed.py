@@ -30,6 +30,8 @@ from cumulant.pairs.pair import DominatingPair, GaussianPair
 ALIKE_OCTAVES = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
 FINE_SINES = 2e7  # sines and cosines that accuracy is worth
 HALF_ULP = 2.0**-53  # half a unit in the last place
+MANY_PARTS = 6  # distinct ones, whose nodes together take longer than closed formulas
+LARGEST_LOG_SUMS = 40.0  # whose number is counted
 MOST_COUNTED = 10_000  # releases, or outputs, whose sums are counted
 UNDERFLOWN_KL = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
 
@@ -67,17 +69,16 @@ class ComposedPairs:
             if isinstance(pair, DominatingPair) and not pair.reveals_nothing:
                 counts[pair] += count
         parts = tuple(counts.items())
-        discrete = all(pair.has_atoms for pair, _ in parts)
         mean = GaussianPair.product(gaussians).mean if gaussians else 0.0
         failing = [(pair.failure, n) for pair, n in parts if pair.failure > 0]
         failure = combined_failure(failing) if failing else 0.0
         if mean > 0:
             variance = max(mean * mean, 5e-324)
-            return ComposedPairs(
-                parts, mean, variance, failure, math.inf, None, ClosedLosses.of(parts) if discrete else None
-            )
+            # of few parts nodes are quick, and Gaussians end their lines
+            closed = _closed(parts) if len(parts) >= MANY_PARTS else None
+            return ComposedPairs(parts, mean, variance, failure, math.inf, None, closed)
         lattice = _lattice(parts)
-        closed = ClosedLosses.of(parts) if discrete and lattice is None else None
+        closed = _closed(parts) if lattice is None else None
         return ComposedPairs(parts, 0.0, 0.0, failure, _supremum(parts), lattice, closed)
 
     @property
@@ -92,7 +93,8 @@ class ComposedPairs:
                 return 0.0
             if n > MOST_COUNTED or k > MOST_COUNTED:
                 return math.inf if k > 1 else sums
-            sums *= math.comb(n + k - 1, n)
+            log_ways = math.lgamma(n + k) - math.lgamma(n + 1) - math.lgamma(k)
+            sums *= math.comb(n + k - 1, n) if log_ways < LARGEST_LOG_SUMS else math.inf
         return sums
 
     @property
@@ -232,6 +234,11 @@ class ComposedPairs:
             nodes, waves = _effort(pair, index)
             a, b = a + sizes[kind] * nodes, b + sizes[kind] * waves
         return a, b
+
+
+def _closed(parts: Parts) -> ClosedLosses | None:
+    """Return losses in closed form, if they are."""
+    return ClosedLosses.of(parts) if all(pair.has_atoms for pair, _ in parts) else None
 
 
 def _supremum(parts: Parts) -> float:

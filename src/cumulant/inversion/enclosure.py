@@ -104,6 +104,11 @@ class LineInDoubles(Enclosure):
     enough: float = CLOSE_NATS
     effort: Effort = IN_DOUBLES
 
+    @property
+    def is_rough(self) -> bool:
+        """Whether it was smoothed, or cut early."""
+        return self.coarser is not None or self.enough > CLOSE_NATS
+
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         high, slope = self.contour.log_upper(epsilon)
         return min(self._with_left_out(high), 0.0), slope

@@ -21,10 +21,10 @@ import numpy as np
 
 from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.errors import OutOfReach
+from cumulant.inversion.band import BandInDoubles
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import (
-    CLOSE_NATS,
     Enclosure,
     GaussianInDoubles,
     LargestLossInDoubles,
@@ -360,8 +360,8 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
     """Return ε, raised where a line was rough until δ(ε) itself, smoothed or cut in its own way, is at most δ."""
     solution = question.solve()
     line, epsilon = solution.enclosure, solution.epsilon
-    if isinstance(line, LineInDoubles):
-        if line.coarser is not None or line.enough > CLOSE_NATS or not (solution.slack or 0.0) <= AGREED_NATS:
+    if isinstance(line, LineInDoubles) or (isinstance(line, BandInDoubles) and not question.losses.closed):
+        if not (solution.slack or 0.0) <= AGREED_NATS or (isinstance(line, LineInDoubles) and line.is_rough):
             epsilon = _raise_until_agreed(question, line, epsilon)
         epsilon = min(epsilon, question.losses.supremum)
         if math.isinf(epsilon):
@@ -369,7 +369,7 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
     return _inversion(solution, epsilon, epsilon, "total variation")
 
 
-def _raise_until_agreed(question: Question, line: LineInDoubles, epsilon: float) -> float:
+def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float) -> float:
     for _ in range(RAISES):
         excess = Question(question.losses, question.road, 0, epsilon).solve().log_delta - question.asked
         if excess <= 0:

@@ -1,8 +1,8 @@
 """A finite dominating pair from a privacy profile or a Rényi curve: the profile on knots, and chords between.
 
 h is the profile t ↦ H_t of a pair iff h is convex, does not increase, h(0) = 1 and h(t) >= (1 - t)_+. Then P puts mass
-t·q where the slope of h rises by q at t, and lim h at infinity is the mass that reveals everything. So upper bounds of a
-convex H_t at some t_k give one pair that dominates: the greatest convex function below those points lies above H_t
+t·q where the slope of h rises by q at t, and lim h at infinity is the mass that reveals everything. So upper bounds of
+a convex H_t at some t_k give one pair that dominates: the greatest convex function below those points lies above H_t
 between the first and the last of them, and beyond the last H_t does not increase. A bound δ(ε) for both orders of all
 neighbours bounds H_t for t = e^ε >= 1, and for t < 1 by H_t(P ‖ Q) = 1 - t + t·H_{1/t}(Q ‖ P).
 """
@@ -17,15 +17,15 @@ import numpy as np
 from cumulant.curves.curve import Curve
 from cumulant.errors import OutOfReach
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.atoms import LossTable
+from cumulant.pairs.atoms import ChordAtoms
 from cumulant.pairs.finite_pair import FinitePair, finite_pair
 from cumulant.profiles.profile import PrivacyProfile
 
 KNOTS = 240  # of ε, and as many of -ε
 DEEPEST_NATS = -90.0  # log δ at the last knot, what is revealed at most
 FARTHEST = 300.0  # ε of the last knot: e^ε must be a double with its square
-LEAST_DELTA = 1e-4  # δ(0) from which rounding is nothing beside it
-RAISED = 1e-6  # by which a profile is raised, relatively: more than doubles round masses by
+LEAST_DELTA = 1e-6  # δ(0) from which rounding is nothing beside it
+RAISED = 1e-9  # by which a profile is raised, relatively: more than doubles round masses by
 TILTS = 2.0 ** (np.arange(-32, 97) / 8)  # λ at which a curve is read
 
 
@@ -35,7 +35,7 @@ def pair_of_profile(profile: PrivacyProfile) -> FinitePair | None:
     if last is None:
         return None
     knots = last * (np.arange(KNOTS + 1) / KNOTS) ** 1.5
-    return _pair(knots, np.array([profile.log_delta(float(epsilon)) for epsilon in knots]))
+    return pair_at_knots(knots, np.array([profile.log_delta(float(epsilon)) for epsilon in knots]))
 
 
 def pair_of_curve(curve: Curve) -> FinitePair | None:
@@ -83,8 +83,8 @@ def _last_knot(log_delta: Callable[[float], float], pure: float) -> float | None
     return last
 
 
-def _pair(knots: Array, log_delta: Array) -> FinitePair | None:
-    """Return the symmetric pair of the greatest convex function below a profile at ε and -ε.
+def pair_at_knots(knots: Array, log_delta: Array) -> FinitePair | None:
+    """Return the symmetric pair of the greatest convex function below a profile at ε and -ε; the first ε is 0.
 
     Its masses at t > 1 follow from slopes there, those at 1/t are the same with P and Q exchanged, the rest is at 1.
     Where that would be negative the points next to 1 are above a chord from 1/t to t, of slope (h(t)-1)/(t+1).
@@ -101,12 +101,16 @@ def _pair(knots: Array, log_delta: Array) -> FinitePair | None:
     if first == 0:
         even, t, q = max(1 - float(h[0]) + 2 * float(slopes[0]), 0.0), t[1:], q[1:]
     there = q > 0
-    losses, q = np.log(t[there]), q[there]
-    table = [*zip(-losses[::-1], q[::-1], strict=True), (0.0, even), *zip(losses, t[there] * q, strict=True)]
-    rows = [(float(loss), float(mass)) for loss, mass in table if mass > 0]
+    losses, q, p = np.log(t[there]), q[there], t[there] * q[there]
+    middle = ([0.0], [even]) if even > 0 else ([], [])
+    columns = (
+        np.concatenate([-losses[::-1], middle[0], losses]),
+        np.concatenate([q[::-1], middle[1], p]),
+        np.concatenate([p[::-1], middle[1], q]),
+    )
     revealed = float(h[-1])
     try:
-        return finite_pair(LossTable(tuple(x for x, _ in rows), tuple(p for _, p in rows), revealed, revealed))
+        return finite_pair(ChordAtoms(columns[0].tobytes(), columns[1].tobytes(), columns[2].tobytes(), revealed))
     except OutOfReach:
         return None
 
