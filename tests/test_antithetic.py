@@ -14,7 +14,7 @@ import cumulant as cm
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.mixed import MixedPair
+from cumulant.pairs.finite_pair import FinitePair
 
 DIGITS = 40
 
@@ -110,7 +110,7 @@ def test_with_replacement_has_the_moments_of_theorem_10(sigma: float, draws: int
     """M(λ) - 1 = Σ_j (w_j/γ) (E_Q[f_α(w); r > 1] + E_Q[f_{1-α}(w); r > 1]), f_β(w) = w^β - 1 - β(w-1), α = λ + 1."""
     step = cm.Gaussian(noise_multiplier=sigma).with_replacement(draws=draws, population=population)
     ((pair, _),) = step._known().directions(cm.REPLACE_ONE)[0]  # type: ignore[index]
-    assert isinstance(pair, MixedPair)
+    assert isinstance(pair, FinitePair)
     lam = np.array([0.25, 1.0])
     found = np.expm1(pair.nodes(1.0, 0.0).cumulants(lam)[0][0])
     with mp.workdps(30):
@@ -128,7 +128,7 @@ def test_with_replacement_has_the_moments_of_theorem_10(sigma: float, draws: int
 
                 ends = sorted({mu / 2, mu, mu + 2, alpha * mu, alpha * mu + 6, alpha * mu + 12})
                 truth += share * mp.quad(halves, ends)
-            assert abs(value / truth - 1) < 1e-6  # sizes above ten are charged together
+            assert abs(value / truth - 1) < 1e-4  # chords, and sizes above ten charged together
             assert value >= truth * (1 - mpf(10) ** -9)
 
 
@@ -137,7 +137,7 @@ def test_with_replacement_composes_exactly() -> None:
     many = cm.Gaussian(noise_multiplier=10.0).with_replacement(draws=100, population=10_000) * 1000
     assert 0.10176796 <= many.epsilon(delta=1e-5) <= 0.1017682
     few = cm.Gaussian(noise_multiplier=1.0).with_replacement(draws=100, population=10_000) * 100
-    assert 2.7584205 <= few.epsilon(delta=1e-5) <= 2.765
+    assert 2.7584205 <= few.epsilon(delta=1e-5) <= 2.75843
 
 
 def test_fractions_of_the_coupling_add_up() -> None:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, final
 
 from cumulant import parameters
-from cumulant.curves.curve import combined_failure, total
+from cumulant.curves.curve import Curve, combined_failure, total
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism, Releases
 from cumulant.mechanisms.data import from_plain
-from cumulant.mechanisms.known import Known
+from cumulant.mechanisms.known import Known, one_release
 from cumulant.names import by_name
 from cumulant.neighbors import Neighbors, common_relation
 from cumulant.pairs.noise import GaussianNoise, Noise, NoRelease
 from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
 from cumulant.profiles.profile import gaussian_groups
+from cumulant.profiles.to_pair import pair_of_curve, pair_of_profile
 
 Knowns = Sequence[tuple[Known, int]]
 
@@ -75,6 +77,7 @@ class Composed(AbstractMechanism):
         return Known(
             curve=lambda: total([(known.curve(), count) for known, count in parts]),
             directions=lambda relation: _compose([(known.directions(relation), count) for known, count in parts]),
+            by_profiles=lambda relation: _compose_profiles(self.parts, relation),
             attained=lambda relation: _compose([(known.attained(relation), count) for known, count in parts]),
             tight=lambda relation: all(known.tight(relation) for known, _ in parts),
             profile=lambda: None,
@@ -158,3 +161,34 @@ def _compose(parts: Sequence[tuple[Directions | None, int]]) -> Directions | Non
         tuple((pair, n * count) for directions, count in known for pair, n in directions[i % len(directions)])
         for i in range(several)
     )
+
+
+def _compose_profiles(parts: Releases, relation: Neighbors | None) -> Directions | None:
+    """Return pairs of all parts, where some have none: one for each profile, and one for all curves together.
+
+    None where no part has a pair or a profile: then curves say it all.
+    """
+    found: list[tuple[Directions | None, int]] = []
+    curves: list[tuple[Curve, int]] = []
+    for release, count in parts:
+        known = release._known()
+        directions = known.directions(relation) or _directions_of_profile(release)
+        if directions is None:
+            curves.append((known.curve(), count))
+        else:
+            found.append((directions, count))
+    if not found:
+        return None
+    if curves:
+        pair = pair_of_curve(total(curves))
+        found.append((None if pair is None else one_release((pair,)), 1))
+    return _compose(found)
+
+
+@lru_cache(maxsize=64)
+def _directions_of_profile(release: AbstractMechanism) -> Directions | None:
+    """Return the pair of a release that is known by its profile; reading a profile takes a while."""
+    known = release._known()
+    profile = known.profile() if known.single else None
+    pair = None if profile is None else pair_of_profile(profile)
+    return None if pair is None else one_release((pair,))

@@ -16,6 +16,7 @@ from typing import final
 import numpy as np
 
 from cumulant.curves.curve import combined_failure
+from cumulant.inversion.closed import ClosedLosses
 from cumulant.inversion.contour import Lattice
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.decay import Cells, escape
@@ -29,6 +30,8 @@ from cumulant.pairs.pair import DominatingPair, GaussianPair
 ALIKE_OCTAVES = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
 FINE_SINES = 2e7  # sines and cosines that accuracy is worth
 HALF_ULP = 2.0**-53  # half a unit in the last place
+MANY_PARTS = 6  # distinct ones, whose nodes together take longer than closed formulas
+LARGEST_LOG_SUMS = 40.0  # whose number is counted
 MOST_COUNTED = 10_000  # releases, or outputs, whose sums are counted
 UNDERFLOWN_KL = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
 
@@ -53,6 +56,9 @@ class ComposedPairs:
     failure: float = field(compare=False)  # P(L = ∞) = 1 - Π (1-p_i)^{n_i}, rounded up
     supremum: float = field(compare=False)  # the largest finite loss of all, rounded up unless the sum is a double
     lattice: Lattice | None = field(compare=False)  # that all losses lie on together, if they do
+    closed: ClosedLosses | None = field(
+        compare=False, default=None
+    )  # the parts, where their moments are closed formulas
 
     @staticmethod
     def of(releases: Sequence[tuple[DominatingPair | GaussianPair, int]]) -> ComposedPairs:
@@ -67,8 +73,13 @@ class ComposedPairs:
         failing = [(pair.failure, n) for pair, n in parts if pair.failure > 0]
         failure = combined_failure(failing) if failing else 0.0
         if mean > 0:
-            return ComposedPairs(parts, mean, max(mean * mean, 5e-324), failure, math.inf, None)
-        return ComposedPairs(parts, 0.0, 0.0, failure, _supremum(parts), _lattice(parts))
+            variance = max(mean * mean, 5e-324)
+            # of few parts nodes are quick, and Gaussians end their lines
+            closed = _closed(parts) if len(parts) >= MANY_PARTS else None
+            return ComposedPairs(parts, mean, variance, failure, math.inf, None, closed)
+        lattice = _lattice(parts)
+        closed = _closed(parts) if lattice is None else None
+        return ComposedPairs(parts, 0.0, 0.0, failure, _supremum(parts), lattice, closed)
 
     @property
     def sums(self) -> float:
@@ -82,7 +93,8 @@ class ComposedPairs:
                 return 0.0
             if n > MOST_COUNTED or k > MOST_COUNTED:
                 return math.inf if k > 1 else sums
-            sums *= math.comb(n + k - 1, n)
+            log_ways = math.lgamma(n + k) - math.lgamma(n + 1) - math.lgamma(k)
+            sums *= math.comb(n + k - 1, n) if log_ways < LARGEST_LOG_SUMS else math.inf
         return sums
 
     @property
@@ -95,6 +107,8 @@ class ComposedPairs:
 
     @property
     def _divergence(self) -> float:
+        if self.closed is not None:
+            return self.variance / 2 + self.closed.divergence
         kept = CUMULANTS.of(*self._blocks(0))
         return self.variance / 2 + math.fsum(n * block.divergence for block, n in zip(kept, self._counts, strict=True))
 
@@ -121,6 +135,9 @@ class ComposedPairs:
         """Return the tilts of one octave, from 2^octave on, with K, K' and K'' there."""
         theta = tilts(octave)
         gaussian = np.array([theta * (theta + 1) / 2, theta + 0.5, np.ones(PER_OCTAVE)])
+        if self.closed is not None:
+            k, mean, spread = self.variance * gaussian + np.array(self.closed.cumulants(theta))
+            return theta, k, mean, spread
         parts = self._counts @ self.cumulants_of_each(octave).reshape(len(self.parts), -1)
         k, mean, spread = self.variance * gaussian + parts.reshape(3, PER_OCTAVE)
         return theta, k, mean, spread
@@ -217,6 +234,11 @@ class ComposedPairs:
             nodes, waves = _effort(pair, index)
             a, b = a + sizes[kind] * nodes, b + sizes[kind] * waves
         return a, b
+
+
+def _closed(parts: Parts) -> ClosedLosses | None:
+    """Return losses in closed form, if they are."""
+    return ClosedLosses.of(parts) if all(pair.has_atoms for pair, _ in parts) else None
 
 
 def _supremum(parts: Parts) -> float:

@@ -104,7 +104,6 @@ class JumpsInDoubles(Enclosure):
     far: Far
     route: str = "contour"
     proven: bool = False
-    is_smoothed: bool = False
     enough: float = CLOSE_NATS
     effort: Effort = IN_DOUBLES
 

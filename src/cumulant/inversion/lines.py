@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cumulant.errors import OutOfReach
+from cumulant.inversion.band import BandInDoubles, band_on, closed_bands
 from cumulant.inversion.composed import FINE_LINES, LINES, ComposedPairs
 from cumulant.inversion.contour import Contour, Lattice
 from cumulant.inversion.cut import cut_by_decay, cut_by_samples, cut_on_lattice, round_count
@@ -33,10 +34,13 @@ MOST_FREQUENCIES = 4e5  # of one line, whatever it is made of
 MOST_EVALUATIONS = 3e5  # nodes and frequencies together that one line may take
 
 
-def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles | JumpsInDoubles]:
+def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles | JumpsInDoubles | BandInDoubles]:
     """Yield enclosures that a plan leads to, cheapest first: of jumps, cut early or smoothed where a line is long."""
     if losses.lattice is not None:
         yield LineInDoubles(_lattice_contour(losses, plan, losses.lattice), route="lattice contour")
+        return
+    if losses.closed is not None:
+        yield from closed_bands(losses, plan)
         return
     first = cut_by_decay(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS / 3))
     if first is not None and first[0] <= SHORT_POINTS * plan.eta and plan.height <= DROWNING_NATS:
@@ -54,8 +58,14 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles |
             found = True
             yield _follow_line(losses, aim, cut)
     if not found:
-        yield _smooth_line(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS / 16))
-        yield _smooth_line(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS))
+        # chords have many nodes, and lie so near one another that nothing needs to be smoothed
+        of_chords = any(pair.of_chords for pair, _ in losses.parts)
+        for share in (1 / 4, 1.0) if of_chords else (1 / 16, 1.0):
+            omega = _farthest_affordable(losses, plan, MOST_EVALUATIONS * share)
+            if (band := band_on(losses, plan, omega)) is not None:
+                yield band
+            if band is None or not (of_chords or band.slack(plan.tilts.epsilon) <= CLOSE_ENOUGH_NATS):
+                yield _smooth_line(losses, plan, omega)
 
 
 def _jumps(losses: ComposedPairs, plan: Plan, enough: float) -> Iterator[JumpsInDoubles]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.errors import OutOfReach
+from cumulant.inversion.band import BandInDoubles
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import (
@@ -35,6 +36,7 @@ from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  #
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
 from cumulant.inversion.jumps import JumpsInDoubles, guess_by_jumps
 from cumulant.inversion.lines import enclosures_at
+from cumulant.inversion.pieces import sum_few
 from cumulant.inversion.plan import Tilts, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.inversion.unseen import leave_out_unseen
 from cumulant.numerics.logspace import Array
@@ -43,7 +45,6 @@ from cumulant.pairs.grid import PER_OCTAVE
 from cumulant.pairs.noise import Pair
 from cumulant.pairs.pair import GaussianPair
 
-FEW_SUMS = 1000  # sums of losses, up to which all are formed
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
 NEARLY_AGREED_NATS, SLACKS = 1e-10, 4.0  # up to which it is raised by so many times the slack
 CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
@@ -163,7 +164,10 @@ class Question:
         if whole is None and self.around is not None:
             return self._best(self._follow_seen(self.around))
         whole = whole or road.below_largest(losses)
-        return self._look(whole, whole.start(self.asked) if self.side else self.asked)
+        found = self._look(whole, whole.start(self.asked) if self.side else self.asked)
+        if found.slack is not None and not found.slack <= whole.enough and self.around is not None:
+            return self._best([found, *self._follow_seen(self.around)])  # terms of the sum have cancelled
+        return found
 
     def _follow_seen(self, around: Tilts) -> list[Solution]:
         """Return what lines say of the losses in sight; where δ was asked for, and is smaller than that, look again."""
@@ -298,11 +302,7 @@ class Doubles(Road):
     def whole(self, losses: ComposedPairs) -> WholeEnclosure | None:
         if not losses.parts:
             return GaussianInDoubles(GaussianPair(losses.mean))
-        if losses.lattice is not None or not 0 < losses.sums <= FEW_SUMS:
-            return None
-        from cumulant.inversion.enumeration import enumerate_sums
-
-        return enumerate_sums(losses)
+        return sum_few(losses) if losses.lattice is None and (losses.closed or losses.sums > 0) else None
 
     def below_largest(self, losses: ComposedPairs) -> WholeEnclosure:
         return LargestLossInDoubles(losses.supremum, losses.log_top_mass)
@@ -342,8 +342,10 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
     """Return ε, raised until δ(ε), which has a line of its own, is at most δ: by its slack, or by asking again."""
     solution = question.solve()
     line, epsilon, slack = solution.enclosure, solution.epsilon, solution.slack or 0.0
-    if isinstance(line, LineInDoubles | JumpsInDoubles):
-        if line.is_smoothed or not slack <= NEARLY_AGREED_NATS:
+    if isinstance(line, LineInDoubles | JumpsInDoubles) or (
+        isinstance(line, BandInDoubles) and not question.losses.closed
+    ):
+        if (isinstance(line, LineInDoubles) and line.is_smoothed) or not slack <= NEARLY_AGREED_NATS:
             epsilon = _raise_until_agreed(question, line, epsilon)
         elif slack > AGREED_NATS:
             epsilon += SLACKS * slack / -line.slope(epsilon)

@@ -13,8 +13,10 @@ from typing import TypeGuard
 import numpy as np
 
 from cumulant.inversion.composed import ComposedPairs
+from cumulant.pairs.atoms import ChordAtoms
 from cumulant.pairs.coordinate import Branch, CoordinatePair
 from cumulant.pairs.cut_law import CutLaw, place_of_cut
+from cumulant.pairs.finite_pair import FinitePair, finite_pair
 from cumulant.pairs.mixed import MixedPair
 from cumulant.pairs.normal_law import NormalMixture
 from cumulant.pairs.pair import DominatingPair
@@ -24,6 +26,8 @@ DEEPEST_NATS = -160.0  # log δ below which far losses are followed: they are wh
 SHARPNESS = 1.5, 3.0, 6.0, 12.0, 24.0, 48.0  # a: χ falls from 1 to 0 within about 3/a
 BEYOND_CUT = np.concatenate([np.arange(0.0, 4.0, 0.05), 4.0 * 1.1 ** np.arange(100.0)])  # ways from c
 LEVEL_NATS = 4.0  # by which a tilted density may still rise beyond c
+CHORD_NATS_MORE = 2.0  # by which more is left out of chords, whose answers have six digits
+CHORD_GRID_NATS = 4.0  # of what is left out, so that questions share their pairs
 MIXED_NATS = 7.0  # by which more of a mixture is left out: its far losses are the worse
 RARE_NATS = 2.0  # a part of a mixture so little above what is left out is left out, too
 NEAREST = 2.0  # units of the coordinate between where losses begin and a cut
@@ -56,6 +60,8 @@ def _has_far_losses(pair: DominatingPair) -> bool:
     """Return whether far losses are in the way: on half-lines, as of an envelope, pieces follow them unless mixed."""
     if isinstance(pair, MixedPair):
         return pair.supremum == math.inf
+    if isinstance(pair, FinitePair):
+        return pair.of_chords
     return _can_be_cut(pair) and not pair.branches[0].above
 
 
@@ -72,6 +78,8 @@ def _saddle(losses: ComposedPairs, log_delta: float) -> float:
 
 
 def _square(pair: DominatingPair) -> float:
+    if isinstance(pair, FinitePair):
+        return float(np.exp(pair.log_masses) @ np.minimum(pair.losses, 1.0) ** 2) if pair.of_chords else 0.0
     if isinstance(pair, MixedPair):
         return math.fsum(share * _square(part) for share, part in pair.parts)
     return math.exp(pair.log_square) if _can_be_cut(pair) else 0.0
@@ -83,6 +91,9 @@ def _cut(pair: DominatingPair, log_share: float, theta: float, releases: int, ra
     One that is rare may rise beyond its cut by as many nats more. Where losses are many and the far ones harmless at
     the tilts that matter, the pair is left as it is: its line is short enough.
     """
+    if isinstance(pair, FinitePair) and isinstance(pair.atoms, ChordAtoms):
+        most = CHORD_GRID_NATS * math.floor((log_share + CHORD_NATS_MORE) / CHORD_GRID_NATS)
+        return finite_pair(pair.atoms.without_far(math.exp(most)))
     if isinstance(pair, MixedPair):
         return _cut_parts(pair, log_share + MIXED_NATS - math.log(len(pair.parts)), theta)
     if not _can_be_cut(pair):

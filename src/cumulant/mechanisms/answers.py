@@ -31,7 +31,7 @@ def guarantee_at_delta(
     if inverted is None or (method != "exact" and _is_doubtful(known, inverted)):
         epsilon, order = epsilon_from_cgf(known.curve(), log_delta)
         if inverted is None or inverted.value > epsilon:
-            return Guarantee.by_rdp(epsilon, log_delta, order)
+            return _by_profiles(known, relation, method, Guarantee.by_rdp(epsilon, log_delta, order))
     return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, excess=_excess(known, relation, inverted))
 
 
@@ -69,8 +69,27 @@ def _guarantee_at_epsilon(
     if inverted is None or (method != "exact" and _is_doubtful(known, inverted)):
         log_delta, order = log_delta_from_cgf(known.curve(), epsilon)
         if inverted is None or inverted.value > log_delta:
-            return Guarantee.by_rdp(epsilon, log_delta, order)
+            return _by_profiles(known, relation, method, Guarantee.by_rdp(epsilon, log_delta, order), at_epsilon=True)
     return Guarantee.by_pairs(epsilon, inverted.value, inverted.route, excess=_excess(known, relation, inverted))
+
+
+def _by_profiles(
+    known: Known, relation: Relation, method: Method, by_rdp: Guarantee, *, at_epsilon: bool = False
+) -> Guarantee:
+    """Return what profiles of parts without pairs say, composed with the pairs of the others, if that is less."""
+    directions = known.by_profiles(relation) if method == "best" and known.directions(relation) is None else None
+    if directions is None:
+        return by_rdp
+    try:
+        if at_epsilon:
+            log_delta = log_delta_of_pairs(directions, by_rdp.epsilon).value
+            found = Guarantee.by_pairs(by_rdp.epsilon, log_delta, "profiles", excess=None)
+        else:
+            epsilon = epsilon_of_pairs(directions, by_rdp.log_delta).value
+            found = Guarantee.by_pairs(epsilon, by_rdp.log_delta, "profiles", excess=None)
+    except OutOfReach:
+        return by_rdp
+    return min(by_rdp, found, key=lambda one: (one.log_delta, one.epsilon))
 
 
 def bound_from_below(known: Known, relation: Relation, guarantee: Guarantee) -> Guarantee:

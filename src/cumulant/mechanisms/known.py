@@ -29,6 +29,7 @@ class Known:
     directions:       dominating pairs, one for both directions of the neighbours or one for each; None if not known.
     attained:         pairs that some neighbours attain, by which answers are bounded from below.
     tight:            whether the dominating pairs themselves are attained, so that answers from them are exact.
+    by_profiles:      the same where some parts have no pairs, made of what profiles and curves say of these.
     profile:          ε ↦ δ of a single release, if there is a formula for it.
     noise:            a dominating pair and what sampling makes of it; `attained_noise` is one that is attained.
     groups:           privacy profiles of groups of every size, which sampling with replacement needs.
@@ -49,6 +50,7 @@ class Known:
     tight: Callable[[Relation], bool]
     profile: Callable[[], PrivacyProfile | None]
     failure: Callable[[], float]
+    by_profiles: Callable[[Relation], Directions | None] = lambda relation: None
     noise: Noise | None = None
     attained_noise: Noise | None = None
     groups: GroupProfiles | None = None

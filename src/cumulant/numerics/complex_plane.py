@@ -69,3 +69,24 @@ def log1p_complex(real: Array, imaginary: Array) -> Complex:
         if np.any(far):  # the square of the modulus would be left with an error of the size of 1's
             modulus = np.where(far, np.log(np.hypot(1 + real, imaginary)), modulus)
     return np.asarray(modulus + 1j * np.arctan2(imaginary, 1 + real))
+
+
+def turns(angle: float, count: int) -> Complex:
+    """Return e^{ijα} for j < count: few exponentials, and their products.
+
+    >>> [round(float(x), 12) for x in turns(0.5, 4).real] == [round(math.cos(0.5 * j), 12) for j in range(4)]
+    True
+    """
+    width = math.isqrt(max(count - 1, 0)) + 1
+    few, many = np.exp(1j * angle * np.arange(width)), np.exp(1j * (angle * width) * np.arange(-(-count // width)))
+    return np.asarray(np.multiply.outer(many, few).reshape(-1)[:count])
+
+
+def power(values: Complex, exponent: int) -> Complex:
+    """Return a power by squaring; every product rounds once."""
+    found, square, left = np.ones_like(values), values, exponent
+    while left:
+        if left & 1:
+            found = found * square
+        square, left = (square * square if left > 1 else square), left >> 1
+    return found

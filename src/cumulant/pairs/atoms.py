@@ -282,6 +282,43 @@ class LossTable(Atoms):
         return list(zip(self.losses, self.p, strict=True))
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class ChordAtoms(Atoms):
+    """A symmetric pair made of chords of a profile: losses, P and Q as columns of doubles, and what is revealed.
+
+    Kept as bytes, so that a pair of many thousand outputs is hashed and compared at once.
+    """
+
+    losses: bytes
+    p: bytes
+    q: bytes
+    revealed: float
+    left_out: float = 0.0  # of P, and at most as much of Q
+
+    def without_far(self, most: float) -> ChordAtoms:
+        """Return the same without the largest losses, as many as have at most so much of P together."""
+        p = np.frombuffer(self.p)
+        beyond = np.cumsum(p[::-1])
+        count = int(np.searchsorted(beyond, most, side="right"))
+        if count == 0:
+            return self
+        kept = len(p) - count
+        losses, p_kept, q_kept = (np.frombuffer(column)[:kept].tobytes() for column in (self.losses, self.p, self.q))
+        return ChordAtoms(losses, p_kept, q_kept, self.revealed, float(beyond[count - 1]) * (1 + 1e-12))
+
+    def columns(self) -> Columns:
+        losses, p, q = (np.frombuffer(column) for column in (self.losses, self.p, self.q))
+        return Columns(losses, np.log(p), np.log(q), self.revealed, self.revealed)
+
+    def balls(self) -> BallColumns:
+        raise OutOfReach("a pair made of chords of a profile is known in doubles only")
+
+    @property
+    def symmetric(self) -> bool:
+        return True
+
+
 def _share_up(p: Sequence[float], q: Sequence[float]) -> float:
     """Return how much of P lies where Q is 0, rounded up."""
     alone = [Fraction(a) for a, b in zip(p, q, strict=True) if b == 0]

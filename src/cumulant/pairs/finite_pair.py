@@ -16,7 +16,7 @@ from cumulant.errors import OutOfReach
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import float_above
-from cumulant.pairs.atoms import Atoms, Binary, TruthfulAnswer
+from cumulant.pairs.atoms import Atoms, Binary, ChordAtoms, TruthfulAnswer
 from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.pairs.pair import DominatingPair, LatticeOfLosses
 
@@ -48,9 +48,13 @@ class FinitePair(DominatingPair):
             column[there][order] for column in (columns.losses, columns.log_masses, columns.log_q)
         )
         with np.errstate(under="ignore", over="ignore"):
-            p = float(np.sum(np.exp(log_masses))) + columns.failure
+            p = float(np.sum(np.exp(log_masses))) + columns.failure + self.left_out
             q = float(np.sum(np.exp(log_q))) + columns.absent
-        allowed = SUM_ERROR * (1 + math.log2(1 + len(losses))) + float(np.max(np.abs(log_masses), initial=0.0)) * 1e-14
+        allowed = (
+            SUM_ERROR * (1 + math.log2(1 + len(losses)))
+            + self.left_out
+            + float(np.max(np.abs(log_masses), initial=0.0)) * 1e-14
+        )
         if not (abs(p - 1) <= allowed and abs(q - 1) <= allowed and np.all(np.isfinite(losses))):
             raise OutOfReach(f"doubles do not hold this pair: its probabilities add up to {p!r} and {q!r}")
         values = (losses, log_masses, columns.failure, columns.absent, hash(self.atoms))
@@ -62,13 +66,15 @@ class FinitePair(DominatingPair):
 
     @property
     def outputs(self) -> int:
-        return len(self.losses)
+        return 0 if self.of_chords else len(self.losses)
 
     @property
     def supremum(self) -> float:
         """The largest loss, rounded up where it is not a parameter."""
         if not len(self.losses):
             return -math.inf
+        if self.left_out > 0:
+            return math.inf
         top = float(self.losses[-1])
         return top if isinstance(self.atoms, Binary | TruthfulAnswer) else top + abs(top) * LOSS_ROUNDING
 
@@ -81,7 +87,8 @@ class FinitePair(DominatingPair):
             raise OutOfReach(f"squares of a loss of {float(np.max(np.abs(self.losses))):g} overflow")
         lattice = self.lattice
         slip = 0.0 if lattice is None else lattice.slip
-        return DiscreteLosses.of(self.losses, self._log_finite(), self._lost(), slip=slip)
+        missing = self.left_out / (1 - self.failure)
+        return DiscreteLosses.of(self.losses, self._log_finite(), self._lost(), slip=slip, missing=missing)
 
     def _lost(self) -> float | None:
         """Return 1 - Q(P > 0)/P(Q > 0); None where so much is revealed that nothing small is left to keep."""
@@ -111,6 +118,14 @@ class FinitePair(DominatingPair):
     @property
     def has_atoms(self) -> bool:
         return True
+
+    @property
+    def left_out(self) -> float:  # type: ignore[override]
+        return self.atoms.left_out if isinstance(self.atoms, ChordAtoms) else 0.0
+
+    @property
+    def of_chords(self) -> bool:  # type: ignore[override]
+        return isinstance(self.atoms, ChordAtoms)
 
     def count_nodes(self, theta: float, omega: float) -> float:
         return float(len(self.losses))

@@ -79,6 +79,9 @@ class DominatingPair(ABC):
         (pair,) = pairs
         return pair  # type: ignore[no-any-return]
 
+    of_chords: bool = False
+    """Whether it is made of chords of a profile, so that no answer from it has more than six digits of the truth."""
+
     components: int = 1
     """How many laws it is made of, each of which takes nodes."""
 

@@ -22,14 +22,16 @@ from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import log_expm1, log_mean
 from cumulant.numerics.rounding import LEAST
 from cumulant.pairs.atoms import Binary
+from cumulant.pairs.finite_pair import FinitePair
 from cumulant.pairs.mixed import MixedPair
-from cumulant.pairs.noise import NO_PAIRS, FiniteNoise, Pairs
+from cumulant.pairs.noise import NO_PAIRS, FiniteNoise, GaussianNoise, Pairs
 from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import MOST, require, whole_number
 from cumulant.profiles.multiplicity import Multiplicity
 from cumulant.profiles.profile import PrivacyProfile, smaller_profile
 from cumulant.profiles.sampling import hybrid_with_replacement_profile, with_replacement_profile
 from cumulant.profiles.to_curve import cgf_from_profile
+from cumulant.profiles.to_pair import pair_at_knots
 from cumulant.profiles.weighted_draws import pure_with_replacement, weighted_with_replacement_profile
 from cumulant.sampling.groups import group_of, group_profiles
 from cumulant.sampling.mixture import NO_LOSS, at_most, black_box_loss, replace_one_bound
@@ -38,6 +40,12 @@ from cumulant.sampling.without_replacement_theorems import by_profiles
 
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
 RATHER_OFTEN = 4  # the inverse of a mean multiplicity from which on a bounded loss may say more than the pairs
+FARTHEST_DEVIATION = 9.0  # standard deviations of a record drawn once, where knots may end
+LEAST_REVEALED = 1e-40  # δ at the last knot, that is charged as if everything were revealed
+LAST_KNOT, KNOT_RATIO = 250.0, 1.2  # of ε, and by how much it grows until that is reached
+EVEN_KNOTS = 800  # for a typical loss, up to four of them
+GEOMETRIC_RATIO = 1.001  # of knots beyond
+PROFILE_ERROR = 1e-11  # relative, of a difference of two normal tails
 FEW_TIMES = 4  # mean multiplicity up to which each has its pair
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
 TAIL, FINE = 1 + 1 / 64, 400  # ratio of multiplicities far above the mean that are charged together, and how often
@@ -218,6 +226,11 @@ def _told_multiplicity(sampled: SampledWithReplacement) -> Pairs | None:
     ends, log_weights, log_rest = law.charged_together()
     total = math.fsum(math.exp(weight) for weight in (*log_weights, log_rest)) * (1 + 1e-14)
     rate = max(law.rate, total)
+    base = sampled.mechanism._known().noise
+    if isinstance(base, GaussianNoise) and rate < 1:
+        found = _gaussian_told(base.mean, rate, np.array(ends, dtype=float), np.exp(log_weights), math.exp(log_rest))
+        if found is not None:
+            return (found,)
     parts: list[tuple[float, DominatingPair]] = []
     for size, weight in zip(ends, log_weights, strict=True):
         noise = sampled.mechanism.group(size=size)._known().noise
@@ -226,6 +239,43 @@ def _told_multiplicity(sampled: SampledWithReplacement) -> Pairs | None:
             return None
         parts.append((math.exp(weight) / rate, pair))
     return (MixedPair(tuple(parts), math.exp(log_rest)),)
+
+
+def _gaussian_told(mean: float, rate: float, sizes: Array, weights: Array, rest: float) -> FinitePair | None:
+    """Return the envelope's profile Σ_j w_j δ_j(1 + (t-1)/γ), and what is left, on knots with chords between.
+
+    Knots are so near one another that chords cost less than 1e-5 of ε: at most 1/800 of the typical loss apart, or
+    1/1000 of themselves.
+    """
+    last = math.log1p(rate * math.expm1(min(FARTHEST_DEVIATION * mean * sizes[0] + (mean * sizes[0]) ** 2, 300.0)))
+    profile = _mixed_profile(mean, rate, sizes, weights, rest)
+    while profile(np.array([last]))[0] > max(rest * 1.01, LEAST_REVEALED) and last < LAST_KNOT:
+        last *= KNOT_RATIO
+    typical = 2 * float(profile(np.zeros(1))[0])
+    even = typical * np.arange(EVEN_KNOTS * 4) / EVEN_KNOTS
+    apart = even[-1] * GEOMETRIC_RATIO ** np.arange(
+        1, max(math.ceil(math.log(last / even[-1]) / math.log(GEOMETRIC_RATIO)), 0) + 1
+    )
+    knots = np.concatenate([even, apart])
+    with np.errstate(divide="ignore"):
+        return pair_at_knots(knots, np.log(profile(knots)))
+
+
+def _mixed_profile(mean: float, rate: float, sizes: Array, weights: Array, rest: float) -> Callable[[Array], Array]:
+    means = mean * sizes[:, None]
+
+    def delta(epsilon: Array) -> Array:
+        from scipy.special import erfcx, ndtr
+
+        inner = np.log1p(np.expm1(epsilon) / rate)
+        x = inner / means - means / 2
+        above = np.maximum(x, 0.0)
+        near = ndtr(-x) - np.exp(np.minimum(inner, 700.0)) * ndtr(-x - means)
+        far = np.exp(-above * above / 2) * (erfcx(above / math.sqrt(2)) - erfcx((above + means) / math.sqrt(2))) / 2
+        rows = np.where(x > 0, far, near)
+        return np.asarray(weights @ np.maximum(rows, 0.0) * (1 + PROFILE_ERROR) + rest)
+
+    return delta
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,221 @@
+"""Losses whose moments are closed formulas: Laplace noise, and releases with few outputs.
+
+Laplace noise of scale 1/θ has L = ±θ with probabilities ½ and e^{-θ}/2, and the density e^{(x-θ)/2}/4 in between, so
+
+    M(z) = [(z+1) e^{zθ} + z e^{-(z+1)θ}] / (2z+1) = e^{zθ} (z+1)/(2z+1) · (1 + ζ e^{-(2z+1)θ}),   ζ = z/(z+1);
+
+with finitely many outputs M is a sum of exponentials. A product of many of them takes one multiplication a release and
+point of a line, and no quadrature.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeGuard, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cumulant.numerics.complex_plane import Complex, power, turns
+from cumulant.numerics.logspace import Array
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.finite_pair import FinitePair
+from cumulant.pairs.maps import Leave
+from cumulant.pairs.noise import LaplaceNoise
+from cumulant.pairs.pair import DominatingPair
+
+MOST_RELEASES = 2000  # whose rounding errors add up to little
+MOST_OUTPUTS = 8  # of one release: beyond it a fast transform is as quick
+BLOCK = 16_384  # complex numbers at a time: they stay in the cache
+SHORTEST_ROW = 64  # of them
+MOST_FACTORS = 4  # equal ones that are multiplied one by one
+PRODUCT_NATS = 300.0  # of a product that stays a double
+BIT = 2  # outputs
+HALF_UNIT = 2.0**-53  # half a unit in the last place
+FACTOR_UNITS = 16.0  # half units by which one factor may be off, beside its phase
+PHASE_UNITS = 16.0  # half units of ωL by which the phases of a release may be off: four products, of 2θ each
+
+Cumulants = tuple[Array, Array, Array]
+Points = tuple[float, float, int]
+"""θ, the step η, and how many points θ + ijη there are."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Outputs:
+    """A release with few outputs: their losses and log-masses given that the loss is finite, and its count."""
+
+    losses: Array
+    log_masses: Array
+    count: int
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosedLosses:
+    """Laplace noise of scales 1/θ_i, n_i times each, and releases with few outputs."""
+
+    thetas: Array
+    counts: Array
+    finite: tuple[Outputs, ...]
+
+    @staticmethod
+    def of(parts: Sequence[tuple[DominatingPair, int]]) -> ClosedLosses | None:
+        """Return the same losses, None if some are not closed or there are too many."""
+        if not 0 < sum(n for _, n in parts) <= MOST_RELEASES:
+            return None
+        laplace, finite = [], []
+        for pair, n in parts:
+            if is_plain_laplace(pair):
+                assert isinstance(pair.law, LaplaceNoise)
+                laplace.append((pair.law.theta, float(n)))
+            elif isinstance(pair, FinitePair) and 0 < len(pair.losses) <= MOST_OUTPUTS and pair.failure < 1:
+                finite.append(Outputs(pair.losses, pair.log_masses - math.log1p(-pair.failure), n))
+            else:
+                return None
+        thetas, counts = np.array(laplace).reshape(-1, 2).T
+        return ClosedLosses(thetas, counts, tuple(finite))
+
+    @property
+    def releases(self) -> float:
+        return float(np.sum(self.counts)) + sum(part.count for part in self.finite)
+
+    @property
+    def largest(self) -> float:
+        """Σ n_i max|L_i|."""
+        return float(self.counts @ self.thetas) + sum(part.count * _largest(part) for part in self.finite)
+
+    @property
+    def divergence(self) -> float:
+        """E_P[L]: θ - 1 + e^{-θ} of Laplace noise, which is θ²/2 - θ³/6 + … where that is small."""
+        theta = self.thetas
+        with np.errstate(under="ignore"):
+            near = theta * theta * (0.5 - theta / 6 + theta * theta / 24 - theta**3 / 120)
+            each = np.where(theta < 1e-3, near, theta + np.expm1(-theta))
+            finite = (part.count * float(np.exp(part.log_masses) @ part.losses) for part in self.finite)
+            return float(self.counts @ each) + math.fsum(finite)
+
+    def cumulants(self, tau: Array) -> Cumulants:
+        """Return K, K' and K'' at real τ > 0."""
+        k, mean, spread = (np.zeros(len(tau)) for _ in range(3))
+        if len(self.thetas):
+            k, mean, spread = (self.counts @ rows for rows in _laplace_cumulants(self.thetas[:, None], tau))
+        for part in self.finite:
+            exponents = part.log_masses + tau[:, None] * part.losses
+            peak = np.max(exponents, axis=1, keepdims=True)
+            tilted = np.exp(exponents - peak)
+            total = np.sum(tilted, axis=1)
+            first, second = tilted @ part.losses / total, tilted @ part.losses**2 / total
+            k = k + part.count * (np.log(total) + peak[:, 0])
+            mean, spread = mean + part.count * first, spread + part.count * (second - first**2)
+        return k, mean, np.maximum(spread, 1e-300)
+
+    def line(self, points: Points) -> tuple[float, Complex, tuple[float, float]]:
+        """Return K(θ), M(z)/M(θ) at the points of a line, and (a, b): it is off by at most a + b|z|.
+
+        No factor is larger than 1, so errors add; a phase ωL is off by half units of itself.
+        """
+        theta, eta, count = points
+        drift = float(self.counts @ self.thetas) + sum(part.count * float(part.losses[-1]) for part in self.finite)
+        values = turns(drift * eta, count)
+        self._multiply_laplace(values, points)
+        bits = [part for part in self.finite if len(part.losses) == BIT]
+        if bits:
+            losses, log_masses = np.array([part.losses for part in bits]), np.array([part.log_masses for part in bits])
+            shifts, log_shares = losses[:, 0] - losses[:, 1], log_masses[:, 0] - log_masses[:, 1]
+            rows = _Rows(shifts, np.exp(log_shares + theta * shifts), np.array([part.count for part in bits]))
+            one: Complex = np.ones(count, dtype=complex)
+            rows.multiply(values, one, one, points)
+        for part in self.finite:
+            if len(part.losses) != BIT:
+                values *= power(_finite_factor(part, points), part.count)
+        error = HALF_UNIT * FACTOR_UNITS * self.releases, HALF_UNIT * PHASE_UNITS * self.largest
+        return float(self.cumulants(np.array([theta]))[0][0]), values, error
+
+    def _multiply_laplace(self, values: Complex, points: Points) -> None:
+        """Multiply by Π [(z+1)/(2z+1) · (1 + ζ α_i)]^{n_i} over its value at θ, α_i = e^{-(2z+1)θ_i}.
+
+        With Z = 1/ζ = 1 + 1/z every factor is z/(2z+1) · (Z + α_i).
+        """
+        theta, eta, count = points
+        if len(self.thetas):
+            z: Complex = theta + 1j * eta * np.arange(count, dtype=float)
+            rows = _Rows(-2 * self.thetas, np.exp(-(2 * theta + 1) * self.thetas), self.counts.astype(int))
+            rows.multiply(values, 1 + 1 / z, z / (2 * z + 1) * ((2 * theta + 1) / theta), points)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Factors f(Z + s_i e^{iωx_i}) with counts."""
+
+    shifts: Array
+    shares: Array
+    counts: NDArray[np.int64]
+
+    def multiply(self, values: Complex, base: Complex, factor: Complex, points: Points) -> None:
+        """Multiply by Π [f·(Z + s_i e^{iωx_i}) / (Z + s_i)(θ)]^{n_i}, where f is 1 at θ; no factor is larger than 1.
+
+        So many at a time that their products stay doubles before they are divided.
+        """
+        often = self.counts > MOST_FACTORS
+        once = np.repeat(np.flatnonzero(~often), self.counts[~often])
+        start = float(base[0].real)
+        size = max(math.floor(PRODUCT_NATS / math.log(1 + start + float(np.max(self.shares)))), 1)
+        for first in range(0, len(once), size):
+            rows = once[first : first + size]
+            self._multiply(values, base, rows, points)
+            if np.any(factor != 1):
+                values *= power(factor, len(rows))
+            values /= math.exp(float(np.sum(np.log(start + self.shares[rows]))))
+        for i in np.flatnonzero(often):
+            turned = self.shares[i] * turns(float(self.shifts[i]) * points[1], points[2]) + base
+            values *= power(turned * factor / (start + self.shares[i]), int(self.counts[i]))
+
+    def _multiply(self, values: Complex, base: Complex, rows: NDArray[np.int64], points: Points) -> None:
+        """Multiply by Π (Z + s_i e^{iωx_i}) of some releases, some frequencies at a time."""
+        _, eta, count = points
+        shifts, shares = self.shifts[rows], self.shares[rows]
+        width = max(BLOCK // len(rows), SHORTEST_ROW)
+        few = np.exp(1j * np.outer(eta * shifts, np.arange(min(width, count))))
+        for first in range(0, count, width):
+            stretch = slice(first, min(first + width, count))
+            turned = few[:, : stretch.stop - first] * (np.exp(1j * (eta * first) * shifts) * shares)[:, None]
+            turned += base[stretch]
+            values[stretch] *= np.multiply.reduce(turned, axis=0)
+
+
+def is_plain_laplace(pair: DominatingPair) -> TypeGuard[CoordinatePair]:
+    """Return whether a pair is that of Laplace noise without sampling."""
+    if not isinstance(pair, CoordinatePair) or not isinstance(pair.law, LaplaceNoise):
+        return False
+    return isinstance(pair.sampling, Leave) and pair.sampling.rate == 1
+
+
+def _largest(part: Outputs) -> float:
+    return float(np.max(np.abs(part.losses)))
+
+
+def _laplace_cumulants(theta: Array, tau: Array) -> Cumulants:
+    """Return K and its derivatives; v = ζe^{-(2τ+1)θ} has the logarithmic derivative a = 1/τ(τ+1) - 2θ."""
+    log_v = -np.log1p(1 / tau) - (2 * tau + 1) * theta
+    share = np.exp(-np.logaddexp(0.0, -log_v))  # v/(1+v)
+    a = 1 / (tau * (tau + 1)) - 2 * theta
+    k = tau * theta + np.log((tau + 1) / (2 * tau + 1)) + np.logaddexp(0.0, log_v)
+    mean = theta - 1 / ((tau + 1) * (2 * tau + 1)) + share * a
+    bend = 4 / (2 * tau + 1) ** 2 - 1 / (tau + 1) ** 2
+    return k, mean, bend + share * (1 - share) * a * a - share * (2 * tau + 1) / (tau * (tau + 1)) ** 2
+
+
+def _finite_factor(part: Outputs, points: Points) -> Complex:
+    """Return Σ p e^{zL} over its value at θ, without the phase of the largest loss."""
+    theta, eta, count = points
+    exponents = part.log_masses + theta * part.losses
+    tilted = np.exp(exponents - np.max(exponents))
+    tilted /= np.sum(tilted)
+    values = np.full(count, tilted[-1], dtype=complex)
+    for loss, mass in zip(part.losses[:-1] - part.losses[-1], tilted[:-1], strict=True):
+        values += mass * turns(float(loss) * eta, count)
+    return values

@@ -1,0 +1,128 @@
+"""A finite dominating pair from a privacy profile or a Rényi curve: the profile on knots, and chords between.
+
+h is the profile t ↦ H_t of a pair iff h is convex, does not increase, h(0) = 1 and h(t) >= (1 - t)_+. Then P puts mass
+t·q where the slope of h rises by q at t, and lim h at infinity is the mass that reveals everything. So upper bounds of
+a convex H_t at some t_k give one pair that dominates: the greatest convex function below those points lies above H_t
+between the first and the last of them, and beyond the last H_t does not increase. A bound δ(ε) for both orders of all
+neighbours bounds H_t for t = e^ε >= 1, and for t < 1 by H_t(P ‖ Q) = 1 - t + t·H_{1/t}(Q ‖ P).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from cumulant.curves.curve import Curve
+from cumulant.errors import OutOfReach
+from cumulant.numerics.logspace import Array
+from cumulant.pairs.atoms import ChordAtoms
+from cumulant.pairs.finite_pair import FinitePair, finite_pair
+from cumulant.profiles.profile import PrivacyProfile
+
+KNOTS = 240  # of ε, and as many of -ε
+DEEPEST_NATS = -90.0  # log δ at the last knot, what is revealed at most
+FARTHEST = 300.0  # ε of the last knot: e^ε must be a double with its square
+LEAST_DELTA = 1e-6  # δ(0) from which rounding is nothing beside it
+RAISED = 1e-9  # by which a profile is raised, relatively: more than doubles round masses by
+TILTS = 2.0 ** (np.arange(-32, 97) / 8)  # λ at which a curve is read
+
+
+def pair_of_profile(profile: PrivacyProfile) -> FinitePair | None:
+    """Return a pair that dominates what the profile bounds; None where doubles do not hold one."""
+    last = _last_knot(profile.log_delta, profile.pure)
+    if last is None:
+        return None
+    knots = last * (np.arange(KNOTS + 1) / KNOTS) ** 1.5
+    return pair_at_knots(knots, np.array([profile.log_delta(float(epsilon)) for epsilon in knots]))
+
+
+def pair_of_curve(curve: Curve) -> FinitePair | None:
+    """Return a pair that dominates mechanisms with this CGF, alone or among others; None where doubles hold none.
+
+    For a fixed order α let S be the largest H_t of pairs with D_α <= B: the profile of a pair. If D_α(M) <= e, then
+    M ⊗ S_{B-e} is dominated by S_B, as moments of products multiply; so releases with D_α <= e_i each, Σ e_i <= B, may
+    stand anywhere among others, adaptively, and the whole is dominated by the product of the others' pairs with S_B.
+    The same holds for S under all orders at once, which is at most the smallest bound of any order, here
+    δ <= c(λ) e^{K(λ)-λε} (Canonne, Kamath and Steinke 2020), and so at most the convex minorant of these.
+
+    Holds for:  any mechanisms whose CGFs add up to `curve` in both orders of the neighbours.
+    Tightness:  what a curve says of a profile, up to chords; products with it beat adding CGFs where the others gain.
+    """
+    if curve.failure > 0:
+        return None
+    k = curve(TILTS)
+    known = np.isfinite(k)
+    if not np.any(known):
+        return None
+    lam = TILTS[known]
+    at_zero = k[known] * (1 + 1e-12) - lam * np.log1p(1 / lam) - np.log1p(lam)
+    # Bretagnolle and Huber's inequality
+    variation = 0.5 * math.log(-math.expm1(-curve.kl)) if 0 < curve.kl < math.inf else 0.0
+
+    def log_delta(epsilon: float) -> float:
+        pure = curve.pure
+        if epsilon >= pure:
+            return -math.inf
+        below = math.log(-math.expm1(epsilon - pure)) - math.log1p(math.exp(-pure)) if pure < math.inf else 0.0
+        return min(float(np.min(at_zero - lam * epsilon)) + 1e-12, variation, below, 0.0)
+
+    return pair_of_profile(PrivacyProfile(log_delta, curve.pure))
+
+
+def _last_knot(log_delta: Callable[[float], float], pure: float) -> float | None:
+    """Return an ε from which on δ is next to nothing, or falls no more; None where δ(0) is next to nothing."""
+    if not log_delta(0.0) >= math.log(LEAST_DELTA):
+        return None
+    if pure < math.inf:
+        return pure if pure <= FARTHEST else None
+    low, last = max(DEEPEST_NATS, log_delta(FARTHEST) + 1e-9), 1e-3
+    while log_delta(last) > low and last < FARTHEST:
+        last = min(1.25 * last, FARTHEST)
+    return last
+
+
+def pair_at_knots(knots: Array, log_delta: Array) -> FinitePair | None:
+    """Return the symmetric pair of the greatest convex function below a profile at ε and -ε; the first ε is 0.
+
+    Its masses at t > 1 follow from slopes there, those at 1/t are the same with P and Q exchanged, the rest is at 1.
+    Where that would be negative the points next to 1 are above a chord from 1/t to t, of slope (h(t)-1)/(t+1).
+    """
+    h = np.minimum(np.exp(np.maximum.accumulate(log_delta[::-1])[::-1]) * (1 + RAISED), 1.0)
+    t = np.exp(knots)
+    kept = _lower_hull(t, h)
+    t, h = t[kept], h[kept]
+    slopes, chords = np.append(np.diff(h) / np.diff(t), 0.0), (h - 1) / (t + 1)
+    first = int(np.argmax(slopes >= chords))
+    t, h, slopes = t[first:], h[first:], slopes[first:]
+    q = np.diff(slopes, prepend=chords[first])
+    even = 0.0
+    if first == 0:
+        even, t, q = max(1 - float(h[0]) + 2 * float(slopes[0]), 0.0), t[1:], q[1:]
+    there = q > 0
+    losses, q, p = np.log(t[there]), q[there], t[there] * q[there]
+    middle = ([0.0], [even]) if even > 0 else ([], [])
+    columns = (
+        np.concatenate([-losses[::-1], middle[0], losses]),
+        np.concatenate([q[::-1], middle[1], p]),
+        np.concatenate([p[::-1], middle[1], q]),
+    )
+    revealed = float(h[-1])
+    try:
+        return finite_pair(ChordAtoms(columns[0].tobytes(), columns[1].tobytes(), columns[2].tobytes(), revealed))
+    except OutOfReach:
+        return None
+
+
+def _lower_hull(t: Array, h: Array) -> list[int]:
+    """Return which points lie on the greatest convex function below all of them."""
+    hull: list[int] = []
+    for i in range(len(t)):
+        while len(hull) > 1:
+            a, b = hull[-2], hull[-1]
+            if (h[b] - h[a]) / (t[b] - t[a]) < (h[i] - h[b]) / (t[i] - t[b]):
+                break
+            hull.pop()
+        hull.append(i)
+    return hull

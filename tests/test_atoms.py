@@ -1,0 +1,340 @@
+"""Atoms and few releases: sums in pieces, bands of frequencies, and moments in closed form, against many digits."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb
+from mpmath import mp, mpf
+
+import cumulant as cm
+from cumulant.inversion.band import _Nodes, band_on, closed_bands
+from cumulant.inversion.closed import ClosedLosses
+from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.enclosure import Enclosure
+from cumulant.inversion.pieces import sum_pieces
+from cumulant.inversion.plan import plan_for, tilts_for_epsilon
+from cumulant.mechanisms.base import AbstractMechanism
+from exact_references import RULE, Bracket, composed_delta, laplace_profile, normal_profile
+from high_precision import Sampled, ball, few, laplace_delta, precision
+
+Real = Any
+
+
+def composed(*releases: AbstractMechanism) -> ComposedPairs:
+    run = cm.Composed.of((release, 1) for release in releases)
+    directions = run._known().directions(run.neighbors)
+    assert directions is not None
+    return ComposedPairs.of(directions[0])
+
+
+def laplaces(*scales: float) -> list[AbstractMechanism]:
+    return [cm.Laplace(scale=scale) for scale in scales]
+
+
+def plan_at(losses: ComposedPairs, epsilon: float) -> Any:
+    around = tilts_for_epsilon(losses, epsilon)
+    assert around is not None
+    return plan_for(around)
+
+
+def assert_encloses(enclosure: Enclosure, epsilon: float, truth: Real, most: float) -> None:
+    """Both bounds are on their sides of the truth, and at most so many nats apart."""
+    low, high = enclosure.log_bounds(epsilon)
+    with mp.workdps(40):
+        assert mp.exp(low) <= truth <= mp.exp(high)
+    assert high - low <= most
+
+
+# Kernels of a band ----------------------------------------------------------------------------------------------------
+
+
+def bernoulli(w: Real) -> Real:
+    return w / (1 - mp.exp(-w))
+
+
+def kernel(z: Real, theta: Real, h: Real, *, above: bool) -> Real:
+    """Return T̂ as it is derived: differences of large terms, in many digits."""
+    a, b, turn = theta * h, (theta + 1) * h, mpf(1) / (2 * mp.pi) * mp.mpc(0, 1)
+    g = mp.log(bernoulli(b) / bernoulli(a)) / h if above else mpf(0)
+    first, second = ((1 + turn * w * h) * mp.exp(-w * h * g) / (1 - mp.exp(-w * h)) for w in (z, z + 1))
+    return h * (first - second + (0 if above else turn * (bernoulli(b) - bernoulli(a))))
+
+
+@pytest.mark.parametrize(
+    ("theta", "h", "window"), [(3.0, 0.2, 5.0), (0.4, 0.5, 9.0), (30.0, 0.02, 0.9), (12.0, 0.1, 2.3)]
+)
+def test_a_band_bounds_the_payoff_from_both_sides(theta: float, h: float, window: float) -> None:
+    """Trigonometric sums with these coefficients lie above and below the payoff, repeated with the window."""
+    with mp.workdps(40):
+        t, width, eta = mpf(theta), mpf(h), 2 * mp.pi / mpf(window)
+        count = int(mp.floor(2 * mp.pi / width / eta)) + 1
+        places = [mpf(window) * k / 41 for k in range(41)] + [width * k / 7 for k in range(1, 15)]
+        payoff = [
+            mp.exp(-t * x) / (1 - mp.exp(-t * window)) - mp.exp(-(t + 1) * x) / (1 - mp.exp(-(t + 1) * window))
+            for x in places
+        ]
+        for above in (True, False):
+            terms = [kernel(t + mp.mpc(0, 1) * eta * j, t, width, above=above) * eta / mp.pi for j in range(count)]
+            terms[0] /= 2
+            sums = [mp.re(mp.fsum(c * mp.expj(eta * j * x) for j, c in enumerate(terms))) for x in places]
+            differences = [(s - g) * (1 if above else -1) for s, g in zip(sums, payoff, strict=True)]
+            assert min(differences) > -(mpf(10) ** -35)
+            assert max(differences) < width / 5
+
+
+@pytest.mark.parametrize(("theta", "h"), [(3.0, 0.01), (29.0, 1e-5), (0.2, 1e-3), (1e4, 3e-6)])
+def test_kernels_keep_their_digits(theta: float, h: float) -> None:
+    eta = 2 * math.pi / (h * 512)
+    nodes = _Nodes.of(theta, eta, 512, h)
+    with mp.workdps(50):
+        for above, found in ((True, nodes.above()), (False, nodes.below())):
+            for j in (0, 1, 5, 100, 300, 510):
+                z = mpf(theta) + mp.mpc(0, 1) * mpf(eta) * j
+                truth = kernel(z, mpf(theta), mpf(h), above=above)
+                end = abs(1 - mp.exp(-z * h))  # small again near 2π/h, where phases count
+                size = 1 / abs(z * (z + 1)) + mpf(h) / abs(z) + (mpf(h) / end) ** 2
+                assert abs(mp.mpc(complex(found[j])) - truth) < 9e-15 * size
+
+
+def test_a_band_is_as_near_as_was_derived() -> None:
+    """∫ (T₊ - G) = h²/24 and ∫ (G - T₋) = h²/12, where G has no mass at h."""
+    theta, h = 2.0, 1e-3
+    nodes = _Nodes.of(theta, 1.0, 1, h)
+    payoff = 1 / (theta * (theta + 1))
+    assert float(nodes.above()[0].real) - payoff == pytest.approx(h * h / 24, rel=1e-2)
+    assert payoff - float(nodes.below()[0].real) == pytest.approx(h * h / 12, rel=1e-2)
+
+
+# Moments in closed form -----------------------------------------------------------------------------------------------
+
+
+def laplace_moment(theta: Real, z: Real) -> Real:
+    """Return E e^{zL} of Laplace noise by its definition: two atoms and a density."""
+    density = mp.quad(lambda x: mp.exp((x - theta) / 2 + z * x) / 4, [-theta, 0, theta])
+    return mp.exp(z * theta) / 2 + mp.exp(-theta - z * theta) / 2 + density
+
+
+def test_moments_are_those_of_the_definition() -> None:
+    scales, p = [0.5, *[3.0] * 5, 20.0], 0.7
+    losses = composed(*laplaces(*scales), cm.RandomizedResponse(p=p))
+    closed = losses.closed
+    assert closed is not None
+    theta, eta, count = 1.25, 0.75, 40
+    k, values, (a, b) = closed.line((theta, eta, count))
+    with mp.workdps(22):
+        odds = mp.log(mpf(p) / (1 - mpf(p)))
+
+        def moment(z: Real) -> Real:
+            bit = mpf(p) * mp.exp(z * odds) + (1 - mpf(p)) * mp.exp(-z * odds)
+            return bit * mp.fprod(laplace_moment(1 / mpf(x), z) ** scales.count(x) for x in sorted(set(scales)))
+
+        whole = moment(mpf(theta))
+        assert k == pytest.approx(float(mp.log(whole)), abs=1e-14)
+        for j in (0, 1, 7, 39):
+            z = mp.mpc(theta, eta * j)
+            assert abs(mp.mpc(complex(values[j])) - moment(z) / whole) < a + b * abs(z)
+        found = [float(x[0]) for x in closed.cumulants(np.array([theta]))]
+        step = mpf(1) / 1000
+        at = [mp.log(moment(theta + k * step)) for k in (-2, -1, 0, 1, 2)]
+        slope = (at[0] - 8 * at[1] + 8 * at[3] - at[4]) / (12 * step)
+        bend = (-at[0] + 16 * at[1] - 30 * at[2] + 16 * at[3] - at[4]) / (12 * step**2)
+        assert found == pytest.approx([float(at[2]), float(slope), float(bend)], rel=1e-9)
+        near = [mp.log(moment(k * step)) for k in (-2, -1, 1, 2)]
+        assert closed.divergence == pytest.approx(float((near[0] - 8 * near[1] + 8 * near[2] - near[3]) / (12 * step)))
+
+
+def test_many_releases_do_not_overflow() -> None:
+    closed = composed(*laplaces(*np.linspace(0.3, 90.0, 900).tolist())).closed
+    assert closed is not None
+    for theta in (0.01, 1.0, 300.0):
+        _, values, _ = closed.line((theta, 0.01 * theta, 100))
+        assert np.all(np.abs(values) <= 1 + 1e-9)
+        assert values[0] == pytest.approx(1.0, abs=1e-9)
+
+
+def test_what_is_not_closed_is_left_to_quadrature() -> None:
+    sampled = composed(cm.Laplace(scale=1.0), cm.Laplace(scale=1.0).poisson(rate=0.5))
+    assert sampled.closed is None
+    assert ClosedLosses.of(composed(cm.Gaussian(noise_multiplier=1.0)).parts) is None
+
+
+# Sums in pieces -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scale", "count", "epsilon"),
+    [(2.0, 1, 0.3), (2.0, 2, 0.999), (2.0, 10, 4.0), (50.0, 12, 0.05), (1.0, 5, 0.001), (0.5, 6, 11.5), (0.25, 4, 3.0)],
+)
+def test_equal_releases_in_pieces(scale: float, count: int, epsilon: float) -> None:
+    pieces = sum_pieces(composed(*laplaces(*[scale] * count)))
+    assert pieces is not None
+    with precision(200):
+        truth = laplace_delta(1 / Fraction(scale), count, ball(Fraction(epsilon)))
+    assert_encloses(pieces, epsilon, mpf(truth.str(40, radius=False)), 1e-10)
+
+
+def nested(thetas: list[Real], epsilon: Real) -> Real:
+    """Return δ of distinct Laplace releases: that of all but the first, integrated over the losses of the first."""
+    theta, *rest = thetas
+    if not rest:
+        return laplace_profile(theta, mp.exp(epsilon))
+    sums = [mp.fsum(s * t for s, t in zip(signs, rest, strict=True)) for signs in product((-1, 1), repeat=len(rest))]
+    ends = sorted({-theta, theta, *(x for s in sums if abs(x := epsilon - s) < theta)})
+    line = mp.fsum(
+        (b - a) / 2 * w * mp.exp((t - theta) / 2) / 4 * nested(rest, epsilon - t)
+        for a, b in pairwise(ends)
+        for w, t in ((w, (a + b) / 2 + (b - a) / 2 * x) for x, w in RULE)
+    )
+    return line + nested(rest, epsilon - theta) / 2 + mp.exp(-theta) / 2 * nested(rest, epsilon + theta)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.2, 0.7, 0.95])
+def test_distinct_releases_in_pieces(epsilon: float) -> None:
+    scales = [2.0, 4.0, 8.0]
+    pieces = sum_pieces(composed(*laplaces(*scales), cm.RandomizedResponse(p=0.75)))
+    assert pieces is not None
+    with mp.workdps(25):
+        thetas, odds = [1 / mpf(scale) for scale in scales], mp.log(3)
+        truth = mpf(3) / 4 * nested(thetas, epsilon - odds) + nested(thetas, epsilon + odds) / 4
+    assert_encloses(pieces, epsilon, truth, 1e-11)
+
+
+def test_bits_in_pieces() -> None:
+    odds = [0.3, 0.7, 1.1, 0.25]
+    pieces = sum_pieces(composed(*(cm.PureDP(epsilon=x) for x in odds)))
+    assert pieces is not None
+    with mp.workdps(40):
+        for epsilon in (0.0, 0.4, 1.3, 2.3):
+            assert_encloses(pieces, epsilon, composed_delta([(x, 0.0, 1) for x in odds], epsilon), 1e-12)
+
+
+def test_pieces_say_where_they_cancel() -> None:
+    """Forty equal releases cancel: both bounds still hold."""
+    scale, count = 4.0, 40
+    pieces = sum_pieces(composed(*laplaces(*[scale] * count)))
+    assert pieces is not None
+    for epsilon in (0.5, 3.0, 6.0):
+        with precision(400):
+            truth = laplace_delta(1 / Fraction(scale), count, ball(Fraction(epsilon)))
+        assert_encloses(pieces, epsilon, mpf(truth.str(40, radius=False)), math.inf)
+
+
+# Bands ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.5, 3.0])
+def test_bits_in_bands(epsilon: float) -> None:
+    """Narrow bands, whose bounds are far apart, and wide ones."""
+    odds = np.linspace(0.21, 0.57, 11).tolist()
+    losses = composed(*(cm.PureDP(epsilon=x) for x in odds))
+    plan = plan_at(losses, epsilon)
+    with mp.workdps(40):
+        truth = composed_delta([(x, 0.0, 1) for x in odds], epsilon)
+    for band in closed_bands(losses, plan):
+        assert_encloses(band, epsilon, truth, 1e-3)
+    narrow = [one for omega in (2e3, 1e4) if (one := band_on(losses, plan, omega)) is not None]
+    assert narrow
+    for wide in narrow:
+        assert_encloses(wide, epsilon, truth, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("scale", "count", "epsilon"), [(2.0, 12, 2.0), (10.0, 60, 1.5), (1.0, 25, 16.0), (30.0, 150, 0.2)]
+)
+def test_laplace_noise_in_bands(scale: float, count: int, epsilon: float) -> None:
+    losses = composed(*laplaces(*[scale] * count))
+    with precision(200):
+        truth = laplace_delta(1 / Fraction(scale), count, ball(Fraction(epsilon)))
+    for band in closed_bands(losses, plan_at(losses, epsilon)):
+        assert_encloses(band, epsilon, mpf(truth.str(40, radius=False)), 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 2.5])
+def test_bits_beside_gaussians_in_bands(epsilon: float) -> None:
+    """Given the bits, what is left is a Gaussian: δ = Σ P(sum) δ_μ(ε - sum)."""
+    odds, mean = [0.2, 0.31, 0.43, 0.05, 0.12, 0.26], 0.25
+    losses = composed(*(cm.PureDP(epsilon=x) for x in odds), cm.Gaussian(noise_multiplier=1 / mean))
+    with mp.workdps(40):
+        truth = mpf(0)
+        for signs in np.ndindex(*[2] * len(odds)):
+            total = mp.fsum(mpf(x) * (1 - 2 * s) for x, s in zip(odds, signs, strict=True))
+            mass = mp.fprod(1 / (1 + mp.exp(-mpf(x) * (1 - 2 * s))) for x, s in zip(odds, signs, strict=True))
+            truth += mass * normal_profile(mpf(mean), mp.exp(epsilon - total))
+    (band,) = closed_bands(losses, plan_at(losses, epsilon))
+    assert_encloses(band, epsilon, truth, 1e-9)
+
+
+@pytest.mark.parametrize("joins", [False, True])
+def test_any_losses_in_bands(joins: bool) -> None:
+    """Sampled Laplace noise, whose moments take quadrature: two releases, by nested integrals."""
+    run = cm.Laplace(scale=1.0).poisson(rate=0.25) * 2
+    directions = run._known().directions(run.neighbors)
+    assert directions is not None
+    losses, epsilon = ComposedPairs.of(directions[joins]), 0.125
+    with precision(160):
+        law = Sampled("laplace", Fraction(1), Fraction(1, 4), "joining" if joins else "leaving")
+        truth = mpf(few([law, law], arb(0), ball(Fraction(epsilon))).str(30, radius=False))
+    plan = plan_at(losses, epsilon)
+    for omega in (3e3, 3e4):
+        band = band_on(losses, plan, omega)
+        assert band is not None
+        assert_encloses(band, epsilon, truth, 1e-2)
+
+
+def laplace_masses(scale: float) -> Any:
+    """Return P and Q between boundaries of the loss: P(L > x) = 1 - e^{(x-θ)/2}/2, Q(L > x) = e^{-(x+θ)/2}/2."""
+    theta = 1 / scale
+
+    def masses(x: Any) -> Any:
+        inside = np.clip(x, -theta, theta)
+        p = np.where(x >= theta, 0.0, np.where(x < -theta, 1.0, 1 - np.exp((inside - theta) / 2) / 2))
+        q = np.where(x >= theta, 0.0, np.where(x < -theta, 1.0, np.exp(-(inside + theta) / 2) / 2))
+        return tuple(np.concatenate([[1.0 - tail[0]], -np.diff(tail), [tail[-1]]]) for tail in (p, q))
+
+    return masses
+
+
+@pytest.mark.parametrize(("number", "largest"), [(4, 12.0), (20, 50.0)])
+def test_distinct_laplace_releases_between_two_lattices(number: int, largest: float) -> None:
+    scales = np.linspace(largest * 0.4, largest, number).tolist()
+    run = cm.Composed.of((release, 1) for release in laplaces(*scales))
+    bracket = Bracket([(laplace_masses(scale), 1) for scale in scales], 2e-4, 1.5)
+    guarantee = run.guarantee(delta=1e-4)
+    assert guarantee.exact
+    below, above = bracket.below(guarantee.epsilon), bracket.above(guarantee.epsilon)
+    assert below <= 1e-4 * (1 + 1e-9)
+    assert above >= 1e-4 * (1 - 1e-7)
+    assert above / below < 1.5
+
+
+@pytest.mark.parametrize("number", [2, 5, 13, 20, 40])
+def test_more_releases_cost_more_whichever_road_they_take(number: int) -> None:
+    scales = np.linspace(8.0, 30.0, number).tolist()
+    answers = [
+        cm.Composed.of((release, 1) for release in laplaces(*scales[:k])).epsilon(delta=1e-6)
+        for k in range(max(number - 3, 1), number + 1)
+    ]
+    assert all(a < b for a, b in pairwise(answers))
+
+
+@pytest.mark.parametrize("number", [3, 12, 25])
+def test_questions_agree(number: int) -> None:
+    run = cm.Composed.of((release, 1) for release in laplaces(*np.linspace(3.0, 9.0, number).tolist()))
+    for delta in (1e-3, 1e-9):
+        epsilon = run.epsilon(delta=delta)
+        assert run.delta(epsilon=epsilon) <= delta
+        assert run.delta(epsilon=epsilon * (1 - 2e-9)) >= delta
+        assert run.epsilon(delta=delta, method="rdp") >= epsilon
+
+
+def test_intervals_hold_the_answer() -> None:
+    run = cm.Laplace(scale=2.0) * 3 + cm.Laplace(scale=5.0) * 2
+    epsilon, interval = run.epsilon(delta=1e-4), run.epsilon_interval(delta=1e-4)
+    assert interval.lower <= epsilon * (1 + 1e-12)
+    assert epsilon <= interval.upper * (1 + 1e-6)
