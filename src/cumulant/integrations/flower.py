@@ -68,11 +68,11 @@ class CumulantAccountant:
 
     def get_epsilon(self, delta: float) -> float:
         """Return the smallest proven ε at δ, rounded up."""
-        return self.run.epsilon(delta=delta)
+        return float(self.run.epsilon(delta=delta))
 
     def get_delta(self, epsilon: float) -> float:
         """Return the smallest proven δ at ε, rounded up."""
-        return self.run.delta(epsilon=epsilon)
+        return float(self.run.delta(epsilon=epsilon))
 
     def get_privacy_spent(self, delta: float | None = None) -> Any:
         """Return ε at δ, that of the configuration unless one is given."""

@@ -114,7 +114,7 @@ class Declaration:
         >>> account.price(stage=0), account.price()
         (1.828236..., 2.762887...)
         """
-        return self.priced(stage=stage).epsilon(delta=self.delta)
+        return float(self.priced(stage=stage).epsilon(delta=self.delta))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that `declaration_from_dict` reads back."""

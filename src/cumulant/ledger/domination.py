@@ -54,9 +54,9 @@ def dominates(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
 def _belongs_to(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
     """Return whether a release belongs to the class that a slot stands for."""
     if isinstance(slot, PureDP):
-        return release.epsilon(delta=0.0) <= slot.bound
+        return bool(release.epsilon(delta=0.0) <= slot.bound)
     if isinstance(slot, ApproximateDP):
-        return release.delta(epsilon=slot.bound) <= slot.failure
+        return bool(release.delta(epsilon=slot.bound) <= slot.failure)
     if isinstance(slot, Gaussian) and release._known().failure() == 0:
         charge = squared_mean(release)
         return charge is not None and charge <= 1 / Fraction(slot.noise_multiplier) ** 2

@@ -70,7 +70,9 @@ class SampledWithReplacement(AbstractMechanism):
     0.0119
     """
 
-    theorem: ClassVar[str] = "sampling with replacement (Balle, Barthe and Gaboardi 2018, Theorems 6, 10 and 11, weighted)"
+    theorem: ClassVar[str] = (
+        "sampling with replacement (Balle, Barthe and Gaboardi 2018, Theorems 6, 10 and 11, weighted)"
+    )
 
     mechanism: AbstractMechanism
     draws: int

@@ -47,8 +47,8 @@ class CumulantAccountant(PrivacyAccountant):  # type: ignore[misc]
 
     def get_epsilon(self, target_delta: float) -> float:
         """Return the smallest proven ε at δ, rounded up."""
-        return self.run.epsilon(delta=float(target_delta), method=self._method)
+        return float(self.run.epsilon(delta=float(target_delta), method=self._method))
 
     def get_delta(self, target_epsilon: float) -> float:
         """Return the smallest proven δ at ε, rounded up."""
-        return self.run.delta(epsilon=float(target_epsilon), method=self._method)
+        return float(self.run.delta(epsilon=float(target_epsilon), method=self._method))

@@ -109,7 +109,7 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         """Return ε at δ of all steps so far, rounded up. What other accountants take is ignored."""
         if any(sigma == 0 and rate > 0 for sigma, rate, _ in self.history):
             return math.inf
-        return self.run.epsilon(delta=float(delta), method=method)  # type: ignore[arg-type]
+        return float(self.run.epsilon(delta=float(delta), method=method))  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         """The number of steps, as the interface says; Opacus' own accountants return the number of rows."""
