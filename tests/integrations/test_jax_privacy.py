@@ -68,11 +68,11 @@ def test_an_execution_plan_trains_a_model() -> None:
     """Noise calibrated by this accountant, Poisson batches, per-example clipping: logistic regression learns."""
     accountant = CumulantAccountant(NeighboringRelation.REPLACE_SPECIAL)
     config = BandMFExecutionPlanConfig(
-        strategy=np.array([1.0]), iterations=12, epsilon=4.0, delta=1e-5, sampling_prob=0.25, accountant=accountant
+        strategy=np.array([1.0]), iterations=6, epsilon=8.0, delta=1e-5, sampling_prob=0.5, accountant=accountant
     )
     plan = config.plan
-    sigma = cm.dp_sgd_noise(epsilon=4.0, delta=1e-5, sample_rate=0.25, steps=12)
-    assert from_event(plan.dp_event).epsilon(delta=1e-5) <= 4.0
+    sigma = cm.dp_sgd_noise(epsilon=8.0, delta=1e-5, sample_rate=0.5, steps=6)
+    assert from_event(plan.dp_event).epsilon(delta=1e-5) <= 8.0
     assert plan.dp_event.event.event.noise_multiplier == pytest.approx(sigma, rel=1e-5)
     generator = np.random.default_rng(0)
     x = generator.normal(size=(1000, 4)).astype(np.float32)

@@ -27,7 +27,7 @@ def work(rank: int, port: int) -> None:
     torch.set_num_threads(1)
     address = f"tcp://127.0.0.1:{port}"
     dist.init_process_group(
-        "gloo", init_method=address, rank=rank, world_size=2, timeout=datetime.timedelta(seconds=60)
+        "gloo", init_method=address, rank=rank, world_size=2, timeout=datetime.timedelta(seconds=240)
     )
     torch.manual_seed(rank)
     data = TensorDataset(torch.randn(40, 4), torch.randint(0, 2, (40,)))

@@ -21,10 +21,8 @@ from cumulant.composition import Composed  # noqa: E402
 from cumulant.errors import BudgetExceeded, InvalidParameter, UnprovenCombination  # noqa: E402
 from cumulant.mechanisms.base import AbstractMechanism  # noqa: E402
 from cumulant.mechanisms.gaussian import Gaussian  # noqa: E402
-from cumulant.neighbors import ADD_REMOVE  # noqa: E402
 from cumulant.parameters import require  # noqa: E402
 from cumulant.planning import max_count  # noqa: E402
-from cumulant.sampling.once_per_epoch import OncePerEpoch  # noqa: E402
 
 __all__ = ["CumulantAccountant"]
 
@@ -151,8 +149,7 @@ class CumulantAccountant:
                 half = Gaussian(noise_multiplier=event.noise_multiplier / 2)
                 return half.without_replacement(batch=size, population=of)
             case (SamplingMethod.NO_AMPLIFICATION, NeighboringRelation.ADD_OR_REMOVE_ONE):
-                half = Gaussian(noise_multiplier=event.noise_multiplier / 2)
-                return OncePerEpoch(mechanism=half, relation=ADD_REMOVE)
+                return Gaussian(noise_multiplier=event.noise_multiplier / 2)
         raise UnprovenCombination(
             f"{self._config.sampling_method.value} under {self._config.neighboring_relation.value} has no theorem here"
         )

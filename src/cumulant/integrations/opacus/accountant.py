@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, final
 
@@ -120,7 +121,10 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         return MECHANISM
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
-        """Return the hook for an optimizer's step, after a look at the loader that Opacus attaches it with."""
+        """Return the hook for an optimizer's step, after a look at the loader that Opacus attaches it with.
+
+        Whoever attaches it without Opacus' engine states with the rate that batches are Poisson samples of it.
+        """
         caller = sys._getframe(1)
         if caller.f_globals.get("__name__") == "opacus.privacy_engine":
             self._check_loader(caller.f_locals.get("data_loader"))
@@ -178,6 +182,11 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
             raise cm.InvalidParameter(
                 f"this accountant has the budget (epsilon, delta) = {self.budget}, the state has {budget}; give the "
                 "accountant the same, or none"
+            )
+        if known != MECHANISM:
+            warnings.warn(
+                f"a checkpoint of {known!r} does not say how its batches were drawn; they are read as Poisson samples",
+                stacklevel=2,
             )
         self.history, self.epochs_begun = rows, int(ours["epochs_begun"])
         self._epochs_charged = self.epochs_begun
