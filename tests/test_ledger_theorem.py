@@ -489,6 +489,7 @@ def test_charges_are_rounded_against_the_spender() -> None:
     third = reserve.cost(cm.Gaussian(noise_multiplier=math.sqrt(3.0)))
     assert third is not None
     assert third >= UNITS / Fraction(math.sqrt(3.0)) ** 2 > third - 1
+    assert reserve.cost(cm.PureDP(epsilon=0.0)) == 1  # nothing is for nothing
     failure = FailureReserve(stage=0, delta=0.1)
     half = failure.cost(cm.ApproximateDP(epsilon=0.0, delta=1 - math.sqrt(0.9)))
     assert half is not None

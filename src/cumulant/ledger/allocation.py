@@ -144,7 +144,7 @@ def unused(taken: Sequence[Taken], used: Sequence[int]) -> tuple[Taken, ...]:
 
 
 def _fits(way: Way, left: Sequence[int]) -> int:
-    return min((left[line] // units for line, units in way.costs if units > 0), default=MOST)
+    return min(left[line] // units for line, units in way.costs)
 
 
 def _no_way(mechanism: AbstractMechanism) -> str:

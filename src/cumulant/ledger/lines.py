@@ -99,7 +99,7 @@ class GaussianReserve(AbstractLine):
 
     def cost(self, release: AbstractMechanism) -> int | None:
         charge = None if release._known().failure() > 0 and not _only_fails(release) else squared_mean(release)
-        return None if charge is None else math.ceil(UNITS * charge * Fraction(self.noise_multiplier) ** 2)
+        return None if charge is None else whole_units(charge * Fraction(self.noise_multiplier) ** 2)
 
     def priced(self) -> tuple[AbstractMechanism, int]:
         return Gaussian(noise_multiplier=self.noise_multiplier), 1
@@ -131,7 +131,7 @@ class FailureReserve(AbstractLine):
             return None
         with precision(CHARGE_BITS):
             share = (-as_ball(release.failure)).log1p() / (-as_ball(self.delta)).log1p()  # type: ignore[attr-defined]
-            return math.ceil(UNITS * Fraction(upper_float(share)))
+            return whole_units(Fraction(upper_float(share)))
 
     def priced(self) -> tuple[AbstractMechanism, int]:
         return ApproximateDP(epsilon=0.0, delta=self.delta), 1
@@ -162,7 +162,7 @@ class RenyiReserve(AbstractLine):
         if not charge < math.inf:
             return None
         up = 1 if math.isinf(self.order) else 1 + RDP_ROUNDED_UP  # ε of pure DP is rounded up where it is computed
-        return math.ceil(UNITS * Fraction(charge) * up / Fraction(self.budget))
+        return whole_units(Fraction(charge) * up / Fraction(self.budget))
 
     def priced(self) -> tuple[AbstractMechanism, int]:
         return RenyiPurse(order=self.order, budget=self.budget), 1
@@ -177,6 +177,11 @@ class RenyiReserve(AbstractLine):
 
 
 Lines = tuple[AbstractLine, ...]
+
+
+def whole_units(share: Fraction) -> int:
+    """Return a share of a reserve in units, rounded up; nothing is for nothing, so that counts stay finite."""
+    return max(1, math.ceil(UNITS * share))
 
 
 def _only_fails(release: AbstractMechanism) -> bool:

@@ -73,6 +73,8 @@ class Replay:
         effects = effects_of(entry.kind, content, lines)
         if entry.kind in ("spend", "hold"):
             check_charges(entry, content, self.declaration, stage=self.stage)
+            if set(content["taken"]) != set(content["request"]["blocks"] or self.blocks):
+                raise LedgerTampered(f"{_place(entry)}: what it is about, and the blocks that are charged, differ")
         if entry.kind == "advance" and (effects.stage != self.stage + 1 or effects.stage >= self.declaration.stages):
             raise LedgerTampered(f"{_place(entry)}: there is no stage {effects.stage} after {self.stage}")
         if effects.hold is not None:
@@ -142,7 +144,7 @@ def check_charges(entry: Entry, content: Mapping[str, Any], declaration: Declara
                 raise LedgerTampered(f"{_place(entry)}: not every release is charged in block {block!r}")
         for row in rows:
             begun = all(lines[line].stage <= stage for line, _ in row.costs)
-            if not begun or not _is_enough(lines, texts[row.part], row.costs):
+            if not begun or row.times < 0 or not _is_enough(lines, texts[row.part], row.costs):
                 raise LedgerTampered(f"{_place(entry)}: a release is charged less than it takes in block {block!r}")
 
 
