@@ -35,7 +35,7 @@ from cumulant.pairs.pair import DominatingPair
 SPARE_RELEASES = 2  # times as many as there are, up to which a line is kept
 SPARE_STEPS = 2  # of 2^{m/4}, by which a line is finer than it need be today
 BESIDE = np.array([-8, -4, 4, 8])  # tilts 2^{k/8} beside that of the line, at which K is kept for the bound of aliases
-NEARBY = 1e-3  # a step, as a share of ε, whose cube is nothing
+NEARBY = 1e-4  # a step, as a share of ε, whose cube is nothing
 SAFE_STEP = 1e-12  # relative, by which ε is raised beyond it
 PATIENCE = 1.3  # times as many releases as when no line settled ε, from which another one is tried
 SPARE_HEIGHT = 4.0  # nats that a line may come to lie higher above the answer
