@@ -18,10 +18,11 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.inversion.batch import Asked, ends_of_rows, epsilon_near, meet_in_rows, plan_rows, tail_nats
 from cumulant.inversion.composed import FINE_SINES, HALF_ULP, ComposedPairs
-from cumulant.inversion.enclosure import EXACT_SHARE
+from cumulant.inversion.enclosure import CLOSE_NATS, EXACT_SHARE
 from cumulant.inversion.lines import SHOWN_NATS
 from cumulant.inversion.row_lines import RowLines
 from cumulant.inversion.rows import Rows, RowTilts
+from cumulant.inversion.solve import AGREED_NATS
 from cumulant.inversion.unseen import Sight, sight_of
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding
@@ -34,6 +35,8 @@ from cumulant.pairs.pair import DominatingPair
 SPARE_RELEASES = 2  # times as many as there are, up to which a line is kept
 SPARE_STEPS = 2  # of 2^{m/4}, by which a line is finer than it need be today
 BESIDE = np.array([-8, -4, 4, 8])  # tilts 2^{k/8} beside that of the line, at which K is kept for the bound of aliases
+NEARBY = 1e-4  # a step, as a share of ε, whose cube is nothing
+SAFE_STEP = 1e-12  # relative, by which ε is raised beyond it
 PATIENCE = 1.3  # times as many releases as when no line settled ε, from which another one is tried
 SPARE_HEIGHT = 4.0  # nats that a line may come to lie higher above the answer
 ADDED_UP = 6 * HALF_ULP  # relative error of a compensated sum, of its products, and of a unit for good measure
@@ -135,6 +138,7 @@ class RunningEpsilon:
         self._count = 0
         self._line: StandingLine | None = None
         self._last, self._way = math.nan, 0.0  # ε, and by how much it grew
+        self._spare_nats = 0.0  # by which δ on a line of its own may be above this one
         self._later = 0  # releases, from which a line is planned again
 
     def add(self, pair: DominatingPair, count: int) -> None:
@@ -169,11 +173,31 @@ class RunningEpsilon:
         return float(self._square) * (1 + 2.0**-50)  # up: a larger mean is easier to tell apart
 
     def _ask(self, line: StandingLine) -> float | None:
-        asked = Asked(np.array([self._last + self._way]), np.array([self._goal]))
-        (epsilon,), (is_settled,) = meet_in_rows(line.lines(self._variance), asked, EXACT_SHARE)
-        if is_settled:
-            self._last, self._way = float(epsilon), max(float(epsilon) - self._last, 0.0)
-        return float(epsilon) if is_settled else None
+        lines = line.lines(self._variance)
+        found = self._next(lines, np.array([self._last + self._way]))
+        if found is None:
+            asked = Asked(np.array([self._last + self._way]), np.array([self._goal]))
+            (epsilon,), (is_settled,) = meet_in_rows(lines, asked, EXACT_SHARE)
+            found = float(epsilon) if is_settled else None
+        if found is not None:
+            self._last, self._way = found, max(found - self._last, 0.0)
+        return found
+
+    def _next(self, lines: RowLines, near: Array) -> float | None:
+        """Return ε where it is so near that one step to second order finds it; it is tested all the same."""
+        sums = lines.sums(near)
+        slope = sums.slope
+        way = (lines.log_upper(near, sums) - self._goal) / slope
+        if not abs(way[0]) <= NEARBY * near[0]:
+            return None
+        way = way + (sums.second / sums.total - slope**2) * way**2 / (2 * slope)
+        epsilon = (near + way) * (1 + SAFE_STEP) + self._spare_nats / slope
+        sums = lines.sums(epsilon)
+        high, low = lines.log_upper(epsilon, sums), lines.log_lower(epsilon, sums)
+        slack = float((high - low)[0])
+        self._spare_nats = min(2 * slack, CLOSE_NATS) if slack > AGREED_NATS else 0.0
+        is_close = self._goal - low[0] <= EXACT_SHARE * epsilon[0] * sums.slope[0]
+        return float(epsilon[0]) if high[0] <= self._goal and is_close else None
 
     def _planned(self) -> StandingLine | None:
         """Return a new line for what was released so far, with room for more."""
