@@ -102,7 +102,8 @@ class Ledger:
         reserve:  the squared mean b of the Gaussian reserve, if it is not to be all that is left.
         failure:  the probability set aside for releases that are (ε, δ)-DP.
         renyi:    an order α and a budget B for releases that are known by their Rényi curve alone.
-        blocks:   parts of the data; every record lies in one of them, whichever others there are.
+        blocks:   parts of the data; every unit lies in one of them, whichever others there are: where blocks are weeks
+                  the unit is "one customer in one week".
         """
         name = checked_name("account", account)
         if plan is not None and stages is not None:
