@@ -482,6 +482,35 @@ def test_a_charge_comes_before_the_step_and_may_stop_it() -> None:
     assert len(engine.accountant) == 3
 
 
+def test_a_ledger_pays_for_the_plan_and_takes_back_what_was_not_used(tmp_path: Path) -> None:
+    ledger = cm.Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
+    planned = {"target_epsilon": 3.0, "target_delta": 1e-5, "epochs": 5}
+    noise = PrivacyEngine().noise_for(parts()["data_loader"], epsilon=3.0, delta=1e-5, epochs=5)
+    plan = step(noise, 0.1) * 50
+    ledger.open("customers", epsilon=3.0, delta=1e-5, neighbors=cm.ADD_REMOVE, unit="one customer", plan=plan)
+    engine = PrivacyEngine(ledger=ledger, account="customers", key="train-1")
+    model, optimizer, loader = engine.make_private_with_epsilon(**parts(), **planned)
+    train(model, optimizer, loader, epochs=2)
+    other = PrivacyEngine(ledger=ledger, account="customers", key="train-2")
+    with pytest.raises(cm.BudgetExceeded):  # before a step was taken: all slots are reserved
+        other.make_private_with_epsilon(**parts(), **planned)
+    assert engine.settle() is not None
+    engine = PrivacyEngine(ledger=ledger, account="customers")
+    model, optimizer, _, loader = private(engine, **parts(), noise_multiplier=noise)
+    train(model, optimizer, loader, epochs=3)  # what came back, step by step
+    with pytest.raises(cm.BudgetExceeded):
+        train(model, optimizer, loader)
+    ledger.verify()
+
+
+def test_a_ledger_needs_an_account(tmp_path: Path) -> None:
+    ledger = cm.Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
+    with pytest.raises(cm.InvalidParameter, match="go together"):
+        PrivacyEngine(ledger=ledger)
+    with pytest.raises(cm.InvalidParameter, match="settle needs"):
+        PrivacyEngine().settle()
+
+
 def test_shuffled_epochs_are_charged_once() -> None:
     charged: list[Any] = []
     engine = PrivacyEngine(sampling="shuffled", charge=lambda release, count: charged.append(count))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import opacus
 import torch
@@ -24,7 +24,12 @@ from cumulant.integrations.opacus.loaders import (
     refuse_repeats,
     with_batch_sampler,
 )
+from cumulant.integrations.opacus.paid_run import PaidRun
 from cumulant.parameters import require, whole_number
+
+if TYPE_CHECKING:
+    from cumulant.ledger import Ledger
+    from cumulant.ledger.values import Receipt
 
 
 @final
@@ -36,8 +41,10 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
                      use every record at most once in an epoch: then every epoch begun is paid without amplification,
                      and the promise is about replacing a record.
 
+    ledger, account: of a `cumulant.Ledger`, which pays: a run with a target ε is reserved as a whole before its first
+                     step, and `settle` gives back what was not taken; other runs spend every step. `key` names the run.
     charge:          called before a step is recorded with what it releases and how often, in one process of several;
-                     what it raises stops the step. A ledger of several programs follows along here.
+                     what it raises stops the step.
     """
 
     def __init__(
@@ -48,11 +55,18 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         epsilon: float | None = None,
         delta: float | None = None,
         sampling: Loader = "poisson",
+        ledger: Ledger | None = None,
+        account: str | None = None,
+        key: str | None = None,
         charge: Charge | None = None,
     ) -> None:
         require(
             accountant == MECHANISM, f"accountant must be {MECHANISM!r}; Opacus' own engine takes others", accountant
         )
+        require((ledger is None) == (account is None), "a ledger and one of its accounts go together", account)
+        require(ledger is None or charge is None, "give a ledger or a charge, not both", charge)
+        self.paid_run = PaidRun(ledger, account, key) if ledger is not None and account is not None else None
+        charge = self.paid_run.charge if self.paid_run is not None else charge
         once = charge if _is_first_process() else None
         kept = CumulantAccountant(epsilon=epsilon, delta=delta, sampling=sampling, charge=once)  # before Opacus warns
         register()
@@ -96,6 +110,8 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         The target becomes the budget of the accountant, unless it has one already.
         """
         noise = self.noise_for(data_loader, epsilon=target_epsilon, delta=target_delta, epochs=epochs)
+        if self.paid_run is not None and _is_first_process():
+            self.paid_run.plan(self._more(data_loader, noise, epochs))  # refused before anything is made private
         made = self.make_private(data_loader=data_loader, noise_multiplier=noise, **others)
         self.planned = self._whole(data_loader, noise, epochs)
         if self.accountant.budget is None:
@@ -107,12 +123,21 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         return cm.calibrate(lambda noise: self._whole(data_loader, noise, epochs), epsilon=epsilon, delta=delta)
 
     def _whole(self, loader: Any, noise: float, epochs: int) -> cm.Composed:
-        """Return everything so far and so many epochs more, with the coin and the steps of Opacus' loader."""
+        """Return everything so far and so many epochs more."""
+        return self.accountant.run + self._more(loader, noise, epochs)
+
+    def _more(self, loader: Any, noise: float, epochs: int) -> cm.Composed:
+        """Return so many epochs, with the coin and the steps of Opacus' loader."""
         whole_number("epochs", epochs)
         if self.accountant.sampling == "shuffled":
-            return self.accountant.run + self.accountant.release(noise, 1.0) * epochs
+            return self.accountant.release(noise, 1.0) * epochs
         batches = int(1 / (1 / len(loader)))  # as the sampler counts
-        return self.accountant.run + self.accountant.release(noise, 1 / batches) * (epochs * batches)
+        return self.accountant.release(noise, 1 / batches) * (epochs * batches)
+
+    def settle(self) -> Receipt | None:
+        """Give back to the ledger what was reserved and not taken; None in processes that do not write."""
+        require(self.paid_run is not None, "settle needs PrivacyEngine(ledger=..., account=...)", None)
+        return self.paid_run.settle() if self.paid_run is not None and _is_first_process() else None
 
     def statement(
         self,
