@@ -37,7 +37,6 @@ from cumulant.sampling.relation import checked_relation
 from cumulant.sampling.without_replacement_theorems import by_profiles
 
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
-RATHER_OFTEN = 4  # the inverse of a mean multiplicity from which on a bounded loss may say more than the pairs
 FEW_TIMES = 4  # mean multiplicity up to which each has its pair
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
 TAIL, FINE = 1 + 1 / 64, 400  # ratio of multiplicities far above the mean that are charged together, and how often
@@ -62,7 +61,7 @@ class SampledWithReplacement(AbstractMechanism):
     0.0119
     """
 
-    theorem: ClassVar[str] = "sampling with replacement (Balle, Barthe and Gaboardi 2018, Theorems 6, 10 and 11, weighted)"
+    theorem: ClassVar[str] = "sampling with replacement (Balle, Barthe and Gaboardi 2018, Theorems 6, 10, 11, weighted)"
 
     mechanism: AbstractMechanism
     draws: int
@@ -86,7 +85,7 @@ class SampledWithReplacement(AbstractMechanism):
             profile=self._profile,
             directions=lambda _: self._directions(),
             failure=lambda: self._failure,
-            sharper_curve=RATHER_OFTEN * self.draws >= self.population and self._pure < math.inf,
+            sharper_curve=self.draws > 1 and self._pure < math.inf,  # weighted draws may say more than the pairs
         )
 
     @property
