@@ -39,6 +39,7 @@ from cumulant.sampling.relation import checked_relation
 from cumulant.sampling.without_replacement_theorems import by_profiles
 
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
+<<<<<<< HEAD
 RATHER_OFTEN = 4  # the inverse of a mean multiplicity from which on a bounded loss may say more than the pairs
 FARTHEST_DEVIATION = 9.0  # standard deviations of a record drawn once, where knots may end
 LEAST_REVEALED = 1e-40  # δ at the last knot, that is charged as if everything were revealed
@@ -46,6 +47,8 @@ LAST_KNOT, KNOT_RATIO = 250.0, 1.2  # of ε, and by how much it grows until that
 EVEN_KNOTS = 800  # for a typical loss, up to four of them
 GEOMETRIC_RATIO = 1.001  # of knots beyond
 PROFILE_ERROR = 1e-11  # relative, of a difference of two normal tails
+=======
+>>>>>>> papers
 FEW_TIMES = 4  # mean multiplicity up to which each has its pair
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
 TAIL, FINE = 1 + 1 / 64, 400  # ratio of multiplicities far above the mean that are charged together, and how often
@@ -70,9 +73,13 @@ class SampledWithReplacement(AbstractMechanism):
     0.0119
     """
 
+<<<<<<< HEAD
     theorem: ClassVar[str] = (
         "sampling with replacement (Balle, Barthe and Gaboardi 2018, Theorems 6, 10 and 11, weighted)"
     )
+=======
+    theorem: ClassVar[str] = "sampling with replacement (Balle, Barthe and Gaboardi 2018, Theorems 6, 10, 11, weighted)"
+>>>>>>> papers
 
     mechanism: AbstractMechanism
     draws: int
@@ -96,7 +103,7 @@ class SampledWithReplacement(AbstractMechanism):
             profile=self._profile,
             directions=lambda _: self._directions(),
             failure=lambda: self._failure,
-            sharper_curve=RATHER_OFTEN * self.draws >= self.population and self._pure < math.inf,
+            sharper_curve=self.draws > 1 and self._pure < math.inf,  # weighted draws may say more than the pairs
         )
 
     @property
