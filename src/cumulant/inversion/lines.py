@@ -28,6 +28,7 @@ from cumulant.inversion.plan import DROWNING_NATS, TAIL_NATS, Plan
 ROUGH_TAIL_NATS = 14.0  # below δ, to which the tail is pushed where the line would be long: 1e-6
 CLOSE_ENOUGH_NATS = 4e-6  # slack in log δ that is worth saving a long line
 SHORT_POINTS = 3000  # of a line that is followed whole before jumps are thought of
+MANY_CLOSED = 100  # releases in closed form, whose lines are worth nodes where bands are not enough
 SHOWN_NATS = 11.0  # of what rounding is raised by, from which small K are kept to their own digits
 MANY_LATTICE_POINTS = 4096  # of a lattice, beyond which the sum is cut
 MOST_FREQUENCIES = 4e5  # of one line, whatever it is made of
@@ -41,7 +42,8 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles |
         return
     if losses.closed is not None:
         yield from closed_bands(losses, plan)
-        return
+        if losses.releases < MANY_CLOSED:  # of more the characteristic function falls, whatever they are
+            return
     first = cut_by_decay(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS / 3))
     if first is None or first[0] > SHORT_POINTS * plan.eta or plan.height > DROWNING_NATS:
         epsilon = plan.tilts.epsilon

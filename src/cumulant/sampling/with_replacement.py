@@ -36,11 +36,12 @@ from cumulant.sampling.relation import checked_relation
 
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
 FARTHEST_DEVIATION = 9.0  # standard deviations of a record drawn once, where knots may end
-LEAST_REVEALED = 1e-40  # δ at the last knot, that is charged as if everything were revealed
-LAST_KNOT, KNOT_RATIO = 250.0, 1.2  # of ε, and by how much it grows until that is reached
+LEAST_REVEALED = 1e-290  # δ at the last knot, that is charged as if everything were revealed
+LAST_KNOT, KNOT_RATIO = 600.0, 1.2  # of ε, and by how much it grows until that is reached
 EVEN_KNOTS = 800  # for a typical loss, up to four of them
 GEOMETRIC_RATIO = 1.001  # of knots beyond
 PROFILE_ERROR = 1e-11  # relative, of a difference of two normal tails
+RARELY = 1e-3  # a rate below which few losses make up δ, and chords are not near enough
 FEW_TIMES = 4  # mean multiplicity up to which each has its pair
 NEVER_NATS = -700.0  # log-probability of multiplicities that are charged as if they revealed everything
 WIDER = 1.2  # ratio of large multiplicities that are charged together
@@ -119,14 +120,14 @@ class SampledWithReplacement(AbstractMechanism):
         return NO_LOSS if self.draws == 0 else _moments(self)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _told_multiplicity(sampled: SampledWithReplacement) -> Pairs | None:
     law = Multiplicity(sampled.draws, sampled.population)
     ends, log_weights, log_rest = _charged_together(law)
     total = math.fsum(math.exp(weight) for weight in (*log_weights, log_rest)) * (1 + 1e-14)
     rate = max(law.rate, total)
     base = sampled.mechanism._known().noise
-    if isinstance(base, GaussianNoise) and rate < 1:
+    if isinstance(base, GaussianNoise) and RARELY <= rate < 1:
         found = _gaussian_told(base.mean, rate, np.array(ends, dtype=float), np.exp(log_weights), math.exp(log_rest))
         if found is not None:
             return (found,)
