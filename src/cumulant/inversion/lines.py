@@ -67,14 +67,19 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles |
             if aim is plan:
                 return
     if not found:
-        # chords have many nodes, and lie so near one another that nothing needs to be smoothed
-        of_chords = any(pair.of_chords for pair, _ in losses.parts)
-        for share in (1 / 4, 1.0) if of_chords else (1 / 16, 1.0):
-            omega = _farthest_affordable(losses, plan, MOST_EVALUATIONS * share)
-            if (band := band_on(losses, plan, omega)) is not None:
-                yield band
-            if band is None or not (of_chords or band.slack(plan.tilts.epsilon) <= CLOSE_ENOUGH_NATS):
-                yield _smooth_line(losses, plan, omega)
+        yield from _bands_and_smooth_lines(losses, plan)
+
+
+def _bands_and_smooth_lines(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles | BandInDoubles]:
+    """Yield what atoms leave: bands, and smoothed lines where atoms are next to ε."""
+    # chords have many nodes, and lie so near one another that nothing needs to be smoothed
+    of_chords = any(pair.of_chords for pair, _ in losses.parts)
+    for share in (1 / 4, 1.0) if of_chords else (1 / 16, 1.0):
+        omega = _farthest_affordable(losses, plan, MOST_EVALUATIONS * share)
+        if (band := band_on(losses, plan, omega)) is not None:
+            yield band
+        if band is None or not (of_chords or band.slack(plan.tilts.epsilon) <= CLOSE_ENOUGH_NATS):
+            yield _smooth_line(losses, plan, omega)
 
 
 def _smooth_line(losses: ComposedPairs, plan: Plan, omega: float) -> LineInDoubles:
