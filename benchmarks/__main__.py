@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks run | growth | hunt | walk | freeze | integrations | ledger`."""
+"""The command line: `python -m benchmarks run | growth | memory | hunt | walk | freeze | integrations | ledger`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
     _run_parser(commands.add_parser("run", help="everybody on every workload: a table of ratios, a chart, JSON"))
     _growth_parser(commands.add_parser("growth", help="time and memory against steps, mechanisms, order and 1/δ"))
+    memory = commands.add_parser(
+        "memory", help="resident memory of a service asked one different question after another"
+    )
+    memory.add_argument("--questions", type=int, default=20_000)
+    memory.set_defaults(command=_memory)
     _hunt_parser(commands.add_parser("hunt", help="search for answers below the truth"))
     walk = commands.add_parser("walk", help="the files, calls and types that the README's question passes")
     walk.set_defaults(command=_walk)
@@ -116,6 +121,12 @@ def _walk(_: argparse.Namespace) -> None:
     from benchmarks.walk import walk_of_the_first_question
 
     print("\n".join(walk_of_the_first_question().lines()))
+
+
+def _memory(options: argparse.Namespace) -> None:
+    from benchmarks.memory import run
+
+    run(options.questions)
 
 
 def _freeze(options: argparse.Namespace) -> None:

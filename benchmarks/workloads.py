@@ -57,6 +57,17 @@ def distinct(number: int) -> Run:
     return Run(releases=tuple(replace(step, parameter=float(noise), count=1) for noise in noises), delta=1e-5)
 
 
+def counts(number: int) -> Run:
+    """Return Laplace noise of as many scales, on a count each: what whoever releases statistics asks about."""
+    scales = np.linspace(20.0, 50.0, number)
+    return Run(releases=tuple(Release(kind=runs.LAPLACE, parameter=float(scale)) for scale in scales), delta=1e-5)
+
+
+def few(steps: int) -> Run:
+    """Return the first steps of the README's training."""
+    return dp_sgd(noise=1.0, rate=0.01, steps=steps, delta=1e-5)
+
+
 def orders() -> tuple[float, ...]:
     spread = np.geomspace(1.05, 256.0, 1000 - len(SHOWN_ORDERS)).round(6)
     return tuple(sorted({*(float(order) for order in spread), *SHOWN_ORDERS}))
@@ -93,6 +104,34 @@ WORKLOADS: tuple[Workload, ...] = (
     ),
     epsilon("distinct-100", "100 distinct sampled Gaussians", distinct(100)),
     epsilon("distinct-1000", "1000 distinct sampled Gaussians", distinct(1000)),
+    *(
+        epsilon(f"counts-{number}", f"{number} distinct Laplace counts, scales from 20 to 50", counts(number))
+        for number in (2, 10, 30, 100)
+    ),
+    *(epsilon(f"steps-{steps}", f"the first with {steps} steps", few(steps)) for steps in (1, 2, 3, 5, 10, 30)),
+    epsilon(
+        "laplace",
+        "Laplace, b = 2, 10 times",
+        Run(releases=(Release(kind=runs.LAPLACE, parameter=2.0, count=10),), delta=1e-5),
+    ),
+    epsilon(
+        "gaussian-drawn",
+        "Gaussian, σ = 10, 100 drawn with replacement of 10,000, 1000 rounds",
+        Run(
+            releases=(
+                Release(
+                    kind=runs.GAUSSIAN,
+                    parameter=10.0,
+                    sampling=runs.WITH,
+                    relation=runs.REPLACE_ONE,
+                    count=1000,
+                    batch=100,
+                    population=10_000,
+                ),
+            ),
+            delta=1e-5,
+        ),
+    ),
     Workload(
         name="online",
         words="ε after every one of 10,000 steps",

@@ -107,7 +107,7 @@ class ComposedPairs:
 
     @property
     def _divergence(self) -> float:
-        if self.closed is not None:
+        if self.closed is not None and not self.closed.finite:
             return self.variance / 2 + self.closed.divergence
         kept = CUMULANTS.of(*self._blocks(0))
         return self.variance / 2 + math.fsum(n * block.divergence for block, n in zip(kept, self._counts, strict=True))

@@ -30,7 +30,7 @@ SUM_BITS = 256  # of precision
 Law = list[tuple["arb", "arb"]]
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def enumerate_sums(losses: ComposedPairs) -> Enumerated | None:
     """Return the profile of all sums of losses, or None where they are too many or not finitely many."""
     if not 0 < losses.sums <= MOST_SUMS or not losses.supremum <= LARGEST_LOSS_NATS:

@@ -28,6 +28,7 @@ from cumulant.inversion.plan import DROWNING_NATS, TAIL_NATS, Plan
 ROUGH_TAIL_NATS = 14.0  # below δ, to which the tail is pushed where the line would be long: 1e-6
 CLOSE_ENOUGH_NATS = 4e-6  # slack in log δ that is worth saving a long line
 SHORT_POINTS = 3000  # of a line that is followed whole before jumps are thought of
+MANY_CLOSED = 100  # releases in closed form, whose lines are worth nodes where bands are not enough
 SHOWN_NATS = 11.0  # of what rounding is raised by, from which small K are kept to their own digits
 MANY_LATTICE_POINTS = 4096  # of a lattice, beyond which the sum is cut
 MOST_FREQUENCIES = 4e5  # of one line, whatever it is made of
@@ -41,7 +42,8 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles |
         return
     if losses.closed is not None:
         yield from closed_bands(losses, plan)
-        return
+        if losses.releases < MANY_CLOSED:  # of more the characteristic function falls, whatever they are
+            return
     first = cut_by_decay(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS / 3))
     if first is not None and first[0] <= SHORT_POINTS * plan.eta and plan.height <= DROWNING_NATS:
         yield _follow_line(losses, plan, first)
@@ -58,14 +60,19 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles |
             found = True
             yield _follow_line(losses, aim, cut)
     if not found:
-        # chords have many nodes, and lie so near one another that nothing needs to be smoothed
-        of_chords = any(pair.of_chords for pair, _ in losses.parts)
-        for share in (1 / 4, 1.0) if of_chords else (1 / 16, 1.0):
-            omega = _farthest_affordable(losses, plan, MOST_EVALUATIONS * share)
-            if (band := band_on(losses, plan, omega)) is not None:
-                yield band
-            if band is None or not (of_chords or band.slack(plan.tilts.epsilon) <= CLOSE_ENOUGH_NATS):
-                yield _smooth_line(losses, plan, omega)
+        yield from _bands_and_smooth_lines(losses, plan)
+
+
+def _bands_and_smooth_lines(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles | BandInDoubles]:
+    """Yield what atoms leave: bands, and smoothed lines where atoms are next to ε."""
+    # chords have many nodes, and lie so near one another that nothing needs to be smoothed
+    of_chords = any(pair.of_chords for pair, _ in losses.parts)
+    for share in (1 / 4, 1.0) if of_chords else (1 / 16, 1.0):
+        omega = _farthest_affordable(losses, plan, MOST_EVALUATIONS * share)
+        if (band := band_on(losses, plan, omega)) is not None:
+            yield band
+        if band is None or not (of_chords or band.slack(plan.tilts.epsilon) <= CLOSE_ENOUGH_NATS):
+            yield _smooth_line(losses, plan, omega)
 
 
 def _jumps(losses: ComposedPairs, plan: Plan, enough: float) -> Iterator[JumpsInDoubles]:

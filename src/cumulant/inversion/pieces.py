@@ -134,7 +134,7 @@ def sum_few(losses: ComposedPairs) -> WholeEnclosure | None:
     return enumerate_sums(losses)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
 def sum_pieces(losses: ComposedPairs) -> PiecewiseSum | None:
     """Return the sum, or None where it has too many terms or is not known."""
     closed = losses.closed

@@ -93,7 +93,7 @@ def _cut(pair: DominatingPair, log_share: float, theta: float, releases: int, ra
     """
     if isinstance(pair, FinitePair) and isinstance(pair.atoms, ChordAtoms):
         most = CHORD_GRID_NATS * math.floor((log_share + CHORD_NATS_MORE) / CHORD_GRID_NATS)
-        return finite_pair(pair.atoms.without_far(math.exp(most)))
+        return finite_pair(pair.atoms.without_far(most))
     if isinstance(pair, MixedPair):
         return _cut_parts(pair, log_share + MIXED_NATS - math.log(len(pair.parts)), theta)
     if not _can_be_cut(pair):

@@ -285,31 +285,29 @@ class LossTable(Atoms):
 @final
 @dataclass(frozen=True, slots=True)
 class ChordAtoms(Atoms):
-    """A symmetric pair made of chords of a profile: losses, P and Q as columns of doubles, and what is revealed.
+    """A symmetric pair made of chords of a profile: losses and log-masses of P as columns, and what is revealed.
 
     Kept as bytes, so that a pair of many thousand outputs is hashed and compared at once.
     """
 
     losses: bytes
-    p: bytes
-    q: bytes
+    log_p: bytes
     revealed: float
     left_out: float = 0.0  # of P, and at most as much of Q
 
-    def without_far(self, most: float) -> ChordAtoms:
+    def without_far(self, log_most: float) -> ChordAtoms:
         """Return the same without the largest losses, as many as have at most so much of P together."""
-        p = np.frombuffer(self.p)
-        beyond = np.cumsum(p[::-1])
-        count = int(np.searchsorted(beyond, most, side="right"))
+        losses, log_p = np.frombuffer(self.losses), np.frombuffer(self.log_p)
+        log_beyond = np.logaddexp.accumulate(log_p[::-1])
+        count = int(np.searchsorted(log_beyond, log_most, side="right"))
         if count == 0:
             return self
-        kept = len(p) - count
-        losses, p_kept, q_kept = (np.frombuffer(column)[:kept].tobytes() for column in (self.losses, self.p, self.q))
-        return ChordAtoms(losses, p_kept, q_kept, self.revealed, float(beyond[count - 1]) * (1 + 1e-12))
+        left_out = math.exp(float(log_beyond[count - 1])) * (1 + 1e-9)
+        return ChordAtoms(losses[:-count].tobytes(), log_p[:-count].tobytes(), self.revealed, left_out)
 
     def columns(self) -> Columns:
-        losses, p, q = (np.frombuffer(column) for column in (self.losses, self.p, self.q))
-        return Columns(losses, np.log(p), np.log(q), self.revealed, self.revealed)
+        losses, log_p = np.frombuffer(self.losses), np.frombuffer(self.log_p)
+        return Columns(losses, log_p, log_p - losses, self.revealed, self.revealed)
 
     def balls(self) -> BallColumns:
         raise OutOfReach("a pair made of chords of a profile is known in doubles only")

@@ -17,7 +17,7 @@ import numpy as np
 
 from cumulant.pairs.pair import DominatingPair
 
-LIMIT_BYTES = 192 * 2**20  # of all that is kept
+LIMIT_BYTES = 96 * 2**20  # of all that is kept
 OVERHEAD_BYTES = 200  # of an entry: its key, and its place in the table
 BALL_BYTES = 160  # of one ball, about
 SIMILAR = 1.0  # octaves within which parameters take about the same nodes

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -17,6 +16,7 @@ from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import float_above
 from cumulant.pairs.atoms import Atoms, Binary, ChordAtoms, TruthfulAnswer
+from cumulant.pairs.cache import CACHE
 from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.pairs.pair import DominatingPair, LatticeOfLosses
 
@@ -175,7 +175,7 @@ def finite_loss(pairs: Sequence[FinitePair]) -> Curve:
     )
 
 
-@lru_cache(maxsize=256)
+@CACHE.remember
 def finite_pair(atoms: Atoms) -> FinitePair:
     """Return the pair of some atoms, built and checked once."""
     return FinitePair(atoms)

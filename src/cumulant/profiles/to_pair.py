@@ -87,41 +87,42 @@ def pair_at_knots(knots: Array, log_delta: Array) -> FinitePair | None:
     """Return the symmetric pair of the greatest convex function below a profile at ε and -ε; the first ε is 0.
 
     Its masses at t > 1 follow from slopes there, those at 1/t are the same with P and Q exchanged, the rest is at 1.
-    Where that would be negative the points next to 1 are above a chord from 1/t to t, of slope (h(t)-1)/(t+1).
+    Where that would be negative the points next to 1 are above a chord from 1/t to t, of slope (h(t)-1)/(t+1). Slopes
+    are multiplied by t: a difference of δ over one of ε, which neither overflows nor underflows before δ does.
     """
     h = np.minimum(np.exp(np.maximum.accumulate(log_delta[::-1])[::-1]) * (1 + RAISED), 1.0)
-    t = np.exp(knots)
-    kept = _lower_hull(t, h)
-    t, h = t[kept], h[kept]
-    slopes, chords = np.append(np.diff(h) / np.diff(t), 0.0), (h - 1) / (t + 1)
-    first = int(np.argmax(slopes >= chords))
-    t, h, slopes = t[first:], h[first:], slopes[first:]
-    q = np.diff(slopes, prepend=chords[first])
+    kept = _lower_hull(knots, h)
+    losses, h = knots[kept], h[kept]
+    rising = np.append(np.diff(h) / np.expm1(np.diff(losses)), 0.0)  # t·slope to the right of t, and to its left
+    falling = np.diff(h) / -np.expm1(-np.diff(losses))
+    chords = (h - 1) / (1 + np.exp(-losses))
+    first = int(np.argmax(rising >= chords))
+    losses, h, rising = losses[first:], h[first:], rising[first:]
+    p = rising - np.append(chords[first], falling[first:])
     even = 0.0
     if first == 0:
-        even, t, q = max(1 - float(h[0]) + 2 * float(slopes[0]), 0.0), t[1:], q[1:]
-    there = q > 0
-    losses, q, p = np.log(t[there]), q[there], t[there] * q[there]
-    middle = ([0.0], [even]) if even > 0 else ([], [])
-    columns = (
+        even, losses, p = max(1 - float(h[0]) + 2 * float(rising[0]), 0.0), losses[1:], p[1:]
+    there = p > 0
+    losses, log_p = losses[there], np.log(p[there])
+    middle = ([0.0], [math.log(even)]) if even > 0 else ([], [])
+    rows = (
         np.concatenate([-losses[::-1], middle[0], losses]),
-        np.concatenate([q[::-1], middle[1], p]),
-        np.concatenate([p[::-1], middle[1], q]),
+        np.concatenate([(log_p - losses)[::-1], middle[1], log_p]),
     )
-    revealed = float(h[-1])
     try:
-        return finite_pair(ChordAtoms(columns[0].tobytes(), columns[1].tobytes(), columns[2].tobytes(), revealed))
+        return finite_pair(ChordAtoms(rows[0].tobytes(), rows[1].tobytes(), float(h[-1])))
     except OutOfReach:
         return None
 
 
-def _lower_hull(t: Array, h: Array) -> list[int]:
-    """Return which points lie on the greatest convex function below all of them."""
+def _lower_hull(losses: Array, h: Array) -> list[int]:
+    """Return which points lie on the greatest convex function of t = e^ε below all of them."""
     hull: list[int] = []
-    for i in range(len(t)):
+    for i in range(len(losses)):
         while len(hull) > 1:
             a, b = hull[-2], hull[-1]
-            if (h[b] - h[a]) / (t[b] - t[a]) < (h[i] - h[b]) / (t[i] - t[b]):
+            before = (h[b] - h[a]) / -math.expm1(losses[a] - losses[b])
+            if before < (h[i] - h[b]) / math.expm1(losses[i] - losses[b]):
                 break
             hull.pop()
         hull.append(i)

@@ -39,16 +39,13 @@ from cumulant.sampling.relation import checked_relation
 from cumulant.sampling.without_replacement_theorems import by_profiles
 
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
-<<<<<<< HEAD
-RATHER_OFTEN = 4  # the inverse of a mean multiplicity from which on a bounded loss may say more than the pairs
 FARTHEST_DEVIATION = 9.0  # standard deviations of a record drawn once, where knots may end
-LEAST_REVEALED = 1e-40  # δ at the last knot, that is charged as if everything were revealed
-LAST_KNOT, KNOT_RATIO = 250.0, 1.2  # of ε, and by how much it grows until that is reached
+LEAST_REVEALED = 1e-290  # δ at the last knot, that is charged as if everything were revealed
+LAST_KNOT, KNOT_RATIO = 600.0, 1.2  # of ε, and by how much it grows until that is reached
 EVEN_KNOTS = 800  # for a typical loss, up to four of them
 GEOMETRIC_RATIO = 1.001  # of knots beyond
 PROFILE_ERROR = 1e-11  # relative, of a difference of two normal tails
-=======
->>>>>>> papers
+RARELY = 1e-3  # a rate below which few losses make up δ, and chords are not near enough
 FEW_TIMES = 4  # mean multiplicity up to which each has its pair
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
 TAIL, FINE = 1 + 1 / 64, 400  # ratio of multiplicities far above the mean that are charged together, and how often
@@ -73,13 +70,7 @@ class SampledWithReplacement(AbstractMechanism):
     0.0119
     """
 
-<<<<<<< HEAD
-    theorem: ClassVar[str] = (
-        "sampling with replacement (Balle, Barthe and Gaboardi 2018, Theorems 6, 10 and 11, weighted)"
-    )
-=======
     theorem: ClassVar[str] = "sampling with replacement (Balle, Barthe and Gaboardi 2018, Theorems 6, 10, 11, weighted)"
->>>>>>> papers
 
     mechanism: AbstractMechanism
     draws: int
@@ -229,14 +220,14 @@ def _up_to_all(law: Multiplicity) -> tuple[list[int], list[float]]:
     return ends, log_weights
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _told_multiplicity(sampled: SampledWithReplacement) -> Pairs | None:
     law = sampled._law
     ends, log_weights, log_rest = law.charged_together()
     total = math.fsum(math.exp(weight) for weight in (*log_weights, log_rest)) * (1 + 1e-14)
     rate = max(law.rate, total)
     base = sampled.mechanism._known().noise
-    if isinstance(base, GaussianNoise) and rate < 1:
+    if isinstance(base, GaussianNoise) and RARELY <= rate < 1:
         found = _gaussian_told(base.mean, rate, np.array(ends, dtype=float), np.exp(log_weights), math.exp(log_rest))
         if found is not None:
             return (found,)
