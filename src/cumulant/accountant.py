@@ -71,9 +71,9 @@ class Accountant:
             known = self._counts.get(mechanism)
         except TypeError:  # unhashable, so no mechanism
             known = None
-        again = known is not None and type(count) is int and 0 <= count <= MOST - known
-        if again and self._budget is None and label is None:
-            self._counts[mechanism] = known + count  # type: ignore[operator]  # a training step again: one update
+        plain = self._budget is None and label is None
+        if plain and known is not None and type(count) is int and 0 <= count <= MOST - known:
+            self._counts[mechanism] = known + count  # a training step again: one dictionary update
             return
         if not isinstance(mechanism, AbstractMechanism):
             raise InvalidParameter(f"mechanism must be a cumulant mechanism, got {mechanism!r}")
