@@ -484,7 +484,7 @@ def test_a_charge_comes_before_the_step_and_may_stop_it() -> None:
 
 def test_a_ledger_pays_for_the_plan_and_takes_back_what_was_not_used(tmp_path: Path) -> None:
     ledger = cm.Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
-    planned = {"target_epsilon": 3.0, "target_delta": 1e-5, "epochs": 5}
+    planned: dict[str, Any] = {"target_epsilon": 3.0, "target_delta": 1e-5, "epochs": 5}
     noise = PrivacyEngine().noise_for(parts()["data_loader"], epsilon=3.0, delta=1e-5, epochs=5)
     plan = step(noise, 0.1) * 50
     ledger.open("customers", epsilon=3.0, delta=1e-5, neighbors=cm.ADD_REMOVE, unit="one customer", plan=plan)

@@ -44,8 +44,8 @@ class PaidRun:
             self._ledger.spend(self._account, release * count, key=f"{self.key}, step {number}", label="training step")
         elif self._left[release] < count:
             raise cm.BudgetExceeded(
-                f"this step is not part of what run {self.key!r} has reserved of account {self._account!r}, or all such "
-                "steps were taken; nothing was recorded"
+                f"this step is not part of what run {self.key!r} has reserved of account {self._account!r}, "
+                "or all such steps were taken; nothing was recorded"
             )
         self._left[release] -= count
         self._taken[release] += count
