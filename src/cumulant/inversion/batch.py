@@ -313,17 +313,17 @@ def ends_of_rows(rows: Rows, at: tuple[int, float], below: Array, curvature: Arr
 
 def rough_epsilon(directions: Directions, log_delta: float, accuracy: float) -> Inversion | None:
     """Return ε of one run, rounded up, at most a share `accuracy` of it above the truth; None where no row says so."""
-    worst = _worst(directions, lambda row: epsilon_of_rows(row, np.array([log_delta]), accuracy))
+    worst = _worst_of_rows(directions, lambda row: epsilon_of_rows(row, np.array([log_delta]), accuracy))
     return None if worst is None else Inversion(worst, 0.0, "contour", accuracy)
 
 
 def rough_log_delta(directions: Directions, epsilon: float, accuracy: float) -> Inversion | None:
     """Return log δ of one run, rounded up, likewise; how far that moves ε is about the share, and not proven."""
-    worst = _worst(directions, lambda row: log_delta_of_rows(row, np.array([epsilon]), accuracy))
+    worst = _worst_of_rows(directions, lambda row: log_delta_of_rows(row, np.array([epsilon]), accuracy))
     return None if worst is None else Inversion(worst, 0.0, "contour", 1.0)
 
 
-def _worst(directions: Directions, answer: Callable[[Rows], Array]) -> float | None:
+def _worst_of_rows(directions: Directions, answer: Callable[[Rows], Array]) -> float | None:
     rows = [Rows.multiples(direction, np.ones(1)) for direction in directions]
     try:
         values = [float(answer(row)[0]) if fit[0] else math.nan for row, fit in rows]

@@ -27,7 +27,7 @@ from cumulant.pairs.pair import DominatingPair, GaussianPair
 SAME_NATS = 1.0  # of log δ, or of log counts, within which rows are cut off at the same place
 MANY_SUMS = 1000  # of losses, up to which they are formed one by one
 LOWEST_OCTAVE, HIGHEST_OCTAVE = -40, 40  # of tilts for many questions; others are asked one by one
-OCTAVES_BELOW, OCTAVES_ABOVE = 2, 1  # beside those of the saddles, for Chernoff's bounds
+OCTAVES_BELOW, OCTAVES_ABOVE_SADDLE = 2, 1  # beside those of the saddles, for Chernoff's bounds
 
 Indices = NDArray[np.intp]
 RowExcess = Callable[["RowTilts"], Array]  # of every row at every tilt: falls with the tilt, 0 at the saddle
@@ -185,7 +185,7 @@ class Rows:
                         break
                     octave += direction
                     octaves[octave] = self._cumulants(octave)
-        for near in [min(octaves) - 1, min(octaves) - OCTAVES_BELOW, max(octaves) + OCTAVES_ABOVE]:
+        for near in [min(octaves) - 1, min(octaves) - OCTAVES_BELOW, max(octaves) + OCTAVES_ABOVE_SADDLE]:
             with contextlib.suppress(OutOfReach):
                 octaves[near] = self._cumulants(near)
         return self._at(min(octaves), np.array([octaves[octave] for octave in sorted(octaves)]))

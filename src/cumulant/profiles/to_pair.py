@@ -23,10 +23,10 @@ from cumulant.profiles.profile import PrivacyProfile
 
 KNOTS = 240  # of ε, and as many of -ε
 DEEPEST_NATS = -90.0  # log δ at the last knot, what is revealed at most
-FARTHEST = 300.0  # ε of the last knot: e^ε must be a double with its square
+FARTHEST_KNOT = 300.0  # ε of the last knot: e^ε must be a double with its square
 LEAST_DELTA = 1e-6  # δ(0) from which rounding is nothing beside it
 RAISED = 1e-9  # by which a profile is raised, relatively: more than doubles round masses by
-TILTS = 2.0 ** (np.arange(-32, 97) / 8)  # λ at which a curve is read
+KNOT_TILTS = 2.0 ** (np.arange(-32, 97) / 8)  # λ at which a curve is read
 
 
 def pair_of_profile(profile: PrivacyProfile) -> FinitePair | None:
@@ -52,11 +52,11 @@ def pair_of_curve(curve: Curve) -> FinitePair | None:
     """
     if curve.failure > 0:
         return None
-    k = curve(TILTS)
+    k = curve(KNOT_TILTS)
     known = np.isfinite(k)
     if not np.any(known):
         return None
-    lam = TILTS[known]
+    lam = KNOT_TILTS[known]
     at_zero = k[known] * (1 + 1e-12) - lam * np.log1p(1 / lam) - np.log1p(lam)
     # Bretagnolle and Huber's inequality
     variation = 0.5 * math.log(-math.expm1(-curve.kl)) if 0 < curve.kl < math.inf else 0.0
@@ -76,10 +76,10 @@ def _last_knot(log_delta: Callable[[float], float], pure: float) -> float | None
     if not log_delta(0.0) >= math.log(LEAST_DELTA):
         return None
     if pure < math.inf:
-        return pure if pure <= FARTHEST else None
-    low, last = max(DEEPEST_NATS, log_delta(FARTHEST) + 1e-9), 1e-3
-    while log_delta(last) > low and last < FARTHEST:
-        last = min(1.25 * last, FARTHEST)
+        return pure if pure <= FARTHEST_KNOT else None
+    low, last = max(DEEPEST_NATS, log_delta(FARTHEST_KNOT) + 1e-9), 1e-3
+    while log_delta(last) > low and last < FARTHEST_KNOT:
+        last = min(1.25 * last, FARTHEST_KNOT)
     return last
 
 

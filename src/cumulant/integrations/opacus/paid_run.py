@@ -24,7 +24,7 @@ class PaidRun:
     """
 
     def __init__(self, ledger: Ledger, account: str, key: str | None = None) -> None:
-        self.key = f"training {uuid.uuid4().hex}" if key is None else key
+        self.key = f"training-{uuid.uuid4().hex}" if key is None else key
         self._ledger, self._account = ledger, account
         self._hold: Hold | None = None
         self._left: Counter[AbstractMechanism] = Counter()
@@ -41,7 +41,7 @@ class PaidRun:
         """Pay for a step before it is recorded; what is refused leaves everything as it was."""
         if self._hold is None:
             number = self._taken.total() + count
-            self._ledger.spend(self._account, release * count, key=f"{self.key}, step {number}", label="training step")
+            self._ledger.spend(self._account, release * count, key=f"{self.key} step-{number}", label="training step")
         elif self._left[release] < count:
             raise cm.BudgetExceeded(
                 f"this step is not part of what run {self.key!r} has reserved of account {self._account!r}, "
