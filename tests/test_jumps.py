@@ -18,7 +18,16 @@ from cumulant.inversion.solve import Doubles, Question
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw
-from cumulant.pairs.jump_law import JumpLaw, Jumps, bound_leak, coordinate_of, cut_masses, has_jumps, log_w
+from cumulant.pairs.jump_law import (
+    JumpLaw,
+    Jumps,
+    bound_leak,
+    bound_negative_cgf,
+    coordinate_of,
+    cut_masses,
+    has_jumps,
+    log_w,
+)
 from cumulant.pairs.jump_line import TiltedJumps
 from cumulant.pairs.maps import Join, Leave
 from cumulant.pairs.noise import GaussianNoise, LaplaceNoise
@@ -132,6 +141,21 @@ def test_what_is_cut_off_far_out(pair: CoordinatePair) -> None:
         assert lost(0.0, last) <= bound_leak(pair, sure)
 
 
+@pytest.mark.parametrize(("mean", "rate"), [(0.5, 0.3), (2.0, 1e-4), (3.0, 0.9), (30.0, 0.01)])
+def test_what_losses_make_up_for_is_bounded(mean: float, rate: float) -> None:
+    """E_Q w^{-τ} from small tilts to those beyond doubles."""
+    pair = CoordinatePair(CutLaw(GaussianNoise(mean), 9.0, 6.0), Leave(rate))
+    tau = np.geomspace(1e-3, 2e3, 13) / -math.log1p(-rate)
+
+    def integrand(t: mpf, power: mpf) -> mpf:
+        return density(t) * (1 - mpf(rate) + mpf(rate) * mp.exp(mpf(mean) * t - mpf(mean) ** 2 / 2)) ** -power
+
+    with mp.workdps(20):
+        for power, bound in zip(tau.tolist(), bound_negative_cgf(pair, tau).tolist(), strict=True):
+            truth = mp.log(mp.quad(lambda t, power=power: integrand(t, mpf(power)), mp.linspace(-14, 14, 40)))
+            assert truth <= bound + 1e-12
+
+
 def test_only_losses_that_leave_have_jumps() -> None:
     assert has_jumps(PAIRS[0])
     assert not has_jumps(CoordinatePair(GaussianNoise(1.0), Join(0.01)))
@@ -173,6 +197,10 @@ def delta_of_two(first: tuple[float, float], second: tuple[float, float], epsilo
         ((0.3, 1e-3), (0.3, 1e-3), 0.004),
         ((2.0, 1e-5), (1.0, 1e-3), 2.0),
         ((0.05, 0.3), (0.07, 0.1), 0.06),
+        ((1 / 1.1, 2e-4), (1 / 1.1, 2e-4), 1e-4),  # all others may make up for a loss of this size
+        ((1.0, 1e-3), (1.0, 1e-3), 5e-4),
+        ((1.25, 1e-5), (1.25, 1e-5), 1e-5),
+        ((1.0, 0.99), (1 / 0.3, 5.4e-5), 0.3),
     ],
 )
 def test_two_releases(first: tuple[float, float], second: tuple[float, float], epsilon: float) -> None:

@@ -62,7 +62,7 @@ class Enclosure(ABC):
     def slack(self, epsilon: float) -> float:
         """Return the distance of the bounds."""
         low, high = self.log_bounds(epsilon)
-        return 0.0 if low == high else high - low
+        return 0.0 if low == high else math.inf if math.isnan(high - low) else high - low
 
     def excess(self, epsilon: float, log_delta: float, slack: float) -> float:
         """Return a share x of ε such that δ is proven to be larger at ε(1-x): how far above the truth ε can be.

@@ -23,7 +23,7 @@ from cumulant.pairs.jump_law import bound_leak, bound_negative_cgf, cut_far, cut
 SURE = 1.25  # times ε, beyond which losses count as larger than any ε that is asked of a line
 UNLIKELY_NATS = 30.0  # what makes far losses up under Q may happen with a probability of e^-30·ε
 LEVELS, MOST_LEVELS = 60, 1e3  # tilts at which that is bounded, over the least loss
-DOUBT = 1e-13  # relative error of a normal law's tail
+DOUBT = 1e-12  # relative error of a normal law's tail, as far as e^-700
 
 
 def cut_far_losses(losses: ComposedPairs, epsilon: float, tilt: float, log_share: float) -> ComposedPairs:

@@ -44,6 +44,7 @@ SHARES = tuple(0.8 * 0.8**k for k in range(16))  # of ε, from which a loss is a
 OCTAVES_ABOVE = 9  # of tilts, above the first guess, at which quiet losses are bounded
 UNPLANNED_OCTAVES = 4  # of those, the last ones, in which no line is planned
 LEAST_TILT = 0.2  # over the largest jump; smaller ones are of no use
+LEAST_LOSS = 1e-12  # of all that are followed: there are no tilts for smaller ones
 LARGEST_TILT = 1e12  # that is asked for: doubles end far beyond
 NATS_PER_TILT = 8.0  # of δ, where a tilt of 1/ε is too small
 FARTHEST_TILT = 4.0  # beside the first guess, that far cuts are made for
@@ -102,6 +103,7 @@ class JumpsInDoubles(Enclosure):
     contour: Contour  # of M - S
     quiet: Quiet
     far: Far
+    left_out: float = 0.0  # of P, by what has no jumps
     route: str = "contour"
     proven: bool = False
     enough: float = CLOSE_NATS
@@ -112,6 +114,7 @@ class JumpsInDoubles(Enclosure):
             return 0.0, math.nan
         high, slope = self.contour.log_upper(epsilon)
         logs = [high, self.quiet.log_delta(epsilon), self.far.log_bounds(epsilon)[1]]
+        logs += [math.log(self.left_out)] if self.left_out > 0 else []
         return min(float(np.logaddexp.reduce(logs)) * (1 - 1e-15), 0.0), slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
@@ -138,7 +141,7 @@ def line_of_jumps(losses: ComposedPairs, epsilon: float, log_delta: float) -> Ju
         with contextlib.suppress(OutOfReach):
             found = split(log_delta)
             line = found and found.line(log_delta)
-            if line and (best is None or not line.slack(epsilon) >= best.slack(epsilon)):
+            if line and (best is None or line.slack(epsilon) < best.slack(epsilon)):
                 best = line
         if best is not None and best.slack(epsilon) <= CLOSE_NATS:
             break
@@ -161,6 +164,8 @@ class _CutLosses:
     def of(losses: ComposedPairs, epsilon: float, tilt: float) -> _CutLosses:
         laws = [(JumpLaw.of(pair), n) for pair, n in losses.parts if has_jumps(pair)]
         first, farthest = math.floor(math.log2(tilt)), max(law.largest_loss for law, _ in laws)
+        if not farthest > LEAST_LOSS:
+            raise OutOfReach(f"no loss is larger than {farthest:g}")
         octaves = range(min(first - 3, math.floor(math.log2(LEAST_TILT / farthest))), first + OCTAVES_ABOVE)
         tau = np.concatenate([tilts(octave) for octave in octaves])
         others = losses.variance * tau * (tau + 1) / 2
@@ -232,7 +237,8 @@ class _Lines(ABC):
         omega, tail = end
         line = self._follow(tilted, plan, round_count(omega / plan.eta), scale)
         contour = Contour.of_weights((plan.theta, plan.eta), scale, line, tail, (theta, k))
-        return JumpsInDoubles(contour, self.quiet, Far.of(cut.losses, cut.epsilon))
+        others = replace(cut.losses, parts=tuple(part for part in cut.losses.parts if not has_jumps(part[0])))
+        return JumpsInDoubles(contour, self.quiet, Far.of(cut.losses, cut.epsilon), others.left_out)
 
     def _end(
         self, plan: Plan, tilted: list[TiltedJumps], others: float, log_s: list[float]
@@ -276,6 +282,8 @@ class _Split(_Lines):
         g, farther = np.zeros(count, dtype=complex), np.zeros(count)
         for jump, (_, n) in zip(tilted, self.jumps, strict=True):
             log_s, off_s = jump.quiet_line(plan.eta, count)
+            if not np.all(np.isfinite(log_s.real)):
+                raise OutOfReach("quiet losses vanish to rounding along this line")
             log_j = jump.log_size
             values, off_j = jump.line(plan.eta, count, log_j)
             r = values * np.exp(log_j - log_s)

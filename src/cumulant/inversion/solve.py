@@ -346,7 +346,7 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
         isinstance(line, BandInDoubles) and not question.losses.closed
     ):
         if (isinstance(line, LineInDoubles) and line.is_smoothed) or not slack <= NEARLY_AGREED_NATS:
-            epsilon = _raise_until_agreed(question, line, epsilon)
+            epsilon = _raise_until_agreed(question, line, epsilon, slack)
         elif slack > AGREED_NATS:
             epsilon += SLACKS * slack / -line.slope(epsilon)
         epsilon = min(epsilon, question.losses.supremum)
@@ -355,9 +355,12 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
     return _inversion(solution, epsilon, epsilon, "total variation")
 
 
-def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float) -> float:
+def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float, slack: float) -> float:
     for _ in range(RAISES):
-        excess = Question(question.losses, question.road, 0, epsilon).solve().log_delta - question.asked
+        try:
+            excess = Question(question.losses, question.road, 0, epsilon).solve().log_delta - question.asked
+        except OutOfReach:  # δ(ε) is not to be had by a line of its own: ε was tested on this one
+            return epsilon + SLACKS * min(slack, 1.0) / -line.slope(epsilon)
         if excess <= 0:
             break
         epsilon += 1.1 * excess / -line.slope(epsilon)

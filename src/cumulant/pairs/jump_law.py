@@ -67,7 +67,8 @@ def log_delta_of_one(pair: CoordinatePair, epsilon: float) -> float:
     mean, rate = _noise_of(pair).mean, pair.sampling.rate
     t = coordinate_of(epsilon, mean, rate)
     ends = np.array([t - mean, t])
-    near, far = np.exp(log_half_erfc(ends / math.sqrt(2.0)) + ends**2 / 2)
+    logs = log_half_erfc(ends / math.sqrt(2.0)) + ends**2 / 2
+    near, far = np.exp(np.minimum(logs, LARGEST_EXPONENT))
     return math.log(rate) - float(ends[0]) ** 2 / 2 + math.log(max(near - far, 1e-300))
 
 
@@ -136,20 +137,24 @@ def bound_leak(pair: CoordinatePair, sure: float) -> float:
     x = law.sharpness * (law.at - t)
     if not x > 0:
         return whole
-    kept = math.erfc(x) / 2 * (1 + 1e-9)
+    kept = math.erfc(x) / 2 * (1 + 1e-9) + 5e-324
     fall = 2 * law.sharpness * x - t
     return min(whole, kept, kept * math.exp(-t * t / 2 - LOG_ROOT) / fall if fall > 0 else math.inf)
 
 
 def bound_negative_cgf(pair: CoordinatePair, tau: Array) -> Array:
-    """Return a bound of log E_Q e^{-τL} = log E_Q w^{-τ} for τ > 0.
+    """Return a bound of log E_Q e^{-τL} = log E_Q w^{-τ} for τ > 0, at most log (1-γ)^{-τ}.
 
     With x = w - 1 >= -γ, (w^{-τ} - 1 + τx)/x² falls with x, so it is largest at -γ; E_Q x = 0, E_Q x² = γ²(e^{μ²} - 1).
     """
     mean, rate = _noise_of(pair).mean, pair.sampling.rate
-    with np.errstate(over="ignore"):
-        excess = np.expm1(np.minimum(-tau * math.log1p(-rate), LARGEST_EXPONENT)) - tau * rate
-        return np.asarray(np.log1p(excess * np.expm1(np.minimum(mean * mean, LARGEST_EXPONENT))) * (1 + 1e-12))
+    largest = -tau * math.log1p(-rate)
+    if mean * mean >= LARGEST_EXPONENT:
+        return np.asarray(largest * (1 + 1e-12))
+    near = np.minimum(largest, LARGEST_EXPONENT / 2)
+    square = np.log1p((np.expm1(near) - tau * rate) * math.expm1(mean * mean))
+    # beyond doubles, and wherever that is smaller, the largest value of all
+    return np.asarray(np.where(largest < LARGEST_EXPONENT / 2, np.minimum(square, largest), largest) * (1 + 1e-12))
 
 
 # One release ----------------------------------------------------------------------------------------------------------
@@ -280,6 +285,8 @@ class Jumps:
         tail, kept = law.log_tail[:end], np.exp(quiet[:end] + law.log_kept[:end])
         cells = np.exp(tail[:-1]) * -np.expm1(np.minimum(np.diff(tail), 0.0))
         masses = np.where(law.losses[1:end] > 0, kept[:-1] * (1 + 1e-12), kept[1:] * (1 - 1e-12)) * cells
-        with np.errstate(over="ignore"):
-            grown = np.expm1(exponents[:, 1:end]) @ masses - self.missing
-        return np.log1p(np.maximum(grown, -0.5)) + 64 * UNIT, math.exp(float(rest[ends[0]]) + 1e-9)
+        some = exponents[:, 1:end]
+        grown = np.expm1(np.minimum(some, LARGEST_EXPONENT)) @ masses - self.missing
+        logs = np.log1p(np.maximum(grown, -0.5)) + 64 * UNIT
+        logs = np.where(np.max(some, axis=1) < LARGEST_EXPONENT, logs, np.inf)  # where doubles end nothing is said
+        return logs, math.exp(float(rest[ends[0]]) + 1e-9)

@@ -302,7 +302,7 @@ class TiltedJumps:
         falls += sum(2 * a * (DEEP + a * (high - low)) for a in (near, law.far[1]))
         ends = _log_sum([self._log_below(y), self._log_above(y)]) + math.log1p(step * falls)
         cells = self._log_cells(np.full(len(self.edges), y)) + np.log1p(step / np.diff(self.edges))
-        return _log_sum([*cells[self.edges[:-1] >= self._end - step].tolist(), ends])
+        return _log_sum([*cells[self.edges[1:] > self._end - step].tolist(), ends])
 
     # Quiet losses -----------------------------------------------------------------------------------------------------
 
@@ -328,7 +328,7 @@ class TiltedJumps:
         ends = self._log_all_below(float(d[0])) + grown[0], self._log_all_above(float(d[-1])) + grown[1]
         step, aliased = self._step_within(omega, d, self._log_quiet_cells(d), 0.0, ends)
         cells = self._log_quiet_cells(np.zeros(len(d))) + np.log1p(step / np.diff(self.edges))
-        beyond = cells[self.edges[:-1] >= end - step].tolist()
+        beyond = cells[self.edges[1:] > end - step].tolist()
         left = -(FAR_LEFT**2) / 2 + math.log(abs(FAR_LEFT))  # w <= 1 there
         return Rule(0.0, step, _log_sum([aliased, left, *beyond, self._log_all_above(0.0) + float(self.quiet[-1]) + 1]))
 
