@@ -23,6 +23,7 @@ from cumulant.pairs.jump_law import bound_leak, bound_negative_cgf, cut_far, cut
 SURE = 1.25  # times ε, beyond which losses count as larger than any ε that is asked of a line
 UNLIKELY_NATS = 30.0  # what makes far losses up under Q may happen with a probability of e^-30·ε
 LEVELS, MOST_LEVELS = 60, 1e3  # tilts at which that is bounded, over the least loss
+LEAST_MADE_UP = 1e-280  # a loss so small that tilts for it are no doubles
 DOUBT = 1e-12  # relative error of a normal law's tail, as far as e^-700
 
 
@@ -81,6 +82,8 @@ def sure_loss(losses: ComposedPairs, epsilon: float) -> tuple[float, float]:
     if losses.variance > 0 or len(cut) < len(losses.parts):
         return math.inf, 0.0  # other losses may be as low as they like
     least = -math.fsum(n * math.log1p(-pair.sampling.rate) for pair, n in cut) * (1 + 1e-12)
+    if least < LEAST_MADE_UP:
+        return epsilon + least, 0.0
     level = UNLIKELY_NATS - math.log(min(epsilon, 1.0))
     tau = np.geomspace(1.0, MOST_LEVELS, LEVELS) * level / least
     k = np.sum([n * bound_negative_cgf(pair, tau) for pair, n in cut], axis=0)

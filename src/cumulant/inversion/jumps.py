@@ -237,8 +237,8 @@ class _Lines(ABC):
         omega, tail = end
         line = self._follow(tilted, plan, round_count(omega / plan.eta), scale)
         contour = Contour.of_weights((plan.theta, plan.eta), scale, line, tail, (theta, k))
-        others = replace(cut.losses, parts=tuple(part for part in cut.losses.parts if not has_jumps(part[0])))
-        return JumpsInDoubles(contour, self.quiet, Far.of(cut.losses, cut.epsilon), others.left_out)
+        plain = replace(cut.losses, parts=tuple(part for part in cut.losses.parts if not has_jumps(part[0])))
+        return JumpsInDoubles(contour, self.quiet, Far.of(cut.losses, cut.epsilon), plain.left_out)
 
     def _end(
         self, plan: Plan, tilted: list[TiltedJumps], others: float, log_s: list[float]

@@ -47,6 +47,7 @@ from cumulant.pairs.pair import GaussianPair
 
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
 NEARLY_AGREED_NATS, SLACKS = 1e-10, 4.0  # up to which it is raised by so many times the slack
+JUMPS_AGREED_NATS = 1e-5  # the same for jumps, whose own questions take longer
 CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
 FIRST_LOG_DELTA = -40.0  # of which losses are out of sight when δ is what is asked for
 LEFT_OUT_NATS = -25.0  # log of the share of δ that may be left out then: 1e-11
@@ -345,7 +346,8 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
     if isinstance(line, LineInDoubles | JumpsInDoubles) or (
         isinstance(line, BandInDoubles) and not question.losses.closed
     ):
-        if (isinstance(line, LineInDoubles) and line.is_smoothed) or not slack <= NEARLY_AGREED_NATS:
+        near = JUMPS_AGREED_NATS if isinstance(line, JumpsInDoubles) else NEARLY_AGREED_NATS
+        if (isinstance(line, LineInDoubles) and line.is_smoothed) or not slack <= near:
             epsilon = _raise_until_agreed(question, line, epsilon, slack)
         elif slack > AGREED_NATS:
             epsilon += SLACKS * slack / -line.slope(epsilon)
