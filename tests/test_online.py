@@ -184,3 +184,27 @@ def test_copies_know_what_was_released_and_keep_the_budget() -> None:
         copied.compose(STEP, count=101)
         assert copied.epsilon(delta=1e-5) <= 2.0
     assert dict(accountant.run.parts) == {STEP: 1101}
+
+
+def test_parts_of_the_data_are_not_followed_side_by_side() -> None:
+    """One record may be in the dearer part of every release: what each alternative costs may not be added up alone."""
+    dear, cheap = (cm.Gaussian(noise_multiplier=s).poisson(rate=q) for s, q in ((1.0, 0.1), (20.0, 0.001)))
+    one, other = cm.Parallel(parts=(dear, cheap)), cm.Parallel(parts=(cheap, dear))
+    accountant = cm.Accountant()
+    for _ in range(3):
+        accountant.compose(one, 10)
+        accountant.compose(other, 10)
+        assert accountant.epsilon(delta=1e-5) >= (dear * 20).epsilon(delta=1e-5)
+    counts = one.epsilon_curve(counts=[6], delta=1e-5)
+    assert counts[0] >= (dear * 6).epsilon(delta=1e-5)
+
+
+def test_copies_are_independent() -> None:
+    step = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
+    accountant = cm.Accountant(epsilon=2.0, delta=1e-5)
+    accountant.compose(step, 100)
+    accountant.compose(step)
+    other = copy.copy(accountant)
+    other.compose(step, 500)
+    assert accountant.run == step * 101
+    assert accountant.epsilon(delta=1e-5) <= accountant.run.epsilon(delta=1e-5) * (1 + 1e-9)

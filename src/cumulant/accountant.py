@@ -311,7 +311,7 @@ class Accountant:
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Return what was released, for copies and pickles; what is kept between questions is found again."""
-        state = {"_budget": self._budget, "_counts": self._counts, "_labelled": self._labelled}
+        state = {"_budget": self._budget, "_counts": dict(self._counts), "_labelled": dict(self._labelled)}
         return None, {**state, "_neighbors": self._neighbors, "_followed": None, "_kept_allowance": None}
 
     @by_name

@@ -283,7 +283,9 @@ def _sides(losses: ComposedPairs, index: int, eta: float, count: int, h: float) 
     off = ROUNDOFF * KERNEL_UNITS * (flat + h * rising + 1 / (12 * eta))
     doubt = (a + ROUNDOFF * abs(k)) * flat + b * rising + off + beyond
     values *= eta / math.pi
-    above, below = (_Side.of(kernel, values, doubt, 4 * ROUNDOFF * rising) for kernel in (nodes.above(), nodes.below()))
+    above, below = (
+        _Side.of(kernel, values, doubt, 10 * ROUNDOFF * rising) for kernel in (nodes.above(), nodes.below())
+    )
     return k, above, below
 
 

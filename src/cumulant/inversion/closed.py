@@ -35,7 +35,7 @@ PRODUCT_NATS = 300.0  # of a product that stays a double
 BIT = 2  # outputs
 HALF_UNIT = 2.0**-53  # half a unit in the last place
 FACTOR_UNITS = 16.0  # half units by which one factor may be off, beside its phase
-PHASE_UNITS = 16.0  # half units of ωL by which the phases of a release may be off: four products, of 2θ each
+PHASE_UNITS = 40.0  # half units of ωL by which the phases of a release may be off: four products, of 2θ each, and sums
 
 Cumulants = tuple[Array, Array, Array]
 Points = tuple[float, float, int]

@@ -97,7 +97,7 @@ def epsilons_of_counts(
     """Return ε of `step * n` for every n, each at its δ."""
     known, relation = step._known(), step.neighbors
     directed: Directed = []
-    if _goes_by_pairs(known, method, single=False):
+    if not known.alternatives and _goes_by_pairs(known, method, single=False):  # alternatives mix under composition
         directed = [Rows.multiples(direction, counts) for direction in known.directions(relation) or ()]
         if known.single:  # one release is what its profile says
             directed = [(rows, fit & (counts > 1)) for rows, fit in directed]

@@ -91,7 +91,8 @@ class Followed:
     def _directions(self, mechanism: AbstractMechanism) -> Directions:
         """Return the pairs of a release; none where it cannot be followed."""
         known = mechanism._known()
-        directions = None if known.sharper_curve else known.directions(self.relation)
+        # of alternatives, one record may be in the dearer of every release: directions may not be paired
+        directions = None if known.sharper_curve or known.alternatives else known.directions(self.relation)
         pairs = [pair for direction in directions or () for pair, _ in direction]
         return () if directions is None or any(_may_fail(pair) for pair in pairs) else directions
 

@@ -63,6 +63,8 @@ def weighted_with_replacement_profile(groups: GroupProfiles, *, draws: int, popu
     def log_delta(epsilon: float) -> float:
         if epsilon >= pure:
             return -math.inf
+        if epsilon < knot(0)[0]:
+            return 0.0  # before the first knot nothing is claimed
         place = largest_true(lambda j: j <= LEAST_SLOPE and knot(j)[0] <= epsilon) or 0
         return log_chord(epsilon, knot(place), knot(place + 1))
 

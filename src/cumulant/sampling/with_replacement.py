@@ -45,6 +45,7 @@ LAST_KNOT, KNOT_RATIO = 600.0, 1.2  # of ε, and by how much it grows until that
 EVEN_KNOTS = 800  # for a typical loss, up to four of them
 GEOMETRIC_RATIO = 1.001  # of knots beyond
 PROFILE_ERROR = 1e-11  # relative, of a difference of two normal tails
+LEAST_MEAN_TOLD = 1e-3  # of noise whose profile keeps its digits
 RARELY = 1e-3  # a rate below which few losses make up δ, and chords are not near enough
 FEW_TIMES = 4  # mean multiplicity up to which each has its pair
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
@@ -247,6 +248,8 @@ def _gaussian_told(mean: float, rate: float, sizes: Array, weights: Array, rest:
     Knots are so near one another that chords cost less than 1e-5 of ε: at most 1/800 of the typical loss apart, or
     1/1000 of themselves.
     """
+    if mean < LEAST_MEAN_TOLD:
+        return None  # differences of normal tails would lose more than PROFILE_ERROR
     last = math.log1p(rate * math.expm1(min(FARTHEST_DEVIATION * mean * sizes[0] + (mean * sizes[0]) ** 2, 300.0)))
     profile = _mixed_profile(mean, rate, sizes, weights, rest)
     while profile(np.array([last]))[0] > max(rest * 1.01, LEAST_REVEALED) and last < LAST_KNOT:
