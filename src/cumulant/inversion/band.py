@@ -62,6 +62,7 @@ NARROW = 1e-7  # of (θ+1)h, where h costs nothing
 CHORD_NATS = 1e-5  # slack that is as good as none where losses are made of chords
 GAUSSIAN_NATS = 45.0  # below δ, where Gaussian releases end a line
 SHARE_OF_EXACT = 1.0  # of what an exact answer allows, that a band is planned for: about 0.75 is used
+EPSILON_SLIP = 2.0**-47  # relative, of ε
 KERNEL_UNITS = 24.0  # roundings by which a kernel may be off
 LESS_THAN_ALL = 0.999 * 2 * math.pi  # of hω, where a line is shorter than its band
 COLUMNS = 512  # of the matrix that a line is kept as
@@ -170,6 +171,7 @@ class BandInDoubles(Enclosure):
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         if epsilon == math.inf:
             return 0.0, math.nan
+        epsilon *= 1 - EPSILON_SLIP  # δ falls with ε: phases next to the largest loss are off by as much
         high = self._sum(self.above.weights, epsilon) + self.above.doubt + epsilon * self.above.phase_doubt
         if not high > 0:
             return 0.0, math.nan

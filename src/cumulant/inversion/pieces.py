@@ -38,7 +38,7 @@ FEW_SUMS = 1000  # of losses, up to which all are formed in balls
 MOST_TERMS = 20_000  # of the sum
 MOST_LAPLACE = 40  # releases, beyond which terms cancel
 LARGEST_LOSS = 60.0  # of all releases together, beyond which series are long
-SLIP = 2.0**-50  # relative, by which losses may be off
+LOSS_SLIP = 2.0**-50  # relative, by which losses may be off
 TERM_UNITS = 2.0**-49  # by which a term may be off, relatively, for each of its powers
 HALVINGS = 12  # of the stretch on which a first ε is looked for
 UNSEEN_NATS = 45.0  # below the first term of a series
@@ -63,7 +63,7 @@ class PiecewiseSum(WholeEnclosure):
         total, doubt = self._sum(epsilon)
         low = total - doubt
         # δ falls with ε, and losses are rounded: from above it is taken where no loss next to ε is missed
-        high = sum(self._sum(max(epsilon - SLIP * (abs(float(self.x[0])) + epsilon), 0.0)))
+        high = sum(self._sum(max(epsilon - LOSS_SLIP * (abs(float(self.x[0])) + epsilon), 0.0)))
         return math.log(low) if low > 0 else -math.inf, min(math.log(high), 0.0) if high > 0 else -math.inf
 
     def slope(self, epsilon: float) -> float:
