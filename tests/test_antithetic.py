@@ -81,7 +81,7 @@ def test_a_table_is_coupled_with_itself_exactly() -> None:
     answer = (replaced(table, 0.25) * 3).delta(epsilon=0.2)
     with mp.workdps(DIGITS):
         truth = mpf(66041) / 160000 - mp.exp(mpf("0.2")) * 327437 / 1600000
-        assert abs(answer - truth) < 1e-15
+        assert 0 <= answer - truth < 2e-15  # losses are taken a few units lower than they may be
 
 
 @pytest.mark.parametrize("seed", range(30))

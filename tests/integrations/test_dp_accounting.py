@@ -223,7 +223,6 @@ def test_a_tree_costs_its_height() -> None:
         (ev.PoissonSampledDpEvent(1.5, ev.GaussianDpEvent(1.0)), ADD, "sampling_probability must be"),
         (ev.SelfComposedDpEvent(ev.GaussianDpEvent(1.0), -1), ADD, "count must be"),
         (ev.PoissonSampledDpEvent(0.1, ev.RandomizedResponseDpEvent(0.5, 3)), REPLACE, "replace relation"),
-        (ev.SampledWithReplacementDpEvent(10, 2, ev.ZCDpEvent(0.1)), REPLACE, "privacy profiles of groups"),
         ("Gaussian", ADD, "no theorem here covers this event"),
     ],
 )
