@@ -215,7 +215,7 @@ class BandInDoubles(Enclosure):
         tau, gap = self.tilts.theta, np.abs(self.tilts.theta - self.theta) * window
         logs = log_chernoff(tau) + self.tilts.k - tau * epsilon - scale + 1e-9
         apart = gap > 0.01 * self.theta * window
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # a tilt equal to θ is left out
             bounds = np.where(apart, np.exp(np.minimum(logs - gap, 700.0)) / -np.expm1(-gap), np.inf)
         above, below = (float(np.min(bounds[side], initial=np.inf)) for side in (tau > self.theta, tau < self.theta))
         whole = math.exp(min(-scale - self.theta * window, 700.0)) / -math.expm1(-self.theta * window)

@@ -349,7 +349,7 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
         near = JUMPS_AGREED_NATS if isinstance(line, JumpsInDoubles) else NEARLY_AGREED_NATS
         if (isinstance(line, LineInDoubles) and line.is_smoothed) or not slack <= near:
             epsilon = _raise_until_agreed(question, line, epsilon, slack)
-        elif slack > AGREED_NATS:
+        elif slack > AGREED_NATS and epsilon > 0:
             epsilon += SLACKS * slack / -line.slope(epsilon)
         epsilon = min(epsilon, question.losses.supremum)
         if math.isinf(epsilon):
