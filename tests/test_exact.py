@@ -526,7 +526,7 @@ def test_the_best_of_several_lines_is_returned(
 ) -> None:
     """A later line may be worse than an earlier one; `most` is from an inversion in many digits, rounded up."""
     run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
-    assert run.epsilon(delta=delta) <= most
+    assert run.epsilon(delta=delta) <= most * (1 + 1e-9)  # what exact means
     assert run.guarantee(delta=delta).exact
 
 

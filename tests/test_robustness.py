@@ -23,6 +23,7 @@ from cumulant.curves.curve import Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import DEEPEST, REGISTRY, register, unique_keys
 from cumulant.mechanisms.group import group_loss
+from cumulant.sampling.once_per_epoch import OncePerEpoch
 from limits import SOURCE, within_limits
 from strategies import ASKING, mechanisms
 
@@ -134,6 +135,10 @@ EVERY_KIND: list[AbstractMechanism] = [
     GAUSSIAN.without_replacement(rate=0.1).sharpened(),
     cm.RenyiCurve([(2, 0.1), (30, 2.0)]).group(size=2),
     (GAUSSIAN * 3 + LAPLACE).poisson(rate=0.5) * 2 + cm.PureDP(epsilon=0.1),
+    cm.FamilyPair(family="gamma", natural=(1.0, -2.0), neighbor_natural=(1.5, -2.0)),
+    cm.LaplaceVector(scale=2.0),
+    OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=2.0)),
+    cm.Parallel(parts=(GAUSSIAN, LAPLACE)),
 ]
 KINDS = [type(mechanism).__name__ for mechanism in EVERY_KIND]
 

@@ -49,7 +49,7 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles |
         yield _follow_line(losses, plan, first)
         yield from _jumps(losses, plan, CLOSE_NATS)  # if that was not enough
         return
-    yield from _jumps(losses, plan, CLOSE_ENOUGH_NATS)
+    yield from _jumps(losses, plan, CLOSE_ENOUGH_NATS if first is None else CLOSE_NATS)
     if first is not None:
         yield _follow_line(losses, plan, first)
         return

@@ -47,7 +47,7 @@ from cumulant.pairs.pair import GaussianPair
 
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
 NEARLY_AGREED_NATS, SLACKS = 1e-10, 4.0  # up to which it is raised by so many times the slack
-JUMPS_AGREED_NATS = 1e-5  # the same for jumps, whose own questions take longer
+JUMPS_AGREED_NATS = 1e-8  # the same for jumps, whose own questions take longer
 CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
 FIRST_LOG_DELTA = -40.0  # of which losses are out of sight when δ is what is asked for
 LEFT_OUT_NATS = -25.0  # log of the share of δ that may be left out then: 1e-11
