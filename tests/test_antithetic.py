@@ -163,3 +163,10 @@ def test_laplace_noise_of_any_size_keeps_its_mass(theta: float, rate: float) -> 
     moments = step.cgf(order=[1.001, 1.01, 1.1, 2.0, 5.0])
     assert np.all(moments > 0)
     assert np.all(np.diff(moments) > 0)
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+def test_normal_noise_has_no_largest_loss_when_it_is_drawn(draws: int) -> None:
+    step = cm.Gaussian(noise_multiplier=1.0).with_replacement(draws=draws, population=draws + 1)
+    assert step.epsilon(delta=0.0) == math.inf
+    assert (step * 3).epsilon(delta=0.0) == math.inf

@@ -252,7 +252,7 @@ def _gaussian_told(mean: float, rate: float, sizes: Array, weights: Array, rest:
         return None  # differences of normal tails would lose more than PROFILE_ERROR
     last = math.log1p(rate * math.expm1(min(FARTHEST_DEVIATION * mean * sizes[0] + (mean * sizes[0]) ** 2, 300.0)))
     profile = _mixed_profile(mean, rate, sizes, weights, rest)
-    while profile(np.array([last]))[0] > max(rest * 1.01, LEAST_REVEALED) and last < LAST_KNOT:
+    while profile(np.array([last]))[0] > max(rest * 1.01, 2 * LEAST_REVEALED) and last < LAST_KNOT:
         last *= KNOT_RATIO
     typical = 2 * float(profile(np.zeros(1))[0])
     even = typical * np.arange(EVEN_KNOTS * 4) / EVEN_KNOTS
@@ -276,7 +276,8 @@ def _mixed_profile(mean: float, rate: float, sizes: Array, weights: Array, rest:
         near = ndtr(-x) - np.exp(np.minimum(inner, 700.0)) * ndtr(-x - means)
         far = np.exp(-above * above / 2) * (erfcx(above / math.sqrt(2)) - erfcx((above + means) / math.sqrt(2))) / 2
         rows = np.where(x > 0, far, near)
-        return np.asarray(weights @ np.maximum(rows, 0.0) * (1 + PROFILE_ERROR) + rest)
+        # losses have no largest value: what underflows is still revealed by some
+        return np.asarray(weights @ np.maximum(rows, 0.0) * (1 + PROFILE_ERROR) + (rest + LEAST_REVEALED))
 
     return delta
 
