@@ -263,7 +263,7 @@ class TiltedJumps:
         """Return how far from the real line an integrand that turns with ω has not grown by much."""
         law = self.jumps.law
         widest = min(SOFT_RADIANS / max(self.jumps.sharpness, law.far[1]), 0.5 * math.pi / law.mean, HIGHEST)
-        return np.minimum(widest, TURN_NATS / (max(omega, 1e-300) * law.mean * np.maximum(self.share, 1e-300)))
+        return np.asarray(widest / np.maximum(1.0, omega * law.mean * self.share * (widest / TURN_NATS)))
 
     def _step_within(
         self, omega: float, d: Array, logs: Array, level: float, ends: tuple[float, float]
