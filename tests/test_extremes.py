@@ -116,3 +116,14 @@ def test_another_release_never_costs_less(one: AbstractMechanism, other: Abstrac
 def test_the_ends_of_counts(count: int) -> None:
     run = cm.Gaussian(noise_multiplier=5.0).poisson(rate=1e-3) * count
     assert run.epsilon(delta=1e-5) >= 0
+
+
+@given(log_uniform(0.05, 1e3), log_uniform(1e-12, 1e-3), st.integers(1, 10**6))
+@EXTREMES
+def test_rare_releases_are_nothing_beside_a_larger_delta(sigma: float, rate: float, count: int) -> None:
+    """Total variations add up: that of one release is the rate times erf(1/(√8σ))."""
+    one = rate * math.erf(1 / (math.sqrt(8.0) * sigma))
+    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
+    if count * rate < 0.5:
+        assert run.epsilon(delta=count * rate * (1 + 1e-6)) == 0
+    assert run.epsilon(delta=one * (1 - 1e-6)) > 0

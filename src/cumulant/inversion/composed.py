@@ -16,6 +16,7 @@ from typing import final
 import numpy as np
 
 from cumulant.curves.curve import combined_failure
+from cumulant.errors import OutOfReach
 from cumulant.inversion.closed import ClosedLosses
 from cumulant.inversion.contour import Lattice
 from cumulant.numerics.complex_plane import Complex
@@ -98,12 +99,21 @@ class ComposedPairs:
         return sums
 
     @property
+    def log_added_variation(self) -> float:
+        """Log Σ n_i TV_i, which is at least log TV, rounded up; the total variation of a Gaussian is below μ."""
+        added = self.mean + math.fsum(n * pair.total_variation for pair, n in self.parts)
+        return math.log(max(added, 5e-324)) + 1e-9
+
+    @property
     def log_pinsker(self) -> float:
-        """Log √(KL/2), which is at least log TV (Pinsker's inequality), rounded up.
+        """Log √(KL/2), which is at least log TV (Pinsker's inequality), rounded up; 0 where KL is out of reach.
 
         KL = E_P[L] is the divergence of P from Q where the loss is finite.
         """
-        return 0.5 * (math.log(self._divergence + UNDERFLOWN_KL) - math.log(2.0)) + 1e-9
+        try:
+            return 0.5 * (math.log(self._divergence + UNDERFLOWN_KL) - math.log(2.0)) + 1e-9
+        except OutOfReach:
+            return 0.0
 
     @property
     def _divergence(self) -> float:

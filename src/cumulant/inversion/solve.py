@@ -52,6 +52,7 @@ CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has los
 FIRST_LOG_DELTA = -40.0  # of which losses are out of sight when δ is what is asked for
 LEFT_OUT_NATS = -25.0  # log of the share of δ that may be left out then: 1e-11
 LOOKS = 4  # times that it is looked again
+MOST_LINES = 16  # from which it is not looked again
 NEAR_NATS = 0.5  # how far an answer may be from what its line was planned for
 RAISES = 4  # times that ε is raised until δ(ε) agrees
 
@@ -137,11 +138,14 @@ class Question:
     road: Road
     side: int
     asked: float
+    enough: float = -math.inf  # log δ that need not be known better than as at most that
 
     @property
     def needs_tilts(self) -> bool:
         """Whether a line may be needed for ε."""
-        return bool(self.losses.parts) and -math.inf < self.asked < 0 < self.losses.supremum
+        if not self.losses.parts or not self.losses.supremum > 0:
+            return False
+        return -math.inf < self.asked < min(0.0, self.losses.log_added_variation)
 
     @cached_property
     def seen(self) -> ComposedPairs:
@@ -172,17 +176,36 @@ class Question:
 
     def _follow_seen(self, around: Tilts) -> list[Solution]:
         """Return what lines say of the losses in sight; where δ was asked for, and is smaller than that, look again."""
-        seen, found = self.seen, _follow(self.road, self.seen, around, self._look)
+        seen, found = self.seen, self._follow(self.seen, around)
         for _ in range(LOOKS if self.side == 0 else 0):
             low, high = max(one.low for one in found), min(one.log_delta for one in found)
             if seen.left_out == 0 or math.log(seen.left_out) <= low + LEFT_OUT_NATS:
+                break
+            if high <= self.enough or len(found) >= MOST_LINES:
                 break
             seen = leave_out_unseen(self.losses, low if low > -math.inf else 2 * high)
             nearer = tilts_for_epsilon(seen, self.asked)
             if nearer is None:
                 break
-            found = [*found, *_follow(self.road, seen, nearer, self._look)]
+            found = [*found, *self._follow(seen, nearer)]
         return found
+
+    def _follow(self, losses: ComposedPairs, around: Tilts) -> list[Solution]:
+        """Return what a few lines say, each planned from the answer of the last: what is proven, if anything is."""
+        found: list[Solution] = []
+        for rounds in count(1):
+            for enclosure in self.road.lines(losses, around):
+                last = self._look(enclosure, around.epsilon)
+                found.append(last)
+                settled = last.slack is not None and last.slack <= enclosure.enough
+                if settled or (self.side == 0 and last.log_delta <= self.enough):
+                    return [one for one in found if is_proven(one)] or found
+            away = abs(last.epsilon - around.epsilon) * around.steepness + abs(last.log_delta - around.log_delta)
+            at_an_end = last.epsilon != around.epsilon and not 0 < last.epsilon < math.inf
+            if at_an_end or not away > NEAR_NATS or rounds >= enclosure.effort.rounds:
+                break
+            around = around.ask(last.epsilon, last.log_delta)
+        return [one for one in found if is_proven(one)] or found
 
     def _known_epsilon(self) -> Solution | None:
         losses, road, log_delta = self.losses, self.road, self.asked
@@ -215,25 +238,6 @@ class Question:
         epsilon = meet(enclosure, self.side, self.asked, start, anyway)
         slack = enclosure.slack(epsilon) if enclosure.enough > 0 else None
         return Solution(epsilon, self.asked, enclosure, slack=slack)
-
-
-def _follow(
-    road: Road, losses: ComposedPairs, around: Tilts, solve: Callable[[Enclosure, float], Solution]
-) -> list[Solution]:
-    """Return what a few lines say, each planned from the answer of the last: what is proven, if anything is."""
-    found: list[Solution] = []
-    for rounds in count(1):
-        for enclosure in road.lines(losses, around):
-            last = solve(enclosure, around.epsilon)
-            found.append(last)
-            if settled := last.slack is not None and last.slack <= enclosure.enough:
-                break
-        away = abs(last.epsilon - around.epsilon) * around.steepness + abs(last.log_delta - around.log_delta)
-        at_an_end = last.epsilon != around.epsilon and not 0 < last.epsilon < math.inf
-        if settled or at_an_end or not away > NEAR_NATS or rounds >= enclosure.effort.rounds:
-            break
-        around = around.ask(last.epsilon, last.log_delta)
-    return [one for one in found if is_proven(one)] or found
 
 
 # All directions -------------------------------------------------------------------------------------------------------
@@ -289,10 +293,12 @@ class Doubles(Road):
         return less_rounding(log_delta_left(losses.failure, delta) if losses.failure > 0 else delta)
 
     def is_nothing(self, losses: ComposedPairs, log_delta: float) -> bool:
-        """Return whether δ(0), the total variation, is at most δ: no loss is positive, or by Pinsker's inequality."""
+        """Return whether δ(0), the total variation, is at most δ: no loss is positive, or by a bound of it."""
         if not losses.parts:
             return False
-        return losses.supremum <= 0 or (losses.failure == 0 and losses.log_pinsker <= log_delta)
+        if losses.supremum <= 0:
+            return True
+        return losses.failure == 0 and (losses.log_added_variation <= log_delta or losses.log_pinsker <= log_delta)
 
     def is_certain(self, losses: ComposedPairs, epsilon: float) -> bool:
         return losses.log_overlap(epsilon) < -CERTAIN_NATS
@@ -360,7 +366,8 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
 def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float, slack: float) -> float:
     for _ in range(RAISES):
         try:
-            excess = Question(question.losses, question.road, 0, epsilon).solve().log_delta - question.asked
+            again = Question(question.losses, question.road, 0, epsilon, question.asked)
+            excess = again.solve().log_delta - question.asked
         except OutOfReach:  # δ(ε) is not to be had by a line of its own: ε was tested on this one
             return epsilon + SLACKS * min(slack, 1.0) / -line.slope(epsilon)
         if excess <= 0:
@@ -376,7 +383,7 @@ def _log_delta_in_doubles(question: Question) -> Inversion:
         solution, question.asked, solution.log_delta, "affinity" if solution.log_delta == 0 else "largest loss"
     )
     if not found.slack <= AGREED_NATS and losses.failure == 0 and losses.parts:
-        cap = losses.log_pinsker
+        cap = min(losses.log_added_variation, losses.log_pinsker)
         if cap < found.value:
             found = Inversion(cap, max(found.slack - (found.value - cap), 0.0), "total variation", 1.0)
     return replace(found, value=log_delta_with(losses.failure, found.value)) if losses.failure > 0 else found

@@ -31,8 +31,7 @@ from cumulant.pairs.pair import DominatingPair
 if TYPE_CHECKING:
     from flint import arb
 
-MOST_NODES, MOST_EXPONENTIALS = 3e6, 2e7  # of one rule
-MOST_CUT_NODES = 5e5  # of a law that is cut off, whose tilts nothing else ends
+MOST_NODES, MOST_EXPONENTIALS = 1.5e6, 2e7  # of one rule
 ACCURACY_NATS = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-17
 BEYOND_NATS = 60.0  # nats below the largest integrand at which pieces are left out
 CELL_WIDTH = 0.15  # of the coordinate, at most
@@ -157,7 +156,7 @@ class Branch(ABC):
         """Return about how many nodes the rule has, without building it."""
 
     def _check_count(self, nodes: float, theta: float, omega: float) -> None:
-        most = min(MOST_CUT_NODES if self.law.is_cut else MOST_NODES, MOST_EXPONENTIALS / self.law.terms)
+        most = min(MOST_NODES, MOST_EXPONENTIALS / self.law.terms)
         if not nodes < most:
             raise OutOfReach(f"a loss tilted by {theta:g} takes more than {most:g} nodes at frequency {omega:g}")
 
@@ -318,6 +317,11 @@ class CoordinatePair(DominatingPair):
     @property
     def supremum(self) -> float:
         return self.sampling.supremum(self.law)
+
+    @property
+    def total_variation(self) -> float:
+        """That of a mixture (1-γ)Q + γP' and Q is γ times that of P' and Q."""
+        return float(np.max(self.sampling.rate)) if isinstance(self.sampling, MixtureMap) else 1.0
 
     @property
     def log_square(self) -> float:

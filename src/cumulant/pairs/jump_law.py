@@ -152,8 +152,8 @@ def bound_negative_cgf(pair: CoordinatePair, tau: Array) -> Array:
     if mean * mean >= LARGEST_EXPONENT:
         return np.asarray(largest * (1 + 1e-12))
     near = np.minimum(largest, LARGEST_EXPONENT / 2)
-    square = np.log1p((np.expm1(near) - tau * rate) * math.expm1(mean * mean))
-    # beyond doubles, and wherever that is smaller, the largest value of all
+    with np.errstate(over="ignore"):  # beyond doubles, and wherever that is smaller, the largest value of all
+        square = np.log1p((np.expm1(near) - tau * rate) * math.expm1(mean * mean))
     return np.asarray(np.where(largest < LARGEST_EXPONENT / 2, np.minimum(square, largest), largest) * (1 + 1e-12))
 
 

@@ -52,6 +52,11 @@ class DominatingPair(ABC):
         """Return the law of the loss tilted by e^{θL - K(θ)}, in cells; K(θ) of several laws is a column."""
 
     @property
+    def total_variation(self) -> float:
+        """A bound of sup |P(A) - Q(A)|, where the loss is finite."""
+        return 1.0
+
+    @property
     def reveals_nothing(self) -> bool:
         """Whether P and Q are the same."""
         return False
