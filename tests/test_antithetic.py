@@ -8,6 +8,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import cumulant as cm
@@ -15,6 +17,7 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.finite_pair import FinitePair
+from strategies import log_uniform
 
 DIGITS = 40
 
@@ -165,8 +168,14 @@ def test_laplace_noise_of_any_size_keeps_its_mass(theta: float, rate: float) -> 
     assert np.all(np.diff(moments) > 0)
 
 
-@pytest.mark.parametrize("draws", [1, 3])
-def test_normal_noise_has_no_largest_loss_when_it_is_drawn(draws: int) -> None:
-    step = cm.Gaussian(noise_multiplier=1.0).with_replacement(draws=draws, population=draws + 1)
-    assert step.epsilon(delta=0.0) == math.inf
-    assert (step * 3).epsilon(delta=0.0) == math.inf
+@given(
+    st.integers(1, 20), st.integers(2, 1000), log_uniform(0.3, 1e4), st.sampled_from([cm.ADD_REMOVE, cm.REPLACE_ONE])
+)
+@settings(deadline=None, max_examples=10)
+def test_normal_noise_has_no_largest_loss_when_it_is_drawn(
+    draws: int, population: int, sigma: float, relation: cm.Neighbors
+) -> None:
+    """However it is composed: by its pair, or by a pair that its profile makes."""
+    step = cm.Gaussian(noise_multiplier=sigma).with_replacement(draws=draws, population=population, neighbors=relation)
+    for run in (step, step * 2, step + cm.Laplace(scale=1.0)):
+        assert run.epsilon(delta=0.0) == math.inf

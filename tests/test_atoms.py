@@ -217,6 +217,17 @@ def test_bits_in_pieces() -> None:
             assert_encloses(pieces, epsilon, composed_delta([(x, 0.0, 1) for x in odds], epsilon), 1e-12)
 
 
+@pytest.mark.parametrize("failure", [1e-300, 1e-150, 1e-30])
+@pytest.mark.parametrize("count", [2, 3])
+def test_masses_that_underflow_are_not_nothing(failure: float, count: int) -> None:
+    """A failure that a bounded loss carries is a mass of its own: together they are about its power."""
+    run = cm.ApproximateDP(epsilon=1.0, delta=failure).without_replacement(rate=0.5, neighbors=cm.ADD_REMOVE) * count
+    one = math.log(1 + 0.5 * math.expm1(1.0))
+    for log_delta in (-200.0, -500.0, -680.0):
+        found = run.epsilon(log_delta=log_delta)
+        assert found == math.inf or found >= count * one * (1 - 1e-9) or math.exp(log_delta) >= failure / 4
+
+
 def test_pieces_say_where_they_cancel() -> None:
     """Forty equal releases cancel: both bounds still hold."""
     scale, count = 4.0, 40

@@ -198,7 +198,7 @@ class _CutLosses:
         for law, n, exponents in self.laws:
             jump = law.split(largest)
             log_s, left = jump.bound_quiet(exponents, log_share)
-            k, rest = k + n * log_s, rest + n * left
+            k, rest = k + n * log_s, rest + n * max(left, 5e-324)  # what underflows is not nothing
             jumps.append((jump, n))
         return _Split(self, jumps, Quiet(self.tau, k, rest))
 
@@ -293,7 +293,7 @@ class _Split(_Lines):
             g += n * log1p_complex(r.real, r.imag)
             farther += n * np.log1p(off / size)
         off = np.expm1(np.minimum(error, LARGEST_NATS)) + ROUNDOFF * (8 + np.abs(k) + abs(scale))
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # of what is not chosen
             quiet, loud = np.exp(k - scale), np.exp(k + g - scale)
             # S times e^g - 1, or M times 1 - e^{-g}: whichever is larger
             few, many = quiet * np.expm1(np.minimum(g.real, 0.0) + 1j * g.imag), -loud * np.expm1(-g)

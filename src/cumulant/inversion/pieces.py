@@ -40,6 +40,7 @@ MOST_LAPLACE = 40  # releases, beyond which terms cancel
 LARGEST_LOSS = 60.0  # of all releases together, beyond which series are long
 LOSS_SLIP = 2.0**-50  # relative, by which losses may be off
 TERM_UNITS = 2.0**-49  # by which a term may be off, relatively, for each of its powers
+LEAST_LOG_WEIGHT = -600.0  # of a term: products with smaller ones underflow
 HALVINGS = 12  # of the stretch on which a first ε is looked for
 UNSEEN_NATS = 45.0  # below the first term of a series
 SERIES = 60  # terms of R_0 and R_N beyond N, and two for each unit of y: what is left is below 1e-20
@@ -54,6 +55,7 @@ class PiecewiseSum(WholeEnclosure):
     weights: Array
     k: NDArray[np.int64]
     coefficients: Array
+    underflown: float = 0.0  # more than all weights together that underflow
     route: str = "pieces"
     proven: bool = False
     enough: float = CLOSE_NATS
@@ -74,7 +76,8 @@ class PiecewiseSum(WholeEnclosure):
 
     def start(self, log_delta: float) -> float:
         """Return about the ε of a δ: δ(ε) is at least what the largest loss makes of it."""
-        share = math.exp(log_delta - math.log(self.weights[0] * self._top_mass))
+        top_mass = self.weights[0] * self._top_mass
+        share = math.exp(min(log_delta - math.log(top_mass), 0.0)) if top_mass > 0 else 1.0
         if share < 0.5 and self.x[0] + math.log1p(-share) > max(self.x[1:2], default=0.0):
             return max(float(self.x[0]) + math.log1p(-share), 0.0)
         low, high = 0.0, max(float(self.x[0]), 0.0)
@@ -96,8 +99,8 @@ class PiecewiseSum(WholeEnclosure):
         y, weights, k = self.x[:last] - epsilon, self.weights[:last], self.k[:last]
         off = 2.0**-51 * (np.abs(self.x[:last]) + epsilon)
         if not self.coefficients.size:
-            return float(weights @ -np.expm1(-y)), float(weights @ (off + TERM_UNITS * y))
-        total = doubt = 0.0
+            return float(weights @ -np.expm1(-y)), float(weights @ (off + TERM_UNITS * y)) + self.underflown
+        total, doubt = 0.0, self.underflown
         inner = (k > 0) & (k < len(self.coefficients) - 1)  # residues at -½ alone
         for some, powers in ((inner, len(self.coefficients) - 1), (~inner, self._powers(float(y[0]) / 2))):
             if np.any(some):
@@ -161,7 +164,10 @@ def sum_pieces(losses: ComposedPairs) -> PiecewiseSum | None:
     seen = x > 0  # of ε >= 0
     order = np.argsort(-x[seen], kind="stable")
     coefficients = _coefficients(total, closed.largest) if total else np.empty((0, 0))
-    return PiecewiseSum(x[seen][order], np.exp(log_weights[seen][order]), k[seen][order], coefficients)
+    log_weights = log_weights[seen][order]
+    # R is at most 1: what underflows is charged whole
+    underflown = int(np.sum(log_weights < LEAST_LOG_WEIGHT)) * math.exp(LEAST_LOG_WEIGHT)
+    return PiecewiseSum(x[seen][order], np.exp(log_weights), k[seen][order], coefficients, underflown)
 
 
 def _count_terms(closed: ClosedLosses) -> float:

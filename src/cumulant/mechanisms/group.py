@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar, final
 
 import numpy as np
@@ -63,11 +64,17 @@ class Group(AbstractMechanism):
         one = self.mechanism._known()
         together, attained = one.together(self.size), one.attained_together(self.size)
         return replace(
-            Known.by_curve(lambda: group_loss(one.curve(), self.size), fixed_size=one.fixed_size),
+            Known.by_curve(lambda: group_loss(_curve_of(self.mechanism), self.size), fixed_size=one.fixed_size),
             directions=lambda relation: together,
             attained=lambda relation: attained,
             tight=lambda relation: together is not None and one.tight(relation),
         )
+
+
+@lru_cache(maxsize=64)
+def _curve_of(mechanism: AbstractMechanism) -> Curve:
+    """Return the curve of one record, whose values groups of all sizes share."""
+    return mechanism._known().curve()
 
 
 def group_loss(cgf: Curve, size: int) -> Curve:
@@ -84,7 +91,7 @@ def group_loss(cgf: Curve, size: int) -> Curve:
         return cgf
 
     def joined(a: Curve, b: Curve, together: int) -> Curve:
-        return projected(_joined(a, b), pure=product_above(together, cgf.pure))
+        return _join(a, b, product_above(together, cgf.pure))
 
     here, next_one = cgf, joined(cgf, cgf, 2)  # of groups of n and n + 1, from n = 1 up by the binary digits of `size`
     for shift in reversed(range(size.bit_length() - 1)):
@@ -94,11 +101,13 @@ def group_loss(cgf: Curve, size: int) -> Curve:
     return here
 
 
-def _joined(first: Curve, second: Curve) -> list[tuple[float, float]]:
-    """Return the best bound K_{a+b} <= k at the knots, where it is finite."""
+@lru_cache(maxsize=256)  # groups of all sizes share their halves
+def _join(first: Curve, second: Curve, pure: float) -> Curve:
+    """Return the best bound K_{a+b} <= k at the knots, where it is finite, with chords between."""
     low, high = KNOTS[KNOTS <= LARGE_TILT], KNOTS[KNOTS > LARGE_TILT]
     best = np.concatenate([_best(first, second, low, EXPONENTS), _best(first, second, high, FEW_EXPONENTS)])
-    return [(lam, k) for lam, k in zip(KNOTS.tolist(), best.tolist(), strict=True) if math.isfinite(k)]
+    points = [(lam, k) for lam, k in zip(KNOTS.tolist(), best.tolist(), strict=True) if math.isfinite(k)]
+    return projected(points, pure=pure)
 
 
 def _best(first: Curve, second: Curve, knots: Array, exponents: Array) -> Array:

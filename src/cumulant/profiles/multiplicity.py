@@ -13,7 +13,7 @@ import numpy as np
 from cumulant.numerics.binomial import Binomial
 from cumulant.numerics.logspace import Array, log_expm1, log_sum
 from cumulant.numerics.rounding import ULP, log_above
-from cumulant.numerics.search import largest_true, smallest_true
+from cumulant.numerics.search import largest_true
 from cumulant.parameters import whole_number
 from cumulant.profiles.profile import GroupProfiles
 
@@ -26,6 +26,7 @@ WIDER = 1.2  # ratio of large multiplicities that are charged together
 MOST_TERMS = 10**5  # of a sum over multiplicities, one by one
 EXTRA = 200  # terms beyond the half-way point of a geometric fall: e^-138 is left
 LARGEST_TILT = 600.0  # e^600 is still a float
+NUDGES = tuple(2.0**k for k in range(-50, -10))  # relative, by which a ratio is raised until it is enough
 LEAST_SHARE = -600.0  # log-probability of no draw from which on it is of no use
 FAR = 30.0  # in units of √mean: how far from the mean they reach; e^-450 is left
 
@@ -207,19 +208,32 @@ def least_shared_ratio(log_a: Array, log_weights: Array, log_rest: float, law: M
     if not log_none > LEAST_SHARE:
         return math.inf
 
+    def raised_by(s: float) -> float:
+        """More than what rounding makes of either side, in nats."""
+        return 1e-12 * (1 + s)
+
     def is_enough(s: float) -> bool:
         more = log_a > s
         terms = log_weights[more] + s + log_expm1(log_a[more] - s)
-        return log_sum([*terms.tolist(), log_rest]) + 1e-12 * (1 + s) <= log_none + float(log_expm1(s))
+        return log_sum([*terms.tolist(), log_rest]) + raised_by(s) <= log_none + float(log_expm1(s))
+
+    order = np.argsort(-log_a)
+    log_gains = np.append(log_rest, log_weights[order] + log_expm1(np.maximum(log_a[order], 0.0)))
+    log_shares = log_weights[order]
+
+    def crossing(raised: float) -> float:
+        """As (a - x)_+ >= a - x and 0, each k gives a line below the left side: they meet at the last zero of all."""
+        gains = np.logaddexp.accumulate(log_gains + raised)
+        shares = np.logaddexp.accumulate(np.append(log_none, log_shares + raised))
+        return float(np.max(np.logaddexp(0.0, gains - shares)))
 
     if log_rest == -math.inf and not np.any(log_a > 0):
         return 0.0
-    high = 1.0
-    while not is_enough(high):
-        high *= 2
-        if high > max(float(np.max(log_a)), log_rest, 0.0) - LEAST_SHARE:
-            return math.inf
-    return smallest_true(is_enough, 0.0, high, relative=1e-13)
+    s = crossing(raised_by(crossing(0.0)))
+    for nudge in NUDGES:
+        if is_enough(s * (1 + nudge)):
+            return s * (1 + nudge)
+    return math.inf
 
 
 def tilted_weights(theta: float, law: Multiplicity) -> tuple[Array, Array, float]:

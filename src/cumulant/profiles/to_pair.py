@@ -23,6 +23,7 @@ from cumulant.profiles.profile import PrivacyProfile
 
 KNOTS = 240  # of ε, and as many of -ε
 DEEPEST_NATS = -90.0  # log δ at the last knot, what is revealed at most
+LEAST_LOG_REVEALED = -600.0  # log δ at the last knot, at least, of losses without a largest value
 FARTHEST_KNOT = 300.0  # ε of the last knot: e^ε must be a double with its square
 LEAST_DELTA = 1e-6  # δ(0) from which rounding is nothing beside it
 RAISED = 1e-9  # by which a profile is raised, relatively: more than doubles round masses by
@@ -35,7 +36,9 @@ def pair_of_profile(profile: PrivacyProfile) -> FinitePair | None:
     if last is None:
         return None
     knots = last * (np.arange(KNOTS + 1) / KNOTS) ** 1.5
-    return pair_at_knots(knots, np.array([profile.log_delta(float(epsilon)) for epsilon in knots]))
+    log_delta = np.array([profile.log_delta(float(epsilon)) for epsilon in knots])
+    # where losses have no largest value something is revealed, even if it underflows
+    return pair_at_knots(knots, log_delta if profile.pure < math.inf else np.maximum(log_delta, LEAST_LOG_REVEALED))
 
 
 def pair_of_curve(curve: Curve) -> FinitePair | None:

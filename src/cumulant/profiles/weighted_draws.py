@@ -34,6 +34,7 @@ from cumulant.profiles.sampling import amplified_epsilon
 
 STEP = 0.25  # of log slopes, from one knot to the next
 SECANT = 0.01  # of ε: the distance over which a slope is measured
+TURNS, CLOSE = 60, 1e-10  # and how near an ε is looked for, relatively: errors of it count by their squares
 LEAST_SLOPE = 3000  # knots after which slopes are not followed
 
 
@@ -124,19 +125,24 @@ class Parts:
 def _where_slope_is(profile: PrivacyProfile, log_slope: float) -> float:
     """Return about the ε at which δ falls with a slope in e^ε, 0 if it falls more slowly: any ε will do."""
 
-    def falls_faster(epsilon: float) -> bool:
+    def steeper_by(epsilon: float) -> float:
         here = profile.log_delta(epsilon)
         if here == -math.inf:
-            return False
+            return -math.inf
         change = log1m_exp(min(profile.log_delta(epsilon + SECANT) - here, 0.0))
-        return here + change - epsilon - math.log(math.expm1(SECANT)) > log_slope
+        return here + change - epsilon - math.log(math.expm1(SECANT)) - log_slope
 
-    if not falls_faster(0.0):
+    above, below = steeper_by(0.0), -math.inf
+    if not above > 0:
         return 0.0
     low, high = 0.0, 1.0
-    while high < 1e300 and falls_faster(high):
-        low, high = high, 2 * high
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if falls_faster(middle) else (low, middle)
+    while high < 1e300 and (below := steeper_by(high)) > 0:
+        low, high, above = high, 2 * high, below
+    for turn in range(TURNS):
+        if high - low <= CLOSE * high:
+            break
+        secant = turn % 3 < 2 and below > -math.inf
+        middle = low + (high - low) * (above / (above - below) if secant else 0.5)
+        value = steeper_by(middle)
+        low, high, above, below = (middle, high, value, below) if value > 0 else (low, middle, above, value)
     return profile.pure if profile.pure - high < 2 * SECANT else high
