@@ -222,7 +222,8 @@ class TiltedJumps:
         logs = -t * t / 2 - LOG_ROOT + losses + cuts + math.log(rule.step)
         if not float(np.max(logs + self.theta * losses)) < LOUD_NATS:
             raise OutOfReach(f"losses tilted by {self.theta:g} are not quiet")
-        tilted, grown = np.exp(logs + self.theta * losses), np.exp(logs) * np.expm1(self.theta * losses)
+        x, masses, tilted = self.theta * losses, np.exp(logs), np.exp(logs + self.theta * losses)
+        grown = np.where(x < 1, masses * np.expm1(np.minimum(x, 1.0)), tilted - masses)
         even, odd = add_versines(losses, tilted, eta, len(omega))
         values = log1p_complex(float(np.sum(grown)) - missing - even, odd)
         units = ROUNDOFF + UNIT * (np.abs(logs) + (self.theta + 2) * np.abs(losses))
