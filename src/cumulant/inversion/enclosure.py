@@ -55,6 +55,11 @@ class Enclosure(ABC):
         """Return about d log δ/dε; NaN where that is not known."""
         return self.log_upper(epsilon)[1]
 
+    def epsilon_per_nat(self, epsilon: float) -> float:
+        """Return about how much more ε takes a nat off δ; 1 where bounds do not fall."""
+        slope = self.slope(epsilon)
+        return -1 / slope if slope < 0 else 1.0
+
     def estimated(self, epsilon: float) -> float:
         """Return how much of the distance of the bounds rests on estimates of rounding, in nats."""
         return 0.0

@@ -138,7 +138,8 @@ def line_of_jumps(losses: ComposedPairs, epsilon: float, log_delta: float) -> Ju
         return None
     best = None
     for split in (cut.split_quietly, cut.leave_whole):
-        with contextlib.suppress(OutOfReach):
+        # what is beyond doubles, or no number, makes bounds that say nothing
+        with contextlib.suppress(OutOfReach), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             found = split(log_delta)
             line = found and found.line(log_delta)
             if line and (best is None or line.slack(epsilon) < best.slack(epsilon)):

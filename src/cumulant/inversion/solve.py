@@ -356,7 +356,7 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
         if (isinstance(line, LineInDoubles) and line.is_smoothed) or not slack <= near:
             epsilon = _raise_until_agreed(question, line, epsilon, slack)
         elif slack > AGREED_NATS and epsilon > 0:
-            epsilon += SLACKS * slack * _epsilon_per_nat(line, epsilon)
+            epsilon += SLACKS * slack * line.epsilon_per_nat(epsilon)
         epsilon = min(epsilon, question.losses.supremum)
         if math.isinf(epsilon):
             raise OutOfReach("no line that can be afforded proves a bound: its rounding is larger than this δ")
@@ -369,17 +369,11 @@ def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float, sla
             again = Question(question.losses, question.road, 0, epsilon, question.asked)
             excess = again.solve().log_delta - question.asked
         except OutOfReach:  # δ(ε) is not to be had by a line of its own: ε was tested on this one
-            return epsilon + SLACKS * min(slack, 1.0) * _epsilon_per_nat(line, epsilon)
+            return epsilon + SLACKS * min(slack, 1.0) * line.epsilon_per_nat(epsilon)
         if excess <= 0:
             break
-        epsilon += 1.1 * excess * _epsilon_per_nat(line, epsilon)
+        epsilon += 1.1 * excess * line.epsilon_per_nat(epsilon)
     return epsilon
-
-
-def _epsilon_per_nat(line: Enclosure, epsilon: float) -> float:
-    """Return about how much more ε takes a nat off δ; 1 where bounds do not fall: what is tested later decides."""
-    slope = line.slope(epsilon)
-    return -1 / slope if slope < 0 else 1.0
 
 
 def _log_delta_in_doubles(question: Question) -> Inversion:
