@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 from cumulant import parameters
 from cumulant.curves.curve import Curve, combined_failure, total
 from cumulant.errors import InvalidParameter, UnprovenCombination
+from cumulant.inversion.short import SampledGaussian
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism, Releases
 from cumulant.mechanisms.data import from_plain
@@ -89,6 +90,7 @@ class Composed(AbstractMechanism):
             sharper_curve=any(known.sharper_curve for known, _ in parts),
             fixed_size=any(known.fixed_size for known, _ in parts),
             single=False,
+            sampled=_one_kind(parts),
         )
 
     def _least_rdp(self, parts: Knowns, order: float) -> float:
@@ -138,6 +140,12 @@ def _checked_parts(parts: Any) -> Releases:
     for row in rows:
         parameters.require(len(row) == 2 and isinstance(row[0], AbstractMechanism), rule, row)
     return tuple((mechanism, parameters.count(count)) for mechanism, count in rows)
+
+
+def _one_kind(parts: Knowns) -> SampledGaussian | None:
+    """Return Gaussian noise on Poisson samples, if all releases are of one kind."""
+    sampled = parts[0][0].sampled if len(parts) == 1 else None
+    return None if sampled is None else replace(sampled, count=sampled.count * parts[0][1])
 
 
 def _gaussian_mean(parts: Knowns) -> float | None:

@@ -21,13 +21,13 @@ from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.cut import CHUNKS, round_count
 from cumulant.inversion.enclosure import CLOSE_NATS, EXACT_AT_ZERO, EXACT_SHARE
 from cumulant.inversion.lines import SHOWN_NATS
-from cumulant.inversion.plan import DROWNING_NATS, NODES_PER_DROWNED_NAT, NODES_PER_NAT, TAIL_NATS
+from cumulant.inversion.plan import DROWNING_NATS, NODES_PER_DROWNED_NAT, NODES_PER_NAT, TAIL_NATS, spacing
 from cumulant.inversion.row_lines import RowLines
 from cumulant.inversion.rows import Indices, Rows, RowTilts
 from cumulant.inversion.solve import AGREED_NATS, FIRST_LOG_DELTA, LEFT_OUT_NATS, Directions, Inversion
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding
-from cumulant.pairs.grid import SCALES, spacing
+from cumulant.pairs.grid import SCALES
 
 ROUNDS = 2  # plans that are made, each from the answer of the last
 TURNS = 12  # points at which the bounds of one line are tried

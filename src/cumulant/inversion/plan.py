@@ -21,7 +21,7 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs, Octave
 from cumulant.inversion.contour import log_chernoff
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.grid import PER_OCTAVE, spacing
+from cumulant.pairs.grid import PER_OCTAVE
 
 TAIL_NATS = 30.0  # below δ, to which alias and tail are pushed: 1e-13
 FIRST_OCTAVE, LAST_OCTAVE = -70, 60  # in which tilts are looked for
@@ -145,6 +145,11 @@ class Plan:
     def negligible(self) -> float:
         """What may be left out, relative to e^{K(θ)-θε}."""
         return math.exp(-self.height - self.accuracy)
+
+
+def spacing(step: int) -> float:
+    """Return the spacing η_m of nodes on a line, which questions share."""
+    return float(2.0 ** (step / 4))
 
 
 def plan_for(t: Tilts) -> Plan:

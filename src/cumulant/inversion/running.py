@@ -20,6 +20,7 @@ from cumulant.inversion.batch import Asked, ends_of_rows, epsilon_near, meet_in_
 from cumulant.inversion.composed import FINE_SINES, HALF_ULP, ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, EXACT_SHARE
 from cumulant.inversion.lines import SHOWN_NATS
+from cumulant.inversion.plan import spacing
 from cumulant.inversion.row_lines import RowLines
 from cumulant.inversion.rows import Rows, RowTilts
 from cumulant.inversion.solve import AGREED_NATS
@@ -29,7 +30,7 @@ from cumulant.numerics.rounding import less_rounding
 from cumulant.pairs.cache import BatchedTable
 from cumulant.pairs.curve import nodes_together
 from cumulant.pairs.discrete import CHEAP
-from cumulant.pairs.grid import PER_OCTAVE, spacing, tilt
+from cumulant.pairs.grid import PER_OCTAVE, tilt
 from cumulant.pairs.pair import DominatingPair
 
 SPARE_RELEASES = 2  # times as many as there are, up to which a line is kept

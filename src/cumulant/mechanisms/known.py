@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import final
 
 from cumulant.curves.curve import Curve, rdp_at
+from cumulant.inversion.short import SampledGaussian
 from cumulant.inversion.solve import Directions
 from cumulant.neighbors import Neighbors
 from cumulant.pairs.noise import Noise, Pairs
@@ -41,6 +42,7 @@ class Known:
     sharper_curve:    whether the curve is known more sharply than the pairs.
     fixed_size:       whether all this is about datasets of one known size, as sampling rates m/n are.
     single:           whether it is one release.
+    sampled:          the same where it is Gaussian noise on Poisson samples and nothing else: the short way.
     alternatives:     whether the pairs belong to different records, so that those of several releases may be mixed.
     """
 
@@ -61,6 +63,7 @@ class Known:
     sharper_curve: bool = False
     fixed_size: bool = False
     single: bool = True
+    sampled: SampledGaussian | None = None
     alternatives: bool = False
 
     @staticmethod

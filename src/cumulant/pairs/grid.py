@@ -23,11 +23,6 @@ def tilts(octave: int) -> Array:
     return np.asarray(2.0 ** (octave + np.arange(PER_OCTAVE) / PER_OCTAVE))
 
 
-def spacing(step: int) -> float:
-    """Return the spacing η_m of nodes on a line."""
-    return float(2.0 ** (step / 4))
-
-
 def chunk_frequencies(chunk: int) -> Array:
     """Return SCALES + 1 frequencies, two per octave."""
     return np.asarray(2.0 ** ((chunk * SCALES + np.arange(SCALES + 1)) / 2))

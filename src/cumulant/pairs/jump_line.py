@@ -23,9 +23,8 @@ from typing import NamedTuple, final
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.numerics.complex_plane import Complex, log1p_complex
+from cumulant.numerics.complex_plane import Complex, add_turned, add_versines, log1p_complex
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.products import add_turned, add_versines
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.discrete import ROUNDOFF
 from cumulant.pairs.jump_law import (

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 
 from cumulant.curves.curve import Curve
 from cumulant.errors import UnprovenCombination
+from cumulant.inversion.short import SampledGaussian
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
@@ -80,18 +81,25 @@ class PoissonSampled(AbstractMechanism):
         return self.relation
 
     def _known(self) -> Known:
-        base = self.mechanism._known()
+        base = self.mechanism._known
         return Known(
-            curve=lambda: self._curve(base),
-            directions=lambda _: self._directions(base),
-            attained=lambda _: self._attained(base),
-            tight=lambda _: self._is_tight(base),
-            profile=lambda: self._profile(base),
-            failure=lambda: self._failure(base),
+            curve=lambda: self._curve(base()),
+            directions=lambda _: self._directions(base()),
+            attained=lambda _: self._attained(base()),
+            tight=lambda _: self._is_tight(base()),
+            profile=lambda: self._profile(base()),
+            failure=lambda: self._failure(base()),
             together=self._together,
             attained_together=lambda size: self._lowered()._together(size),
-            least_rdp=lambda order: self._least_rdp(base, order),
+            least_rdp=lambda order: self._least_rdp(base(), order),
+            sampled=self._sampled(),
         )
+
+    def _sampled(self) -> SampledGaussian | None:
+        """Return the parameters of Gaussian noise under add-or-remove-one, the mean rounded up."""
+        if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE or self.rounded_up_by > 0:
+            return None
+        return SampledGaussian(math.nextafter(1 / self.mechanism.noise_multiplier, math.inf), self.rate, 1)
 
     def _curve(self, base: Known) -> Curve:
         if self.rate == 0:
