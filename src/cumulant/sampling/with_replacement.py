@@ -40,6 +40,7 @@ from cumulant.sampling.without_replacement_theorems import by_profiles
 
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
 FARTHEST_DEVIATION = 9.0  # standard deviations of a record drawn once, where knots may end
+FAR_EPSILON = 300.0  # whose exponential over a rate is a double
 LEAST_REVEALED = 1e-290  # δ at the last knot, that is charged as if everything were revealed
 LAST_KNOT, KNOT_RATIO = 600.0, 1.2  # of ε, and by how much it grows until that is reached
 EVEN_KNOTS = 800  # for a typical loss, up to four of them
@@ -270,7 +271,8 @@ def _mixed_profile(mean: float, rate: float, sizes: Array, weights: Array, rest:
     def delta(epsilon: Array) -> Array:
         from scipy.special import erfcx, ndtr
 
-        inner = np.log1p(np.expm1(epsilon) / rate)
+        near_zero = np.log1p(np.expm1(np.minimum(epsilon, FAR_EPSILON)) / rate)
+        inner = np.where(epsilon < FAR_EPSILON, near_zero, epsilon - math.log(rate))  # beyond it -1 is nothing
         x = inner / means - means / 2
         above = np.maximum(x, 0.0)
         near = ndtr(-x) - np.exp(np.minimum(inner, 700.0)) * ndtr(-x - means)
