@@ -11,7 +11,6 @@ from typing import Any, ClassVar, final
 from cumulant import parameters
 from cumulant.curves.curve import Curve, combined_failure, total
 from cumulant.errors import InvalidParameter, UnprovenCombination
-from cumulant.inversion.short import SampledGaussian
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism, Releases
 from cumulant.mechanisms.data import from_plain
@@ -20,6 +19,7 @@ from cumulant.names import by_name
 from cumulant.neighbors import Neighbors, common_relation
 from cumulant.pairs.noise import GaussianNoise, Noise, NoRelease
 from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
+from cumulant.pairs.sampled_gaussian import SampledGaussian
 from cumulant.profiles.profile import gaussian_groups
 from cumulant.profiles.to_pair import pair_of_curve, pair_of_profile
 

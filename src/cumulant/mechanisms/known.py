@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import final
 
 from cumulant.curves.curve import Curve, rdp_at
-from cumulant.inversion.short import SampledGaussian
 from cumulant.inversion.solve import Directions
 from cumulant.neighbors import Neighbors
 from cumulant.pairs.noise import Noise, Pairs
+from cumulant.pairs.sampled_gaussian import SampledGaussian
 from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
 
 Relation = Neighbors | None

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, final
 
 from cumulant.curves.curve import Curve
 from cumulant.errors import UnprovenCombination
-from cumulant.inversion.short import SampledGaussian
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
@@ -23,6 +22,7 @@ from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.grouped_gaussian import grouped_pairs
 from cumulant.pairs.maps import Replace
 from cumulant.pairs.noise import NO_PAIRS, Pairs, gaussian_noise
+from cumulant.pairs.sampled_gaussian import SampledGaussian
 from cumulant.parameters import probability
 from cumulant.profiles.profile import PrivacyProfile
 from cumulant.profiles.sampling import poisson_profile

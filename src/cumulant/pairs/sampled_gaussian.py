@@ -1,0 +1,279 @@
+"""Gaussian noise on a Poisson sample, both directions of the neighbours, on the nodes of a trapezoidal rule.
+
+With w(t) = 1 - γ + γe^u, u = μt - μ²/2, and Q = N(0, 1) the pairs of one release are wQ against Q, the record leaves,
+and Q against wQ, it joins. Both have moments of one kind,
+
+    M(z) = E_Q[w^s],   s = 1 + z  or  s = -z,   L = log w  or  -log w.
+
+*Quadrature.* The trapezoidal rule is off by at most 2B/(e^{2πd/h} - 1), B >= ∫ |q(t±id) w^s| dt. With p = γe^u/w and
+c = cos μd, μd <= 1, as w(t+id) = w(1 - p + pe^{iμd}):
+
+    w(1 - p(1-c)) <= |w(t+id)| <= w,   |arg w(t+id)| <= p sin(μd)/(1 - p(1-c)),
+
+and p grows with t, so that cells bound B.
+
+*Far losses* of a record that leaves are cut off where δ cannot see them, softly by χ = ½ erfc(a(t-c)), as `cut_law`
+does, and for good at b, where χ has fallen: |erfc(x+iy)| <= e^{y²} erfc(x), and (2/√π)e^{-x²}/erfc(x) lies between
+x + √(x²+4/π), for x >= 0, and x + √(x²+2). With b in the middle between two nodes, the contour that bounds the rule is
+closed from b+id to b-id, where |1 - e^{2πit/h}| >= 1: the rule is off by at most 2d|q χ w^s| there more.
+
+*Cells.* On a cell the tilted law has a mass, and its loss a density e^G of bounded variation, G = s log w - t²/2
+- log p + ...; the slopes of both logarithms lie between those of their monotone parts.
+
+*Rounding* is estimated as on every line in doubles. M - 1 is a sum of q(χw^s - 1 - s(w-1)), small where it is small,
+and M(z)/M(θ) - 1 one of versines and sines.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from cumulant.numerics.complex_plane import Complex, add_versines, log1p_complex
+from cumulant.numerics.decay import Cells, escape
+from cumulant.numerics.logspace import Array
+
+UNIT = 2.0**-52  # relative, of one rounding
+UNITS = 2.0  # roundings of one elementary function and of the products around it
+LOG_ROOT = 0.5 * math.log(2 * math.pi)
+CELL = 0.1  # width of cells, in units of t, of σ and of a quarter of a cut
+STRIPS = np.array([0.08, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0])[:, None]  # of the widest strip
+WIDEST_STRIP = 2.0  # units of t
+STRIP_OF_CUT = 8.0  # over its sharpness
+LARGEST_EXPONENT = 600.0  # of a double
+LEAST_MEAN, LARGEST_MEAN = 1e-6, 20.0  # whose squares and exponentials keep their digits
+LEVEL_NATS = 4.0  # by which a tilted law may rise beyond a cut
+LEAST_SHARPNESS = 1.5
+SOFT = 8.0  # over its sharpness, how far beyond a cut nodes go
+SHARE_NATS = 27.7  # of δ, that a cut leaves out: 1e-12
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SampledGaussian:
+    """N(μ, 1) against N(0, 1) on a Poisson sample of rate γ, so many times."""
+
+    mean: float
+    rate: float
+    count: int
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether its parameters keep their digits."""
+        return LEAST_MEAN < self.mean < LARGEST_MEAN and 0 < self.rate < 1
+
+    @property
+    def deviation(self) -> float:
+        """√(nE_Q(w-1)²), about the standard deviation of all losses."""
+        return self.rate * math.sqrt(self.count * math.expm1(self.mean**2))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FarCut:
+    """χ = ½ erfc(a(t-c)) up to b, and log of a bound of what all releases leave out; with a = 0, χ = 1."""
+
+    at: float
+    sharpness: float
+    last: float  # b
+    log_left_out: float
+
+    @staticmethod
+    def of_joining(law: SampledGaussian, log_delta: float, least: float) -> FarCut:
+        """Return a cut of N(0, 1), where losses are far below 0, that leaves out 1e-12 of δ."""
+        at = max(math.sqrt(2 * (SHARE_NATS + math.log(law.count) - log_delta)), least)
+        return FarCut(at, 0.0, at, log_delta - SHARE_NATS)
+
+    @staticmethod
+    def of_leaving(law: SampledGaussian, log_delta: float, tilt: float, least: float) -> FarCut:
+        """Return a cut that leaves out 1e-12 of δ, as sharp as a tilt asks for, with b >= `least`: any cut is sound.
+
+        E[1-χ] of N(m, 1) is Φ((m-c)/κ) <= ½e^{-((c-m)/κ)²/2}, κ² = 1 + 1/2a², for c >= m. Beyond b, 1 is at most twice
+        1 - χ.
+        """
+        log_each = log_delta - SHARE_NATS - math.log(law.count)
+
+        def place(sharpness: float) -> float:
+            width = math.sqrt(1 + 0.5 / sharpness**2)
+            near = width * math.sqrt(-2 * log_each)
+            far = law.mean + width * math.sqrt(max(2 * (math.log(law.rate) - log_each), 0.0))
+            return max(near, far) * (1 + 1e-12)
+
+        there = place(LEAST_SHARPNESS) + 1 / LEAST_SHARPNESS
+        log_odds = math.log(law.rate) - math.log1p(-law.rate) + law.mean * (there - law.mean / 2)
+        slope = (1 + tilt) * law.mean / (1 + math.exp(min(-log_odds, LARGEST_EXPONENT))) - there
+        sharpness = max(LEAST_SHARPNESS, slope / LEVEL_NATS)
+        at = place(sharpness)
+        return FarCut(at, sharpness, max(at + SOFT / sharpness, least), log_delta - SHARE_NATS + math.log(2.0))
+
+
+def width_of_cells(law: SampledGaussian, cut: FarCut | None) -> float:
+    return CELL * min(1.0, 1 / law.mean, 4 / cut.sharpness if cut and cut.sharpness else 1.0)
+
+
+def is_fine(law: SampledGaussian, cut: FarCut | None, tilt: float, nats: float) -> bool:
+    """Return whether cells are narrow enough for K at real tilts, of a record that joins up to τ, to so many nats.
+
+    Where a record leaves |w^s| only falls off the real line. Where it joins w^-τ grows to at most w(t-a)^-τ, a =
+    -log(cos μd)/μ, as |w(t+id)| >= 1 - γ + γe^u cos μd. Its integral over that of w^-τ is the mean of e^{-at-a²/2}
+    under a law that is more log-concave than q, so at most e^{-am} at its mean m, and m = -τμE[p] >= -τμE_Q[p].
+    """
+    d = widest_strip(law, cut) * STRIPS[:, 0]
+    grown = -np.log(np.cos(law.mean * d)) * tilt * min(1.0, law.rate / (1 - law.rate)) + d * d / 2
+    grown += (cut.sharpness * d) ** 2 if cut else 0.0
+    return bool(np.any(2 * math.pi * d / width_of_cells(law, cut) >= nats + grown))
+
+
+def widest_strip(law: SampledGaussian, cut: FarCut | None) -> float:
+    return min(1 / law.mean, WIDEST_STRIP, STRIP_OF_CUT / cut.sharpness if cut and cut.sharpness else WIDEST_STRIP)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Nodes:
+    """Places t, x = w - 1, log w and p = γe^u/w there, log χ; log(q·h), h the step."""
+
+    step: float
+    t: Array
+    x: Array
+    log_w: Array
+    p: Array
+    log_kept: Array
+    log_q: Array
+
+    @staticmethod
+    def on(law: SampledGaussian, cut: FarCut | None, step: float, ends: tuple[float, float]) -> Nodes:
+        """Return nodes at most a step apart; those of a cut end half a step before it does."""
+        count = math.ceil(ends[1] / step)
+        if cut is not None:
+            step = cut.last / (count + 0.5)
+        t = step * np.arange(math.floor(ends[0] / step), count + 1.0)
+        x = law.rate * np.expm1(law.mean * t - law.mean * law.mean / 2)
+        kept = _log_half_erfc(cut.sharpness * (t - cut.at)) if cut and cut.sharpness else np.zeros(len(t))
+        return Nodes(step, t, x, np.log1p(x), (x + law.rate) / (1 + x), kept, math.log(step) - LOG_ROOT - t * t / 2)
+
+    def up_to(self, last: float) -> Nodes:
+        """Return the same up to the first place beyond."""
+        count = int(np.searchsorted(self.t, last)) + 1
+        columns = (self.t, self.x, self.log_w, self.p, self.log_kept, self.log_q)
+        return Nodes(self.step, *(column[:count] for column in columns))
+
+
+def bound_end(law: SampledGaussian, cut: FarCut, cells: Nodes, tau: Array) -> Array:
+    """Return log of what the end of a cut may add to a sum over cells at real tilts τ, over the term of the last node.
+
+    Half a step beyond it the tilted law has grown by at most e^{(1+τ)μp·h/2}.
+    """
+    d, p = widest_strip(law, cut), min(float(cells.p[-1]) * math.exp(law.mean * cells.step), 1.0)
+    grown = (1 + tau) * (law.mean * p * cells.step / 2) + d * d / 2 + (cut.sharpness * d) ** 2
+    if not cut.sharpness:  # a record that joins: its tilted law falls, and w^-τ grows off the real line
+        grown += -tau * math.log1p(-p * (1 - math.cos(law.mean * d)))
+    return np.asarray(math.log(4 * d / cells.step) + grown)
+
+
+def _log_half_erfc(x: Array) -> Array:
+    from scipy.special import log_ndtr
+
+    return np.asarray(log_ndtr(-math.sqrt(2.0) * x))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class TiltedLaw:
+    """The tilted law on cells: the logarithm of its density in t at their ends, over M(θ)."""
+
+    law: SampledGaussian
+    cut: FarCut | None
+    s: float
+    cells: Nodes
+    log_mass: Array
+
+    @staticmethod
+    def of(law: SampledGaussian, cut: FarCut | None, s: float, cells: Nodes, k: float) -> TiltedLaw:
+        return TiltedLaw(law, cut, s, cells, s * cells.log_w + cells.log_kept - LOG_ROOT - cells.t**2 / 2 - k)
+
+    def _slopes(self, more: float, power: float) -> tuple[Array, Array]:
+        """Return bounds of -t - more + power·μp + (log χ)' on each cell: t and p grow, and (log χ)' falls."""
+        falling, rising = -self.cells.t - more, power * self.law.mean * self.cells.p
+        low = falling[1:] + np.minimum(rising[:-1], rising[1:])
+        high = falling[:-1] + np.maximum(rising[:-1], rising[1:])
+        if self.cut and self.cut.sharpness:
+            a, x = self.cut.sharpness, self.cut.sharpness * (self.cells.t - self.cut.at)
+            low -= a * (x[1:] + np.sqrt(x[1:] ** 2 + 2))
+            high -= a * np.where(x[:-1] > 0, x[:-1] + np.sqrt(x[:-1] ** 2 + 4 / math.pi), 0.0)
+        return low, high
+
+    def end(self, eta: float, negligible: float, start: float) -> tuple[float, float] | None:
+        """Return (ω, tail): where the line may end, and a bound of Σ |φ|^n/|z(z+1)|·η/π beyond."""
+        width, mean = self.cells.step, self.law.mean
+        of_mass, of_density = (
+            np.maximum(np.abs(low), np.abs(high))
+            for low, high in (self._slopes(0.0, self.s), self._slopes(mean, self.s + 1))
+        )
+        density = self.log_mass - math.log(mean) - np.log(self.cells.p)
+        mass = width * np.exp((self.log_mass[1:] + self.log_mass[:-1]) / 2 - of_mass * (width / 2)) * (1 - 1e-9)
+        highest = np.exp((density[1:] + density[:-1]) / 2 + of_density * (width / 2))
+        variation, ends = width * of_density * highest * (1 + 1e-9), np.exp(density) * (1 + 1e-9)
+        low, high, first, last = self.cells.log_w[:-1], self.cells.log_w[1:], ends[:-1], ends[1:]
+        if self.s < 0:
+            low, high, first, last = -high[::-1], -low[::-1], last[::-1], first[::-1]
+            mass, variation = mass[::-1], variation[::-1]
+        far = 2 * float(np.sum(variation) + first[0] + last[-1])
+        frequencies = start * 2.0 ** (np.arange(2 * max(math.ceil(math.log2(max(far / start, 1.0))), 1) + 1.0) / 2)
+        bounds = escape(Cells(low, high, mass, first, last, variation), frequencies)
+        ways = 1 / frequencies - np.append(1 / frequencies[1:], 0.0) + eta / frequencies**2
+        tails = np.cumsum((np.exp(-self.law.count * bounds) * ways)[::-1])[::-1] / math.pi
+        fine = np.flatnonzero(tails <= negligible)
+        return (float(frequencies[fine[0]]), float(tails[fine[0]])) if len(fine) else None
+
+    def rule(self, omega: float, nats: float) -> tuple[float, float] | None:
+        """Return the step of a rule for frequencies up to ω, and log of what it is off by at most, over M(θ).
+
+        None if the tilted law does not fall by a nat a unit beyond the cells.
+        """
+        mean, s, width = self.law.mean, self.s, self.cells.step
+        low, high = self._slopes(0.0, s)
+        if not low[0] > 1 or not (self.cut is not None or high[-1] < -1):
+            return None
+        d = widest_strip(self.law, self.cut) * STRIPS
+        lost = 1 - np.cos(mean * d)
+        beyond = 1.0 if self.cut is None else min(float(self.cells.p[-1]) * math.exp(mean * width), 1.0)
+        p = np.append(self.cells.p[1:], beyond)  # at the right ends, and beyond the last
+        grown = d * d / 2 + omega * p * np.sin(mean * d) / (1 - p * lost) - max(-s, 0.0) * np.log1p(-p * lost)
+        grown += (self.cut.sharpness * d) ** 2 if self.cut else 0.0
+        highest = (self.log_mass[1:] + self.log_mass[:-1]) / 2 + np.maximum(np.abs(low), np.abs(high)) * (width / 2)
+        ends = float(np.logaddexp(self.log_mass[0], max(self.log_mass[-1], highest[-1])))
+        logs = np.append(highest + math.log(width), ends) + grown
+        top = np.max(logs, axis=1, keepdims=True)
+        log_b = np.log(np.sum(np.exp(logs - top), axis=1)) + top[:, 0]
+        steps = 2 * math.pi * d[:, 0] / np.logaddexp(0.0, math.log(2.0) + log_b + 1e-6 + nats)
+        closed = ends + (grown[:, -1] if self.cut else np.zeros(len(steps)))
+        off = np.logaddexp(-nats, np.log(4.0 + 4.0 / steps + 4.0 * d[:, 0]) + closed)
+        best = int(np.argmax(np.where(off <= 1 - nats, steps, 0.0)))
+        return float(steps[best]), float(off[best])
+
+    def log_moments(self, nodes: Nodes, line: tuple[float, int], off: float) -> tuple[Complex, Array] | None:
+        """Return nK at θ + ijη, j < count, and a bound of its error; sums over the nodes are `off`, over M(θ)."""
+        (eta, count), n, s, mean = line, self.law.count, self.s, self.law.mean
+        exponents = s * nodes.log_w + nodes.log_kept
+        if not float(np.max(exponents)) < LARGEST_EXPONENT:
+            return None
+        grown, q = np.expm1(exponents), np.exp(nodes.log_q)
+        k = math.log1p(float(q @ (grown - s * nodes.x)))
+        masses, losses = np.exp(nodes.log_q + exponents - k), math.copysign(1.0, s) * nodes.log_w
+        even, odd = add_versines(losses, masses, eta, count)
+        values = log1p_complex(-even, odd)
+        # roundings of log w, absolute; of q and of tilted masses, relative
+        units = UNITS * UNIT
+        of_loss = units * (np.abs(nodes.x) / (1 + nodes.x) + nodes.p * (mean * np.abs(nodes.t) + mean**2))
+        of_q = units * (1 + nodes.t**2 / 2)
+        of_mass = of_q + units * (np.abs(s * nodes.log_w) + np.abs(nodes.log_kept)) + abs(s) * of_loss
+        small = abs(s) * (of_q * np.abs(nodes.x) + (1 + nodes.x) * of_loss)
+        still = float(q @ (of_mass * np.abs(grown) + small)) * math.exp(-k) + off * (4 + 4 * abs(s))
+        turned = float(masses @ (np.abs(losses) * (of_mass + units) + of_loss))
+        astray = off + eta * np.arange(float(count)) * turned + units * (even + np.abs(odd))
+        error = n * (still + np.log1p(astray / np.maximum(np.exp(values.real), 1e-300)))
+        return n * (k + values), np.asarray(error + UNIT * n * np.abs(values))
