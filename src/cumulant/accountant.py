@@ -15,9 +15,8 @@ from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import from_dict
 from cumulant.mechanisms.online import Allowance, Followed
-from cumulant.names import by_name
 from cumulant.neighbors import Neighbors
-from cumulant.parameters import MOST, is_array, require
+from cumulant.parameters import MOST, by_name, is_array, require
 from cumulant.planning import max_count
 
 STATE = "cumulant.Accountant"  # the key that names the format of a state

@@ -15,11 +15,11 @@ from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism, Releases
 from cumulant.mechanisms.data import from_plain
 from cumulant.mechanisms.known import Known, one_release
-from cumulant.names import by_name
 from cumulant.neighbors import Neighbors, common_relation
 from cumulant.pairs.noise import GaussianNoise, Noise, NoRelease
 from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
 from cumulant.pairs.sampled_gaussian import SampledGaussian
+from cumulant.parameters import by_name
 from cumulant.profiles.profile import gaussian_groups
 from cumulant.profiles.to_pair import pair_of_curve, pair_of_profile
 

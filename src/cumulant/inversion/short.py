@@ -30,7 +30,7 @@ from cumulant.pairs.sampled_gaussian import (
 
 TAIL_NATS = 32.0  # below δ, to which tail and quadrature are pushed: 1e-14
 SPARE_NATS = 10.0  # more, beyond which nodes end
-CLOSE_NATS = 1e-8  # slack in log δ beyond which no answer is exact
+CLOSE_NATS = 5e-9  # slack in log δ beyond which no answer is exact
 EXACT_SHARE = 1e-9  # of ε, within which both bounds must lie
 SLACKS = 3.0  # times the slack by which δ is lowered, so that δ(ε), on a line of its own, agrees
 LEFT_NATS = 1e-11  # by which δ is more than what is left of it by a cut
@@ -42,7 +42,8 @@ LEAST_ASKED = 1e-9  # ε, or -log δ
 SMALLEST_LOG_DELTA = -650.0  # whose shares are doubles
 FEWEST_RELEASES, MOST_RELEASES = 50, 10**7  # between which lines are short, and roundings few
 MOST_CELLS = 1500  # of one direction
-MOST_NODES, MOST_POINTS = 2000, 2000  # of the rule, and of the line
+MOST_NODES = 1500  # of the rule, and points of the line
+ROOM = 3  # times that, and the slack: where ε is found this way δ(ε) is to be found, too
 TURNS = 30  # of Newton's method
 NUDGES = tuple(2.0**k for k in range(-50, -30))  # relative, by which ε is raised until δ is reached
 
@@ -55,16 +56,15 @@ def shortest_epsilon(releases: SampledGaussian, log_delta: float) -> float | Non
     """
     if not _is_ordinary(releases) or not SMALLEST_LOG_DELTA < log_delta < -LEAST_ASKED:
         return None
-    first_tilt = math.sqrt(-2 * log_delta) / releases.deviation
     worst = 0.0
     for leaves in (True, False):
-        direction = _Direction.of(releases, leaves, first_tilt, log_delta)
+        direction = _Direction.at(releases, leaves, log_delta)
         if direction is None:
             return None
         if direction.ceiling(log_delta) <= worst:  # by Chernoff's bound
             continue
         point = direction.saddle(log_delta=log_delta)
-        contour = None if point is None else direction.contour(*point)
+        contour = None if point is None else direction.contour(*point, MOST_NODES)
         epsilon = None if point is None or contour is None else direction.meet(contour, point[0], log_delta)
         if epsilon is None:
             return None
@@ -80,21 +80,34 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
     """
     if not _is_ordinary(releases) or not LEAST_ASKED < epsilon < math.inf:
         return None
-    deviation = releases.deviation
-    first_tilt = max(epsilon / deviation**2, 0.5)
-    guess = -0.5 * max(epsilon / deviation - deviation / 2, 0.0) ** 2 - SPARE_NATS  # that of one Gaussian, or less
+    about = _guess_log_delta(releases, epsilon)
     worst = -math.inf
-    for leaves in (True, False) if guess > SMALLEST_LOG_DELTA else ():
-        direction = _Direction.of(releases, leaves, first_tilt, guess)
-        point = None if direction is None else direction.saddle(epsilon=epsilon)
-        contour = None if direction is None or point is None else direction.contour(*point)
-        if direction is None or contour is None:
+    for leaves in (True, False):
+        direction = None if about is None else _Direction.at(releases, leaves, about)
+        if direction is None:
+            return None
+        if direction.log_ceiling(epsilon) <= worst:  # by Chernoff's bound
+            continue
+        point = direction.saddle(epsilon=epsilon)
+        contour = None if point is None else direction.contour(*point, ROOM * MOST_NODES)
+        if contour is None:
             return None
         low, high, slope = direction.log_bounds(contour, epsilon)
         if not high - low <= min(CLOSE_NATS, -EXACT_SHARE * slope * epsilon):
             return None
         worst = max(worst, min(high, 0.0))
-    return worst if worst > -math.inf else None
+    return worst
+
+
+def _guess_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
+    """Return about log δ(ε), so that its line will be the one on which ε at that δ is found."""
+    deviation = releases.deviation
+    normal = -0.5 * max(epsilon / deviation - deviation / 2, 0.0) ** 2 - SPARE_NATS  # that of one Gaussian, or less
+    if not normal > SMALLEST_LOG_DELTA:
+        return None
+    direction = _Direction.of(releases, True, max(epsilon / deviation**2, 0.5), normal)
+    point = None if direction is None else direction.saddle(epsilon=epsilon)
+    return None if point is None or not SMALLEST_LOG_DELTA < point[1] < -LEAST_ASKED else point[1]
 
 
 def _is_ordinary(releases: SampledGaussian) -> bool:
@@ -115,6 +128,11 @@ class _Direction:
     k: Array  # raised: rounding and quadrature are far below
     slope: Array
     bend: Array
+
+    @staticmethod
+    def at(law: SampledGaussian, leaves: bool, log_delta: float) -> _Direction | None:
+        """Return cells for the tilts of a δ."""
+        return _Direction.of(law, leaves, math.sqrt(-2 * log_delta) / law.deviation, log_delta)
 
     @staticmethod
     def of(law: SampledGaussian, leaves: bool, first_tilt: float, log_delta: float) -> _Direction | None:
@@ -156,6 +174,11 @@ class _Direction:
         left = log_delta if self.cut is None else log_delta - LEFT_NATS
         return float(np.min((log_chernoff(self.tau) + self.k - left) / self.tau)) * (1 + 1e-9)
 
+    def log_ceiling(self, epsilon: float) -> float:
+        """Return Chernoff's bound of log δ(ε), with what is cut off."""
+        bound = float(np.min(log_chernoff(self.tau) + self.k - self.tau * epsilon)) + 1e-9
+        return bound if self.cut is None else float(np.logaddexp(bound, self.cut.log_left_out)) + 1e-9
+
     def saddle(self, *, log_delta: float | None = None, epsilon: float | None = None) -> tuple[float, float] | None:
         """Return ε and log δ, one asked for, the other by the saddle-point approximation; None if no tilt is near."""
         tau = self.tau
@@ -175,19 +198,19 @@ class _Direction:
     def _curvature(self) -> Array:
         return np.asarray(self.bend + self.tau**-2 + (1 + self.tau) ** -2)
 
-    def contour(self, epsilon: float, log_delta: float) -> Contour | None:
-        """Return the line near a point of the profile; None where it would be long."""
+    def contour(self, epsilon: float, log_delta: float, most: int) -> Contour | None:
+        """Return the line near a point of the profile; None where it would take more nodes, or points."""
         law, plan = self.law, plan_for(Tilts(0, self.tau, self.k, self._curvature(), epsilon, log_delta))
         last = _last_node(law, self.leaves, self.cut, self.reach, plan.theta)
         s, k = (1 + plan.theta if self.leaves else -plan.theta), float(self.k[plan.index]) / law.count
         tilted = TiltedLaw.of(law, self.cut, s, self.cells.up_to(last), k)
         start = math.sqrt(2 * (plan.height + TAIL_NATS) / max(float(self.bend[plan.index]), 1e-300))
         end = tilted.end(plan.eta, plan.negligible, start)
-        if end is None or not end[0] < MOST_POINTS * plan.eta:
+        if end is None or not end[0] < most * plan.eta:
             return None
         count = math.ceil(end[0] / plan.eta) + 1
         rule = tilted.rule(plan.eta * count, TAIL_NATS + math.log(law.count))
-        if rule is None or not self.reach + last < MOST_NODES * rule[0]:
+        if rule is None or not self.reach + last < most * rule[0]:
             return None
         nodes = Nodes.on(law, self.cut, rule[0], (-self.reach, last))
         line = tilted.log_moments(nodes, (plan.eta, count), math.exp(rule[1]))
@@ -203,7 +226,7 @@ class _Direction:
     def meet(self, contour: Contour, start: float, log_delta: float) -> float | None:
         """Return the least ε whose bound is a little less than log δ; None if it may be above the truth."""
         low, high, _ = self.log_bounds(contour, start)
-        if not high - low <= CLOSE_NATS:
+        if not ROOM * (high - low) <= CLOSE_NATS:
             return None
         aim = log_delta - SLACKS * (high - low) - 4 * UNIT * abs(log_delta)  # the logarithm of δ was rounded, too
         x = start

@@ -8,10 +8,9 @@ from typing import Any, ClassVar, final
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.randomized_response import binary_loss
-from cumulant.names import by_name
 from cumulant.pairs.atoms import Binary
 from cumulant.pairs.noise import FiniteNoise
-from cumulant.parameters import nonnegative, probability
+from cumulant.parameters import by_name, nonnegative, probability
 from cumulant.profiles.profile import approximate_groups, chained_guarantee
 
 

@@ -23,8 +23,8 @@ from cumulant.mechanisms import answers
 from cumulant.mechanisms.data import arguments_from, plain_fields, write
 from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.many import deltas_at, epsilons_at, epsilons_of_counts, log_deltas_at, tradeoffs_at
-from cumulant.names import by_name, check_names
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.parameters import by_name, check_names
 from cumulant.profiles.profile import PrivacyProfile
 
 if TYPE_CHECKING:

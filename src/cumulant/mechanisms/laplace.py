@@ -10,11 +10,10 @@ import numpy as np
 from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
-from cumulant.names import by_name
 from cumulant.numerics.logspace import exp_excess, reciprocal_up
 from cumulant.numerics.rounding import LEAST
 from cumulant.pairs.noise import LaplaceNoise
-from cumulant.parameters import noise_for_group, noise_per_unit, positive
+from cumulant.parameters import by_name, noise_for_group, noise_per_unit, positive
 from cumulant.profiles.profile import laplace_groups
 
 

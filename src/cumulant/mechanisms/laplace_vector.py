@@ -8,11 +8,10 @@ from typing import ClassVar, final
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.laplace import Laplace
-from cumulant.names import by_name
 from cumulant.numerics.logspace import reciprocal_up
 from cumulant.pairs.atoms import Binary
 from cumulant.pairs.noise import FiniteNoise, LaplaceNoise
-from cumulant.parameters import noise_for_group, positive
+from cumulant.parameters import by_name, noise_for_group, positive
 from cumulant.profiles.profile import binary_groups
 
 

@@ -11,11 +11,10 @@ import numpy as np
 from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
-from cumulant.names import by_name
 from cumulant.numerics.rounding import LEAST
 from cumulant.pairs.atoms import TruthfulAnswer
 from cumulant.pairs.noise import FiniteNoise
-from cumulant.parameters import real, require, whole_number
+from cumulant.parameters import by_name, real, require, whole_number
 from cumulant.profiles.profile import binary_profile
 
 

@@ -10,9 +10,8 @@ from typing import ClassVar, final
 from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
-from cumulant.names import by_name
 from cumulant.numerics.rounding import ULP
-from cumulant.parameters import nonnegative, product_above, whole_number
+from cumulant.parameters import by_name, nonnegative, product_above, whole_number
 
 FEW = 100  # summed exactly
 EULER = 0.5772156649015329  # γ, rounded up

@@ -151,9 +151,12 @@ class Nodes:
         if cut is not None:
             step = cut.last / (count + 0.5)
         t = step * np.arange(math.floor(ends[0] / step), count + 1.0)
-        x = law.rate * np.expm1(law.mean * t - law.mean * law.mean / 2)
+        u = law.mean * t - law.mean * law.mean / 2
+        x = law.rate * np.expm1(u)
         kept = _log_half_erfc(cut.sharpness * (t - cut.at)) if cut and cut.sharpness else np.zeros(len(t))
-        return Nodes(step, t, x, np.log1p(x), (x + law.rate) / (1 + x), kept, math.log(step) - LOG_ROOT - t * t / 2)
+        return Nodes(
+            step, t, x, np.log1p(x), law.rate * np.exp(u) / (1 + x), kept, math.log(step) - LOG_ROOT - t * t / 2
+        )
 
     def up_to(self, last: float) -> Nodes:
         """Return the same up to the first place beyond."""

@@ -8,9 +8,8 @@ from typing import ClassVar, final
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.known import Known
-from cumulant.names import by_name
 from cumulant.neighbors import REPLACE_ONE, Neighbors
-from cumulant.parameters import require
+from cumulant.parameters import by_name, require
 
 
 @final

@@ -15,7 +15,6 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.known import Known, one_release
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.pure_dp import PureDP
-from cumulant.names import by_name
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.rounding import float_above
 from cumulant.pairs.coordinate import CoordinatePair
@@ -23,7 +22,7 @@ from cumulant.pairs.grouped_gaussian import grouped_pairs
 from cumulant.pairs.maps import Replace
 from cumulant.pairs.noise import NO_PAIRS, Pairs, gaussian_noise
 from cumulant.pairs.sampled_gaussian import SampledGaussian
-from cumulant.parameters import probability
+from cumulant.parameters import by_name, probability
 from cumulant.profiles.profile import PrivacyProfile
 from cumulant.profiles.sampling import poisson_profile
 from cumulant.sampling.mixture import (

@@ -1,0 +1,157 @@
+"""The short way for Gaussian noise on Poisson samples: its sums and bounds against integrals of forty digits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpc, mpf
+
+import cumulant as cm
+from cumulant.inversion.short import shortest_epsilon, shortest_log_delta
+from cumulant.pairs.sampled_gaussian import FarCut, Nodes, SampledGaussian, TiltedLaw, is_fine, width_of_cells
+from strategies import log_uniform
+
+DIGITS = 40
+
+LAWS = [
+    SampledGaussian(1.0, 0.01, 1000),
+    SampledGaussian(0.2, 0.3, 200),
+    SampledGaussian(2.0, 0.1, 100_000),
+    SampledGaussian(0.05, 1e-4, 10**6),
+]
+
+
+def moment(law: SampledGaussian, cut: FarCut | None, s: complex) -> mpc:
+    """∫ q χ w^s dt, with χ and the end of the cut."""
+    mu, rate = mpf(law.mean), mpf(law.rate)
+
+    def integrand(t: mpf) -> mpc:
+        w = 1 - rate + rate * mp.exp(mu * t - mu * mu / 2)
+        kept = mp.erfc(cut.sharpness * (t - cut.at)) / 2 if cut and cut.sharpness else mpf(1)
+        return mp.npdf(t) * kept * mp.exp(mpc(s) * mp.log(w))
+
+    end = mpf(cut.last) if cut else abs(s.real) * mu + 20
+    return mp.quad(integrand, mp.linspace(-20, end, 60))
+
+
+def cells_of(law: SampledGaussian, cut: FarCut | None, last: float) -> Nodes:
+    return Nodes.on(law, cut, width_of_cells(law, cut), (-11.0, last))
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_moments_along_a_line_are_within_their_errors(law: SampledGaussian, leaves: bool, is_cut: bool) -> None:
+    theta = 3.0
+    s = 1 + theta if leaves else -theta
+    cut = None
+    if is_cut:
+        by_tilt = FarCut.of_leaving(law, -30.0, theta, law.mean + 11)
+        cut = by_tilt if leaves else FarCut.of_joining(law, -30.0, law.mean + 11)
+    last = cut.last if cut else 11 + law.mean * (1 + theta)
+    eta, count = 0.25 / law.deviation * math.sqrt(law.count), 12
+    with mp.workdps(DIGITS):
+        at_theta = mp.log(moment(law, cut, complex(s)).real)
+        tilted = TiltedLaw.of(law, cut, s, cells_of(law, cut, last), float(at_theta))
+        rule = tilted.rule(eta * count, 45.0)
+        assert rule is not None
+        nodes = Nodes.on(law, cut, rule[0], (-11.0, last))
+        found = tilted.log_moments(nodes, (eta, count), math.exp(rule[1]))
+        assert found is not None
+        for j in (0, 1, 5, 11):
+            z = complex(s, (1 if leaves else -1) * j * eta)
+            off = mp.log(abs(mp.exp(mpc(complex(found[0][j])) / law.count) / moment(law, cut, z)))
+            assert abs(law.count * off) <= found[1][j] + 1e-15 * law.count
+        assert found[1][1] < 1e-12 * law.count
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("leaves", [True, False])
+def test_the_line_ends_where_the_characteristic_function_has_fallen(law: SampledGaussian, leaves: bool) -> None:
+    theta = 3.0
+    s = 1 + theta if leaves else -theta
+    with mp.workdps(DIGITS):
+        at_theta = float(mp.log(moment(law, None, complex(s)).real))
+        tilted = TiltedLaw.of(law, None, s, cells_of(law, None, 11 + law.mean * (1 + theta)), at_theta)
+        start = 1 / law.deviation
+        end = tilted.end(start / 10, math.exp(-30.0), start)
+        assert end is not None
+        for times in (1.0, 1.3, 2.0):
+            omega = end[0] * times
+            size = abs(moment(law, None, complex(s, omega))) / mp.exp(at_theta)
+            assert law.count * mp.log(size) < -25
+
+
+@given(log_uniform(0.05, 20.0), log_uniform(1e-6, 0.99), log_uniform(0.01, 300.0))
+@settings(deadline=None, max_examples=15)
+def test_cells_are_fine_for_real_tilts(mean: float, rate: float, tilt: float) -> None:
+    """The sum over cells is K to more than fifteen digits wherever that is claimed."""
+    law = SampledGaussian(mean, rate, 1000)
+    assume(is_fine(law, None, tilt, 42.0) and mean < 3)
+    reach = math.sqrt(2 * (50 - tilt * math.log1p(-rate)))
+    nodes = Nodes.on(law, None, width_of_cells(law, None), (-reach, reach + mean))
+    found = float(np.sum(np.exp(nodes.log_q - tilt * nodes.log_w)))
+    with mp.workdps(DIGITS):
+        assert abs(found / moment(law, None, complex(-tilt)).real - 1) < 1e-13
+
+
+@given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(50.0, 1e6), log_uniform(1e-20, 0.1))
+@settings(deadline=None, max_examples=25)
+def test_answers_lie_in_certified_intervals(sigma: float, rate: float, count: float, delta: float) -> None:
+    law = SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))
+    epsilon = shortest_epsilon(law, math.log(delta))
+    assume(epsilon is not None)
+    assert epsilon is not None
+    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * round(count)
+    interval = run.epsilon_interval(delta=delta)
+    assume(interval.certified)
+    assert interval.lower <= epsilon <= interval.upper * (1 + 2e-9)
+
+
+@given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(50.0, 1e6), st.floats(0.5, 8.0))
+@settings(deadline=None, max_examples=25)
+def test_deltas_lie_in_certified_intervals(sigma: float, rate: float, count: float, deviations: float) -> None:
+    law = SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))
+    epsilon = deviations * law.deviation
+    log_delta = shortest_log_delta(law, epsilon)
+    assume(log_delta is not None)
+    assert log_delta is not None
+    assume(-600 < log_delta < -1e-6)
+    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * round(count)
+    interval = run.delta_interval(epsilon=epsilon)
+    assume(interval.certified)
+    assert interval.lower <= math.exp(log_delta) * (1 + 1e-12)
+    assert math.exp(log_delta) <= interval.upper * (1 + 1e-7)
+
+
+@given(log_uniform(0.3, 50.0), log_uniform(1e-6, 1.0), log_uniform(50.0, 1e7), log_uniform(1e-30, 0.5))
+@settings(deadline=None, max_examples=60)
+def test_both_questions_agree(sigma: float, rate: float, count: float, delta: float) -> None:
+    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * round(count)
+    assert run.delta(epsilon=run.epsilon(delta=delta)) <= delta
+
+
+@pytest.mark.parametrize(
+    ("law", "log_delta"),
+    [
+        (SampledGaussian(1.0, 0.01, 1), -11.0),
+        (SampledGaussian(1.0, 0.01, 10**9), -11.0),
+        (SampledGaussian(30.0, 0.01, 1000), -11.0),
+        (SampledGaussian(1.0, 1.0, 1000), -11.0),
+        (SampledGaussian(1.0, 0.01, 1000), 0.0),
+        (SampledGaussian(1.0, 0.01, 1000), -math.inf),
+        (SampledGaussian(1.0, 0.01, 1000), math.nan),
+        (SampledGaussian(1.0, 1e-12, 1000), -11.0),
+    ],
+)
+def test_other_questions_go_the_long_way(law: SampledGaussian, log_delta: float) -> None:
+    assert shortest_epsilon(law, log_delta) is None
+
+
+@pytest.mark.parametrize("epsilon", [0.0, math.inf, math.nan, 1e6])
+def test_other_losses_go_the_long_way(epsilon: float) -> None:
+    assert shortest_log_delta(SampledGaussian(1.0, 0.01, 1000), epsilon) is None
