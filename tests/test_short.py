@@ -131,8 +131,26 @@ def test_deltas_lie_in_certified_intervals(sigma: float, rate: float, count: flo
 @given(log_uniform(0.3, 50.0), log_uniform(1e-6, 1.0), log_uniform(50.0, 1e7), log_uniform(1e-30, 0.5))
 @settings(deadline=None, max_examples=60)
 def test_both_questions_agree(sigma: float, rate: float, count: float, delta: float) -> None:
+    law = SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))
+    epsilon = shortest_epsilon(law, math.log(delta))
+    assume(epsilon is not None)
     run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * round(count)
-    assert run.delta(epsilon=run.epsilon(delta=delta)) <= delta
+    assert run.epsilon(delta=delta) == epsilon
+    assert run.delta(epsilon=epsilon) <= delta
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "count", "delta"),
+    [
+        (1.0190228801876329, 2.804988100300519e-06, 31706, 1.0985e-25),
+        (2.4982786730772606, 4.000385943155232e-06, 76, 8.07e-12),
+        (1.298264275195055, 9.731116008625268e-06, 94, 2.37e-24),
+    ],
+)
+def test_few_jumps_answer_both_questions(sigma: float, rate: float, count: int, delta: float) -> None:
+    """A direction that matters less must not spoil the answer of the other."""
+    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
+    assert run.delta(epsilon=run.epsilon(delta=delta)) == pytest.approx(delta, rel=1e-8)
 
 
 @pytest.mark.parametrize(

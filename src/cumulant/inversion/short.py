@@ -28,13 +28,14 @@ from cumulant.pairs.sampled_gaussian import (
     width_of_cells,
 )
 
-TAIL_NATS = 32.0  # below δ, to which tail and quadrature are pushed: 1e-14
+FALLEN_NATS = 32.0  # below δ, to which tail and quadrature are pushed: 1e-14
 SPARE_NATS = 10.0  # more, beyond which nodes end
 CLOSE_NATS = 5e-9  # slack in log δ beyond which no answer is exact
 EXACT_SHARE = 1e-9  # of ε, within which both bounds must lie
-SLACKS = 3.0  # times the slack by which δ is lowered, so that δ(ε), on a line of its own, agrees
+AGREED_SLACKS = 4.0  # times the slack by which δ is lowered, so that δ(ε), on a line of its own, agrees
 LEFT_NATS = 1e-11  # by which δ is more than what is left of it by a cut
 TILTS = 2.0 ** (np.arange(-32.0, 14.0) / 8)  # over the tilt of a normal loss
+GUESSES = 2  # of log δ
 FEWEST_TILTS = 8  # of those, that are within reach
 NEAR = 30.0  # t up to which a saddle needs no cut
 FARTHEST = 60.0  # t of the last node
@@ -96,18 +97,25 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
         if not high - low <= min(CLOSE_NATS, -EXACT_SHARE * slope * epsilon):
             return None
         worst = max(worst, min(high, 0.0))
-    return worst
+    # an ε that took the long way agrees with a δ that takes it
+    return worst if shortest_epsilon(releases, worst) is not None else None
 
 
 def _guess_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
     """Return about log δ(ε), so that its line will be the one on which ε at that δ is found."""
     deviation = releases.deviation
-    normal = -0.5 * max(epsilon / deviation - deviation / 2, 0.0) ** 2 - SPARE_NATS  # that of one Gaussian, or less
-    if not normal > SMALLEST_LOG_DELTA:
-        return None
-    direction = _Direction.of(releases, True, max(epsilon / deviation**2, 0.5), normal)
-    point = None if direction is None else direction.saddle(epsilon=epsilon)
-    return None if point is None or not SMALLEST_LOG_DELTA < point[1] < -LEAST_ASKED else point[1]
+    about = -0.5 * min(max(epsilon / deviation - deviation / 2, 0.0), 1e9) ** 2 - SPARE_NATS  # of one Gaussian, or less
+    direction = None
+    for turn in range(GUESSES):
+        if not SMALLEST_LOG_DELTA < about < -LEAST_ASKED:
+            return None
+        tilt = math.sqrt(-2 * about) / deviation if turn else max(epsilon / deviation**2, 0.5)
+        direction = _Direction.of(releases, True, tilt, about)
+        point = None if direction is None else direction.saddle(epsilon=epsilon)
+        if point is None:
+            return None
+        about = point[1]
+    return about if SMALLEST_LOG_DELTA < about < -LEAST_ASKED else None
 
 
 def _is_ordinary(releases: SampledGaussian) -> bool:
@@ -138,7 +146,7 @@ class _Direction:
     def of(law: SampledGaussian, leaves: bool, first_tilt: float, log_delta: float) -> _Direction | None:
         """Return cells for tilts around the first; None where they would be many."""
         tau, n = TILTS * first_tilt, law.count
-        reach = math.sqrt(2 * (TAIL_NATS + SPARE_NATS + math.log(n) - float(tau[-1]) * math.log1p(-law.rate)))
+        reach = math.sqrt(2 * (FALLEN_NATS + SPARE_NATS + math.log(n) - float(tau[-1]) * math.log1p(-law.rate)))
         cut, least = None, law.mean + reach
         if first_tilt * law.mean + least > NEAR:
             by_tilt = FarCut.of_leaving(law, log_delta, first_tilt, least)
@@ -153,7 +161,7 @@ class _Direction:
         width = width_of_cells(law, cut)
         if not reach + last < MOST_CELLS * width:
             return None
-        if not is_fine(law, cut, 0.0 if leaves else float(tau[-1]), TAIL_NATS + SPARE_NATS):
+        if not is_fine(law, cut, 0.0 if leaves else float(tau[-1]), FALLEN_NATS + SPARE_NATS):
             return None
         cells = Nodes.on(law, cut, width, (-reach, last))
         losses = cells.log_w if leaves else -cells.log_w
@@ -164,7 +172,7 @@ class _Direction:
         slope = masses @ losses / total
         bend = np.maximum(masses @ losses**2 / total - slope**2, 0.0)
         k = np.log(total) + top[:, 0]
-        k += 1e-12 * np.abs(k) + 1e-14
+        k += 1e-11 * np.abs(k) + 1e-13
         if cut is not None:  # what is next to its end counts whole
             k = np.logaddexp(k, logs[:, -1] + bound_end(law, cut, cells, tau))
         return _Direction(law, leaves, cut, reach, cells, tau, n * k, n * slope, n * bend)
@@ -172,7 +180,8 @@ class _Direction:
     def ceiling(self, log_delta: float) -> float:
         """Return Chernoff's bound of ε at a δ that cuts leave out next to nothing of."""
         left = log_delta if self.cut is None else log_delta - LEFT_NATS
-        return float(np.min((log_chernoff(self.tau) + self.k - left) / self.tau)) * (1 + 1e-9)
+        bound = float(np.min((log_chernoff(self.tau) + self.k - left) / self.tau))
+        return bound + 1e-9 * abs(bound)
 
     def log_ceiling(self, epsilon: float) -> float:
         """Return Chernoff's bound of log δ(ε), with what is cut off."""
@@ -204,12 +213,12 @@ class _Direction:
         last = _last_node(law, self.leaves, self.cut, self.reach, plan.theta)
         s, k = (1 + plan.theta if self.leaves else -plan.theta), float(self.k[plan.index]) / law.count
         tilted = TiltedLaw.of(law, self.cut, s, self.cells.up_to(last), k)
-        start = math.sqrt(2 * (plan.height + TAIL_NATS) / max(float(self.bend[plan.index]), 1e-300))
+        start = math.sqrt(2 * (plan.height + FALLEN_NATS) / max(float(self.bend[plan.index]), 1e-300))
         end = tilted.end(plan.eta, plan.negligible, start)
         if end is None or not end[0] < most * plan.eta:
             return None
         count = math.ceil(end[0] / plan.eta) + 1
-        rule = tilted.rule(plan.eta * count, TAIL_NATS + math.log(law.count))
+        rule = tilted.rule(plan.eta * count, FALLEN_NATS + math.log(law.count))
         if rule is None or not self.reach + last < most * rule[0]:
             return None
         nodes = Nodes.on(law, self.cut, rule[0], (-self.reach, last))
@@ -228,7 +237,9 @@ class _Direction:
         low, high, _ = self.log_bounds(contour, start)
         if not ROOM * (high - low) <= CLOSE_NATS:
             return None
-        aim = log_delta - SLACKS * (high - low) - 4 * UNIT * abs(log_delta)  # the logarithm of δ was rounded, too
+        aim = (
+            log_delta - AGREED_SLACKS * (high - low) - 4 * UNIT * abs(log_delta)
+        )  # the logarithm of δ was rounded, too
         x = start
         for _ in range(TURNS):
             _, value, slope = self.log_bounds(contour, x)

@@ -17,14 +17,13 @@ from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple, TypeVar, final
 
-import numpy as np
-
 from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.errors import OutOfReach
 from cumulant.inversion.band import BandInDoubles
+from cumulant.inversion.ceilings import epsilon_ceilings, log_delta_ceilings
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import (
+    CLOSE_NATS,
     Enclosure,
     GaussianInDoubles,
     LargestLossInDoubles,
@@ -39,9 +38,7 @@ from cumulant.inversion.lines import enclosures_at
 from cumulant.inversion.pieces import sum_few
 from cumulant.inversion.plan import Tilts, plan_for, tilts_for_delta, tilts_for_epsilon
 from cumulant.inversion.unseen import leave_out_unseen
-from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding
-from cumulant.pairs.grid import PER_OCTAVE
 from cumulant.pairs.noise import Pair
 from cumulant.pairs.pair import GaussianPair
 
@@ -179,15 +176,16 @@ class Question:
         seen, found = self.seen, self._follow(self.seen, around)
         for _ in range(LOOKS if self.side == 0 else 0):
             low, high = max(one.low for one in found), min(one.log_delta for one in found)
-            if seen.left_out == 0 or math.log(seen.left_out) <= low + LEFT_OUT_NATS:
+            if seen.left_out == 0 or math.log(seen.left_out) <= low + LEFT_OUT_NATS or len(found) >= MOST_LINES:
                 break
-            if high <= self.enough or len(found) >= MOST_LINES:
+            if high <= max(self.enough, low + CLOSE_NATS):
                 break
-            seen = leave_out_unseen(self.losses, low if low > -math.inf else 2 * high)
-            nearer = tilts_for_epsilon(seen, self.asked)
-            if nearer is None:
+            try:
+                seen = leave_out_unseen(self.losses, low if low > -math.inf else 2 * high)
+                nearer = tilts_for_epsilon(seen, self.asked)
+                found = found if nearer is None else [*found, *self._follow(seen, nearer)]
+            except OutOfReach:  # what was found stands
                 break
-            found = [*found, *self._follow(seen, nearer)]
         return found
 
     def _follow(self, losses: ComposedPairs, around: Tilts) -> list[Solution]:
@@ -274,14 +272,16 @@ def solve_worst_first(
 def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
     """Return the smallest ε with δ(ε) <= δ in every direction, rounded up."""
     questions = ask_epsilon(directions, log_delta, 1, Doubles)
-    ceilings = zip(_ceilings(questions), questions, strict=True)
+    ceilings = zip(epsilon_ceilings(questions), questions, strict=True)
     found = solve_worst_first(ceilings, _epsilon_in_doubles, lambda _, most, some: most <= max(x.value for x in some))
     return max([Inversion(0.0, 0.0, "total variation"), *found], key=lambda inversion: inversion.value)
 
 
 def log_delta_of_pairs(directions: Directions, epsilon: float) -> Inversion:
     """Return log δ(ε), the largest over directions, rounded up."""
-    found = [_log_delta_in_doubles(question) for question in ask_delta(directions, epsilon, Doubles)]
+    questions = ask_delta(directions, epsilon, Doubles)
+    ceilings = zip(log_delta_ceilings(questions), questions, strict=True)
+    found = solve_worst_first(ceilings, _log_delta_in_doubles, lambda _, most, some: most <= max(x.value for x in some))
     return max(found, key=lambda inversion: inversion.value)
 
 
@@ -316,33 +316,6 @@ class Doubles(Road):
 
     def lines(self, losses: ComposedPairs, around: Tilts) -> Iterable[Enclosure]:
         return enclosures_at(losses, plan_for(around))
-
-
-def _ceilings(questions: Sequence[Question]) -> list[float]:
-    """Return Chernoff's bounds of ε, all at the tilts of the octave that is best for the first question."""
-    first = questions[0]
-    if len(questions) == 1 or not first.needs_tilts or first.around is None:
-        return [math.inf] * len(questions)
-    bounds = _chernoff(first, first.around.theta, first.around.k)
-    octave = (first.around.index + int(np.argmin(bounds))) // PER_OCTAVE
-    return [float(np.min(bounds)), *(_ceiling(question, octave) for question in questions[1:])]
-
-
-def _ceiling(question: Question, octave: int) -> float:
-    if math.isnan(question.asked):
-        return math.inf
-    if question.losses.supremum <= 0:
-        return 0.0
-    theta, k, _, _ = question.seen.cumulants(octave)
-    return min(max(float(np.min(_chernoff(question, theta, k))), 0.0), question.losses.supremum)
-
-
-def _chernoff(question: Question, theta: Array, k: Array) -> Array:
-    """Return Chernoff's bounds of ε at what is left out of sight less than δ, rounded up."""
-    left_out = question.seen.left_out
-    share = math.exp(math.log(left_out) - question.asked) if left_out > 0 else 0.0  # of δ
-    less = -math.log1p(-share) if share < 1 else math.inf
-    return np.asarray((log_chernoff(theta) + k * (1 + 1e-13) - question.asked + 1e-9 + less) / theta)
 
 
 def _epsilon_in_doubles(question: Question) -> Inversion:

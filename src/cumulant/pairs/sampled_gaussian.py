@@ -45,8 +45,9 @@ WIDEST_STRIP = 2.0  # units of t
 STRIP_OF_CUT = 8.0  # over its sharpness
 LARGEST_EXPONENT = 600.0  # of a double
 LEAST_MEAN, LARGEST_MEAN = 1e-6, 20.0  # whose squares and exponentials keep their digits
+LEAST_RATE, LARGEST_RATE = 1e-100, 0.999  # likewise: log w is off by a unit over 1 - γ
 LEVEL_NATS = 4.0  # by which a tilted law may rise beyond a cut
-LEAST_SHARPNESS = 1.5
+LEAST_SHARPNESS = 1.5  # over a unit of t
 SOFT = 8.0  # over its sharpness, how far beyond a cut nodes go
 SHARE_NATS = 27.7  # of δ, that a cut leaves out: 1e-12
 
@@ -63,7 +64,7 @@ class SampledGaussian:
     @property
     def is_ordinary(self) -> bool:
         """Whether its parameters keep their digits."""
-        return LEAST_MEAN < self.mean < LARGEST_MEAN and 0 < self.rate < 1
+        return LEAST_MEAN < self.mean < LARGEST_MEAN and LEAST_RATE < self.rate < LARGEST_RATE
 
     @property
     def deviation(self) -> float:
@@ -225,6 +226,8 @@ class TiltedLaw:
             low, high, first, last = -high[::-1], -low[::-1], last[::-1], first[::-1]
             mass, variation = mass[::-1], variation[::-1]
         far = 2 * float(np.sum(variation) + first[0] + last[-1])
+        if not far < math.inf:
+            return None
         frequencies = start * 2.0 ** (np.arange(2 * max(math.ceil(math.log2(max(far / start, 1.0))), 1) + 1.0) / 2)
         bounds = escape(Cells(low, high, mass, first, last, variation), frequencies)
         ways = 1 / frequencies - np.append(1 / frequencies[1:], 0.0) + eta / frequencies**2
@@ -247,8 +250,10 @@ class TiltedLaw:
         p = np.append(self.cells.p[1:], beyond)  # at the right ends, and beyond the last
         grown = d * d / 2 + omega * p * np.sin(mean * d) / (1 - p * lost) - max(-s, 0.0) * np.log1p(-p * lost)
         grown += (self.cut.sharpness * d) ** 2 if self.cut else 0.0
-        highest = (self.log_mass[1:] + self.log_mass[:-1]) / 2 + np.maximum(np.abs(low), np.abs(high)) * (width / 2)
-        ends = float(np.logaddexp(self.log_mass[0], max(self.log_mass[-1], highest[-1])))
+        steepest = np.maximum(np.abs(low), np.abs(high))
+        highest = (self.log_mass[1:] + self.log_mass[:-1]) / 2 + steepest * (width / 2)
+        # nodes may end a cell before the cells do
+        ends = float(np.logaddexp(self.log_mass[0] + steepest[0] * width, self.log_mass[-1] + steepest[-1] * width))
         logs = np.append(highest + math.log(width), ends) + grown
         top = np.max(logs, axis=1, keepdims=True)
         log_b = np.log(np.sum(np.exp(logs - top), axis=1)) + top[:, 0]
@@ -273,10 +278,10 @@ class TiltedLaw:
         units = UNITS * UNIT
         of_loss = units * (np.abs(nodes.x) / (1 + nodes.x) + nodes.p * (mean * np.abs(nodes.t) + mean**2))
         of_q = units * (1 + nodes.t**2 / 2)
-        of_mass = of_q + units * (np.abs(s * nodes.log_w) + np.abs(nodes.log_kept)) + abs(s) * of_loss
-        small = abs(s) * (of_q * np.abs(nodes.x) + (1 + nodes.x) * of_loss)
-        still = float(q @ (of_mass * np.abs(grown) + small)) * math.exp(-k) + off * (4 + 4 * abs(s))
-        turned = float(masses @ (np.abs(losses) * (of_mass + units) + of_loss))
-        astray = off + eta * np.arange(float(count)) * turned + units * (even + np.abs(odd))
+        of_power = units * (np.abs(s * nodes.log_w) + np.abs(nodes.log_kept)) + abs(s) * of_loss
+        small = of_q * (np.abs(grown) + abs(s) * np.abs(nodes.x)) + (1 + grown) * of_power
+        still = float(q @ (small + abs(s) * (1 + nodes.x) * of_loss)) * math.exp(-k) + off * (4 + 4 * abs(s))
+        turned = float(masses @ (np.abs(losses) * (of_q + of_power + units) + of_loss))
+        astray = off + eta * np.arange(float(count)) * turned + (units + still) * (even + np.abs(odd))
         error = n * (still + np.log1p(astray / np.maximum(np.exp(values.real), 1e-300)))
         return n * (k + values), np.asarray(error + UNIT * n * np.abs(values))
