@@ -134,6 +134,7 @@ def test_both_questions_agree(sigma: float, rate: float, count: float, delta: fl
     law = SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))
     epsilon = shortest_epsilon(law, math.log(delta))
     assume(epsilon is not None)
+    assert epsilon is not None
     run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * round(count)
     assert run.epsilon(delta=delta) == epsilon
     assert run.delta(epsilon=epsilon) <= delta

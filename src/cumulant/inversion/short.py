@@ -14,11 +14,12 @@ from typing import final
 import numpy as np
 
 from cumulant.inversion.contour import Contour, log_chernoff
+from cumulant.inversion.enclosure import EXACT_SHARE
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.sampled_gaussian import (
     LARGEST_EXPONENT,
-    UNIT,
+    ROUNDING,
     FarCut,
     Nodes,
     SampledGaussian,
@@ -29,23 +30,22 @@ from cumulant.pairs.sampled_gaussian import (
 )
 
 FALLEN_NATS = 32.0  # below δ, to which tail and quadrature are pushed: 1e-14
-SPARE_NATS = 10.0  # more, beyond which nodes end
-CLOSE_NATS = 5e-9  # slack in log δ beyond which no answer is exact
-EXACT_SHARE = 1e-9  # of ε, within which both bounds must lie
+BEYOND_NATS = 10.0  # more, beyond which nodes end
+SLACK_NATS = 5e-9  # slack in log δ beyond which no answer is exact
 AGREED_SLACKS = 4.0  # times the slack by which δ is lowered, so that δ(ε), on a line of its own, agrees
 LEFT_NATS = 1e-11  # by which δ is more than what is left of it by a cut
 TILTS = 2.0 ** (np.arange(-32.0, 14.0) / 8)  # over the tilt of a normal loss
-GUESSES = 2  # of log δ
+DELTA_GUESSES = 2  # of log δ
 FEWEST_TILTS = 8  # of those, that are within reach
-NEAR = 30.0  # t up to which a saddle needs no cut
+UNCUT = 30.0  # t up to which a saddle needs no cut
 FARTHEST = 60.0  # t of the last node
 LEAST_ASKED = 1e-9  # ε, or -log δ
 SMALLEST_LOG_DELTA = -650.0  # whose shares are doubles
 FEWEST_RELEASES, MOST_RELEASES = 50, 10**7  # between which lines are short, and roundings few
 MOST_CELLS = 1500  # of one direction
-MOST_NODES = 1500  # of the rule, and points of the line
+MOST_RULE_POINTS = 1500  # of the rule, and points of the line
 ROOM = 3  # times that, and the slack: where ε is found this way δ(ε) is to be found, too
-TURNS = 30  # of Newton's method
+NEWTON_TURNS = 30  # of Newton's method
 NUDGES = tuple(2.0**k for k in range(-50, -30))  # relative, by which ε is raised until δ is reached
 
 
@@ -65,7 +65,7 @@ def shortest_epsilon(releases: SampledGaussian, log_delta: float) -> float | Non
         if direction.ceiling(log_delta) <= worst:  # by Chernoff's bound
             continue
         point = direction.saddle(log_delta=log_delta)
-        contour = None if point is None else direction.contour(*point, MOST_NODES)
+        contour = None if point is None else direction.contour(*point, MOST_RULE_POINTS)
         epsilon = None if point is None or contour is None else direction.meet(contour, point[0], log_delta)
         if epsilon is None:
             return None
@@ -90,11 +90,11 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
         if direction.log_ceiling(epsilon) <= worst:  # by Chernoff's bound
             continue
         point = direction.saddle(epsilon=epsilon)
-        contour = None if point is None else direction.contour(*point, ROOM * MOST_NODES)
+        contour = None if point is None else direction.contour(*point, ROOM * MOST_RULE_POINTS)
         if contour is None:
             return None
         low, high, slope = direction.log_bounds(contour, epsilon)
-        if not high - low <= min(CLOSE_NATS, -EXACT_SHARE * slope * epsilon):
+        if not high - low <= min(SLACK_NATS, -EXACT_SHARE * slope * epsilon):
             return None
         worst = max(worst, min(high, 0.0))
     # an ε that took the long way agrees with a δ that takes it
@@ -104,9 +104,11 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
 def _guess_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
     """Return about log δ(ε), so that its line will be the one on which ε at that δ is found."""
     deviation = releases.deviation
-    about = -0.5 * min(max(epsilon / deviation - deviation / 2, 0.0), 1e9) ** 2 - SPARE_NATS  # of one Gaussian, or less
+    about = (
+        -0.5 * min(max(epsilon / deviation - deviation / 2, 0.0), 1e9) ** 2 - BEYOND_NATS
+    )  # of one Gaussian, or less
     direction = None
-    for turn in range(GUESSES):
+    for turn in range(DELTA_GUESSES):
         if not SMALLEST_LOG_DELTA < about < -LEAST_ASKED:
             return None
         tilt = math.sqrt(-2 * about) / deviation if turn else max(epsilon / deviation**2, 0.5)
@@ -146,9 +148,9 @@ class _Direction:
     def of(law: SampledGaussian, leaves: bool, first_tilt: float, log_delta: float) -> _Direction | None:
         """Return cells for tilts around the first; None where they would be many."""
         tau, n = TILTS * first_tilt, law.count
-        reach = math.sqrt(2 * (FALLEN_NATS + SPARE_NATS + math.log(n) - float(tau[-1]) * math.log1p(-law.rate)))
+        reach = math.sqrt(2 * (FALLEN_NATS + BEYOND_NATS + math.log(n) - float(tau[-1]) * math.log1p(-law.rate)))
         cut, least = None, law.mean + reach
-        if first_tilt * law.mean + least > NEAR:
+        if first_tilt * law.mean + least > UNCUT:
             by_tilt = FarCut.of_leaving(law, log_delta, first_tilt, least)
             cut = by_tilt if leaves else FarCut.of_joining(law, log_delta, least)
         if leaves and cut is None:
@@ -161,7 +163,7 @@ class _Direction:
         width = width_of_cells(law, cut)
         if not reach + last < MOST_CELLS * width:
             return None
-        if not is_fine(law, cut, 0.0 if leaves else float(tau[-1]), FALLEN_NATS + SPARE_NATS):
+        if not is_fine(law, cut, 0.0 if leaves else float(tau[-1]), FALLEN_NATS + BEYOND_NATS):
             return None
         cells = Nodes.on(law, cut, width, (-reach, last))
         losses = cells.log_w if leaves else -cells.log_w
@@ -223,7 +225,7 @@ class _Direction:
             return None
         nodes = Nodes.on(law, self.cut, rule[0], (-self.reach, last))
         line = tilted.log_moments(nodes, (plan.eta, count), math.exp(rule[1]))
-        if line is None or not line[1][0] <= CLOSE_NATS:
+        if line is None or not line[1][0] <= SLACK_NATS:
             return None
         return Contour.of((plan.theta, plan.eta), line, end[1], (self.tau, self.k))
 
@@ -235,13 +237,13 @@ class _Direction:
     def meet(self, contour: Contour, start: float, log_delta: float) -> float | None:
         """Return the least ε whose bound is a little less than log δ; None if it may be above the truth."""
         low, high, _ = self.log_bounds(contour, start)
-        if not ROOM * (high - low) <= CLOSE_NATS:
+        if not ROOM * (high - low) <= SLACK_NATS:
             return None
         aim = (
-            log_delta - AGREED_SLACKS * (high - low) - 4 * UNIT * abs(log_delta)
+            log_delta - AGREED_SLACKS * (high - low) - 4 * ROUNDING * abs(log_delta)
         )  # the logarithm of δ was rounded, too
         x = start
-        for _ in range(TURNS):
+        for _ in range(NEWTON_TURNS):
             _, value, slope = self.log_bounds(contour, x)
             x += (value - aim) / -slope
             if not 0 < x < math.inf or abs(value - aim) <= -1e-15 * slope * x:

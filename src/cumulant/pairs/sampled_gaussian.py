@@ -36,11 +36,11 @@ from cumulant.numerics.complex_plane import Complex, add_versines, log1p_complex
 from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
 
-UNIT = 2.0**-52  # relative, of one rounding
-UNITS = 2.0  # roundings of one elementary function and of the products around it
+ROUNDING = 2.0**-52  # relative, of one rounding
+ROUNDINGS = 2.0  # roundings of one elementary function and of the products around it
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
 CELL = 0.1  # width of cells, in units of t, of σ and of a quarter of a cut
-STRIPS = np.array([0.08, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0])[:, None]  # of the widest strip
+STRIP_SHARES = np.array([0.08, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0])[:, None]  # of the widest strip
 WIDEST_STRIP = 2.0  # units of t
 STRIP_OF_CUT = 8.0  # over its sharpness
 LARGEST_EXPONENT = 600.0  # of a double
@@ -122,7 +122,7 @@ def is_fine(law: SampledGaussian, cut: FarCut | None, tilt: float, nats: float) 
     -log(cos μd)/μ, as |w(t+id)| >= 1 - γ + γe^u cos μd. Its integral over that of w^-τ is the mean of e^{-at-a²/2}
     under a law that is more log-concave than q, so at most e^{-am} at its mean m, and m = -τμE[p] >= -τμE_Q[p].
     """
-    d = widest_strip(law, cut) * STRIPS[:, 0]
+    d = widest_strip(law, cut) * STRIP_SHARES[:, 0]
     grown = -np.log(np.cos(law.mean * d)) * tilt * min(1.0, law.rate / (1 - law.rate)) + d * d / 2
     grown += (cut.sharpness * d) ** 2 if cut else 0.0
     return bool(np.any(2 * math.pi * d / width_of_cells(law, cut) >= nats + grown))
@@ -244,7 +244,7 @@ class TiltedLaw:
         low, high = self._slopes(0.0, s)
         if not low[0] > 1 or not (self.cut is not None or high[-1] < -1):
             return None
-        d = widest_strip(self.law, self.cut) * STRIPS
+        d = widest_strip(self.law, self.cut) * STRIP_SHARES
         lost = 1 - np.cos(mean * d)
         beyond = 1.0 if self.cut is None else min(float(self.cells.p[-1]) * math.exp(mean * width), 1.0)
         p = np.append(self.cells.p[1:], beyond)  # at the right ends, and beyond the last
@@ -275,7 +275,7 @@ class TiltedLaw:
         even, odd = add_versines(losses, masses, eta, count)
         values = log1p_complex(-even, odd)
         # roundings of log w, absolute; of q and of tilted masses, relative
-        units = UNITS * UNIT
+        units = ROUNDINGS * ROUNDING
         of_loss = units * (np.abs(nodes.x) / (1 + nodes.x) + nodes.p * (mean * np.abs(nodes.t) + mean**2))
         of_q = units * (1 + nodes.t**2 / 2)
         of_power = units * (np.abs(s * nodes.log_w) + np.abs(nodes.log_kept)) + abs(s) * of_loss
@@ -284,4 +284,4 @@ class TiltedLaw:
         turned = float(masses @ (np.abs(losses) * (of_q + of_power + units) + of_loss))
         astray = off + eta * np.arange(float(count)) * turned + (units + still) * (even + np.abs(odd))
         error = n * (still + np.log1p(astray / np.maximum(np.exp(values.real), 1e-300)))
-        return n * (k + values), np.asarray(error + UNIT * n * np.abs(values))
+        return n * (k + values), np.asarray(error + ROUNDING * n * np.abs(values))
