@@ -99,7 +99,7 @@ def test_cells_are_fine_for_real_tilts(mean: float, rate: float, tilt: float) ->
         assert abs(found / moment(law, None, complex(-tilt)).real - 1) < 1e-13
 
 
-@given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(50.0, 1e6), log_uniform(1e-20, 0.1))
+@given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(4.0, 1e6), log_uniform(1e-20, 0.1))
 @settings(deadline=None, max_examples=25)
 def test_answers_lie_in_certified_intervals(sigma: float, rate: float, count: float, delta: float) -> None:
     law = SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))
@@ -112,7 +112,7 @@ def test_answers_lie_in_certified_intervals(sigma: float, rate: float, count: fl
     assert interval.lower <= epsilon <= interval.upper * (1 + 2e-9)
 
 
-@given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(50.0, 1e6), st.floats(0.5, 8.0))
+@given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(4.0, 1e6), st.floats(0.5, 8.0))
 @settings(deadline=None, max_examples=25)
 def test_deltas_lie_in_certified_intervals(sigma: float, rate: float, count: float, deviations: float) -> None:
     law = SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))
@@ -128,7 +128,7 @@ def test_deltas_lie_in_certified_intervals(sigma: float, rate: float, count: flo
     assert math.exp(log_delta) <= interval.upper * (1 + 1e-7)
 
 
-@given(log_uniform(0.3, 50.0), log_uniform(1e-6, 1.0), log_uniform(50.0, 1e7), log_uniform(1e-30, 0.5))
+@given(log_uniform(0.3, 50.0), log_uniform(1e-6, 1.0), log_uniform(4.0, 1e7), log_uniform(1e-30, 0.5))
 @settings(deadline=None, max_examples=60)
 def test_both_questions_agree(sigma: float, rate: float, count: float, delta: float) -> None:
     law = SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))

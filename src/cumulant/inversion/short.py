@@ -31,17 +31,17 @@ from cumulant.pairs.sampled_gaussian import (
 
 FALLEN_NATS = 32.0  # below δ, to which tail and quadrature are pushed: 1e-14
 BEYOND_NATS = 10.0  # more, beyond which nodes end
-SLACK_NATS = 5e-9  # slack in log δ beyond which no answer is exact
+SLACK_NATS = 3e-8  # slack in log δ beyond which no answer is exact
 AGREED_SLACKS = 4.0  # times the slack by which δ is lowered, so that δ(ε), on a line of its own, agrees
 LEFT_NATS = 1e-11  # by which δ is more than what is left of it by a cut
-TILTS = 2.0 ** (np.arange(-32.0, 14.0) / 8)  # over the tilt of a normal loss
+TILTS = 2.0 ** (np.arange(-32.0, 32.0) / 8)  # over the tilt of a normal loss
 DELTA_GUESSES = 2  # of log δ
 FEWEST_TILTS = 8  # of those, that are within reach
 UNCUT = 30.0  # t up to which a saddle needs no cut
 FARTHEST = 60.0  # t of the last node
 LEAST_ASKED = 1e-9  # ε, or -log δ
 SMALLEST_LOG_DELTA = -650.0  # whose shares are doubles
-FEWEST_RELEASES, MOST_RELEASES = 50, 10**7  # between which lines are short, and roundings few
+FEWEST_RELEASES, MOST_RELEASES = 4, 10**7  # between which lines are short, and roundings few
 MOST_CELLS = 1500  # of one direction
 MOST_RULE_POINTS = 1500  # of the rule, and points of the line
 ROOM = 3  # times that, and the slack: where ε is found this way δ(ε) is to be found, too

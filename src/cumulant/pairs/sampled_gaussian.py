@@ -46,6 +46,7 @@ STRIP_OF_CUT = 8.0  # over its sharpness
 LARGEST_EXPONENT = 600.0  # of a double
 LEAST_MEAN, LARGEST_MEAN = 1e-6, 20.0  # whose squares and exponentials keep their digits
 LEAST_RATE, LARGEST_RATE = 1e-100, 0.999  # likewise: log w is off by a unit over 1 - γ
+FALLEN_NATS = 60.0  # that all releases together may take off the end of a line
 LEVEL_NATS = 4.0  # by which a tilted law may rise beyond a cut
 LEAST_SHARPNESS = 1.5  # over a unit of t
 SOFT = 8.0  # over its sharpness, how far beyond a cut nodes go
@@ -225,7 +226,8 @@ class TiltedLaw:
         if self.s < 0:
             low, high, first, last = -high[::-1], -low[::-1], last[::-1], first[::-1]
             mass, variation = mass[::-1], variation[::-1]
-        far = 2 * float(np.sum(variation) + first[0] + last[-1])
+        # from twice the variation on, each release takes at least log 2 nats off, and more the farther
+        far = 2 * float(np.sum(variation) + first[0] + last[-1]) * math.exp(FALLEN_NATS / self.law.count)
         if not far < math.inf:
             return None
         frequencies = start * 2.0 ** (np.arange(2 * max(math.ceil(math.log2(max(far / start, 1.0))), 1) + 1.0) / 2)
@@ -283,5 +285,9 @@ class TiltedLaw:
         still = float(q @ (small + abs(s) * (1 + nodes.x) * of_loss)) * math.exp(-k) + off * (4 + 4 * abs(s))
         turned = float(masses @ (np.abs(losses) * (of_q + of_power + units) + of_loss))
         astray = off + eta * np.arange(float(count)) * turned + (units + still) * (even + np.abs(odd))
-        error = n * (still + np.log1p(astray / np.maximum(np.exp(values.real), 1e-300)))
+        # where it vanishes to rounding, it is raised to that: then it may be off by that more
+        log_astray = np.log(astray)
+        raised = values.real < log_astray
+        values = np.where(raised, log_astray, values.real) + 1j * values.imag
+        error = n * (still + np.log1p(np.where(raised, 2.0, 1.0) * astray / np.exp(values.real)))
         return n * (k + values), np.asarray(error + ROUNDING * n * np.abs(values))
