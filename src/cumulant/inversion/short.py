@@ -41,7 +41,7 @@ UNCUT = 30.0  # t up to which a saddle needs no cut
 FARTHEST = 60.0  # t of the last node
 LEAST_ASKED = 1e-9  # ε, or -log δ
 SMALLEST_LOG_DELTA = -650.0  # whose shares are doubles
-FEWEST_RELEASES, MOST_RELEASES = 4, 10**7  # between which lines are short, and roundings few
+LEAST_COUNT, LARGEST_COUNT = 4, 10**7  # of releases, between which lines are short and roundings few
 MOST_CELLS = 1500  # of one direction
 MOST_RULE_POINTS = 1500  # of the rule, and points of the line
 ROOM = 3  # times that, and the slack: where ε is found this way δ(ε) is to be found, too
@@ -121,7 +121,7 @@ def _guess_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
 
 
 def _is_ordinary(releases: SampledGaussian) -> bool:
-    return releases.is_ordinary and FEWEST_RELEASES <= releases.count <= MOST_RELEASES
+    return releases.is_ordinary and LEAST_COUNT <= releases.count <= LARGEST_COUNT
 
 
 @final

@@ -63,7 +63,7 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
 from cumulant.planning import calibrate
 
-SMALLEST_RESERVE = 1e-12  # b, a squared mean: less pays for nothing that anyone releases
+SMALLEST_RESERVE = 1e-9  # b, a squared mean: less pays for nothing that anyone releases, and answers end there
 
 
 @final

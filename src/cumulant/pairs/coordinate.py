@@ -31,7 +31,7 @@ from cumulant.pairs.pair import DominatingPair
 if TYPE_CHECKING:
     from flint import arb
 
-MOST_NODES, MOST_EXPONENTIALS = 1.5e6, 2e7  # of one rule
+MOST_NODES, MOST_EXPONENTIALS = 3e6, 2e7  # of one rule
 ACCURACY_NATS = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-17
 BEYOND_NATS = 60.0  # nats below the largest integrand at which pieces are left out
 CELL_WIDTH = 0.15  # of the coordinate, at most

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from functools import cache
+from typing import Any, final
 
 import numpy as np
 
@@ -88,8 +89,6 @@ def gaussian_log_delta(mean: float, epsilon: float) -> float:
     Holds for:  the Gaussian mechanism with μ = sensitivity/σ, either relation; any composition; ε >= 0.
     Tightness:  exact.
     """
-    from scipy.special import erfcx
-
     mu = mean
     if mu == 0:
         return -math.inf
@@ -99,12 +98,24 @@ def gaussian_log_delta(mean: float, epsilon: float) -> float:
     if a > 1e100:  # log of the integral is lost against a²: δ <= e^{-a²/2}, and never 0
         return max(-a * a / 2, -sys.float_info.max)
     if a < -6:  # δ is close to 1: subtract what is missing, rounded down
-        missing = math.erfc(-a / math.sqrt(2)) / 2 + math.exp(-a * a / 2) * float(erfcx((a + mu) / math.sqrt(2))) / 2
+        missing = math.erfc(-a / math.sqrt(2)) / 2 + math.exp(-a * a / 2) * _erfcx((a + mu) / math.sqrt(2)) / 2
         return math.log1p(-missing * (1 - min(1.0, ERFCX_ERROR * (1 + a * a))))
     if mu < 0.5:  # the two erfcx would cancel
         return min(0.0, -a * a / 2 + _log_payoff_integral(a, mu) + 1e-14 * (1 + a * a))
-    near, far = float(erfcx(a / math.sqrt(2))), float(erfcx((a + mu) / math.sqrt(2)))
+    near, far = _erfcx(a / math.sqrt(2)), _erfcx((a + mu) / math.sqrt(2))
     return min(0.0, -a * a / 2 + math.log((near - far) / 2 + ERFCX_ERROR * near) + 1e-15 * (1 + a * a))
+
+
+def _erfcx(x: float) -> float:
+    return float(_special().erfcx(x))
+
+
+@cache
+def _special() -> Any:
+    """Return SciPy's functions, imported when the first is asked for, and looked up once."""
+    from scipy import special
+
+    return special
 
 
 def _log_payoff_integral(a: float, mu: float) -> float:

@@ -34,7 +34,7 @@ from cumulant.profiles.sampling import amplified_epsilon
 
 STEP = 0.25  # of log slopes, from one knot to the next
 SECANT = 0.01  # of ε: the distance over which a slope is measured
-TURNS, CLOSE = 60, 1e-10  # and how near an ε is looked for, relatively: errors of it count by their squares
+TURNS, CLOSE = 60, 1e-8  # and how near an ε is looked for, relatively: errors of it count by their squares
 LEAST_SLOPE = 3000  # knots after which slopes are not followed
 
 
