@@ -104,10 +104,8 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
 def _guess_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
     """Return about log δ(ε), so that its line will be the one on which ε at that δ is found."""
     deviation = releases.deviation
-    about = (
-        -0.5 * min(max(epsilon / deviation - deviation / 2, 0.0), 1e9) ** 2 - BEYOND_NATS
-    )  # of one Gaussian, or less
-    direction = None
+    above = min(max(epsilon / deviation - deviation / 2, 0.0), 1e9)  # standard deviations of one Gaussian
+    about = -0.5 * above * above - BEYOND_NATS
     for turn in range(DELTA_GUESSES):
         if not SMALLEST_LOG_DELTA < about < -LEAST_ASKED:
             return None
@@ -229,28 +227,31 @@ class _Direction:
             return None
         return Contour.of((plan.theta, plan.eta), line, end[1], (self.tau, self.k))
 
+    def log_upper(self, contour: Contour, epsilon: float) -> tuple[float, float]:
+        """Return the upper bound of log δ(ε), with what is cut off, and about its slope."""
+        high, slope = contour.log_upper(epsilon)
+        return high if self.cut is None else float(np.logaddexp(high, self.cut.log_left_out)) + 1e-15, slope
+
     def log_bounds(self, contour: Contour, epsilon: float) -> tuple[float, float, float]:
-        """Return bounds of log δ(ε), what is cut off included above, and about their slope."""
-        (low, _), (high, slope) = contour.log_bounds(epsilon), contour.log_upper(epsilon)
-        return low, high if self.cut is None else float(np.logaddexp(high, self.cut.log_left_out)) + 1e-15, slope
+        """Return both bounds of log δ(ε), and about their slope."""
+        return contour.log_bounds(epsilon)[0], *self.log_upper(contour, epsilon)
 
     def meet(self, contour: Contour, start: float, log_delta: float) -> float | None:
         """Return the least ε whose bound is a little less than log δ; None if it may be above the truth."""
         low, high, _ = self.log_bounds(contour, start)
         if not ROOM * (high - low) <= SLACK_NATS:
             return None
-        aim = (
-            log_delta - AGREED_SLACKS * (high - low) - 4 * ROUNDING * abs(log_delta)
-        )  # the logarithm of δ was rounded, too
+        rounded = 4 * ROUNDING * abs(log_delta)  # as the logarithm of δ was, and more
+        aim = log_delta - rounded - AGREED_SLACKS * (high - low)
         x = start
         for _ in range(NEWTON_TURNS):
-            _, value, slope = self.log_bounds(contour, x)
+            value, slope = self.log_upper(contour, x)
             x += (value - aim) / -slope
             if not 0 < x < math.inf or abs(value - aim) <= -1e-15 * slope * x:
                 break
         for nudge in NUDGES if 0 < x < math.inf else ():
             epsilon = x * (1 + nudge)
-            if self.log_bounds(contour, epsilon)[1] <= aim:  # only what was tested is returned
+            if self.log_upper(contour, epsilon)[0] <= aim:  # only what was tested is returned
                 return epsilon if contour.log_bounds(epsilon * (1 - EXACT_SHARE))[0] >= log_delta else None
         return None
 
