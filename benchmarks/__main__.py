@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks run | growth | memory | hunt | walk | freeze | integrations | ledger`."""
+"""The command line: `python -m benchmarks run`, `growth`, `draws`, `memory`, `hunt`, `walk`, `freeze`, ..."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
     _run_parser(commands.add_parser("run", help="everybody on every workload: a table of ratios, a chart, JSON"))
     _growth_parser(commands.add_parser("growth", help="time and memory against steps, mechanisms, order and 1/δ"))
+    draws = commands.add_parser(
+        "draws", help="random DP-SGD settings, wide: time and exactness, beside a peer's Rényi DP"
+    )
+    draws.add_argument("--cases", type=int, default=1500)
+    draws.add_argument("--seed", type=int, default=1)
+    draws.set_defaults(command=_draws)
     memory = commands.add_parser(
         "memory", help="resident memory of a service asked one different question after another"
     )
@@ -121,6 +127,13 @@ def _walk(_: argparse.Namespace) -> None:
     from benchmarks.walk import walk_of_the_first_question
 
     print("\n".join(walk_of_the_first_question().lines()))
+
+
+def _draws(options: argparse.Namespace) -> None:
+    from benchmarks.draws import measure
+
+    for line in measure(options.cases, options.seed):
+        print(line, flush=True)
 
 
 def _memory(options: argparse.Namespace) -> None:

@@ -20,6 +20,7 @@ from benchmarks.__main__ import BEGIN, END, PAGE, main, with_table
 from benchmarks.cases import Case, drawn, simpler
 from benchmarks.contestants import CONTESTANTS, FIRST
 from benchmarks.contestants.base import Contestant
+from benchmarks.draws import measure as measure_draws
 from benchmarks.growth import Axis, grown, write
 from benchmarks.lattice import Lattice, dominated, dominating
 from benchmarks.laws import GaussianLaw, LaplaceLaw, Law, NormalMixtures, Removed, TwoPointLaw
@@ -325,3 +326,10 @@ def test_rows_that_were_not_measured_again_stay() -> None:
 def test_workloads_have_names_of_their_own() -> None:
     names = [workload.name for workload in WORKLOADS if isinstance(workload, Workload)]
     assert len(set(names)) == len(names)
+
+
+def test_random_settings_are_measured_and_compared() -> None:
+    first, ours, *rest = measure_draws(3, seed=2)
+    assert first.startswith("3 settings, seed 2: ")
+    assert ours.startswith("cumulant: median ")
+    assert not rest or rest[1] == "above the peer's Rényi DP: 0"

@@ -1,0 +1,94 @@
+"""Random DP-SGD settings, wide: how long an answer takes, and whether it is exact. `python -m benchmarks draws`.
+
+Each setting is new, in one warm process on one thread; a peer's Rényi accountant answers the same in the same run, if
+it is installed. Times are CPU times.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TypeVar, final
+
+import cumulant as cm
+
+Answer = TypeVar("Answer")
+
+SIGMAS, RATES, STEPS, DELTAS = (0.3, 50.0), (1e-6, 1.0), (1.0, 1e7), (1e-30, 1e-3)  # log-uniform
+SHARES = {"median": 0.5, "p95": 0.95, "p99": 0.99, "worst": 1.0}  # of the settings
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One training run and its δ."""
+
+    sigma: float
+    rate: float
+    steps: int
+    delta: float
+
+    @staticmethod
+    def drawn(rng: random.Random) -> Setting:
+        sigma, rate, steps, delta = (
+            math.exp(rng.uniform(math.log(low), math.log(high))) for low, high in (SIGMAS, RATES, STEPS, DELTAS)
+        )
+        return Setting(sigma, rate, max(1, round(steps)), delta)
+
+    def guarantee(self) -> cm.Guarantee:
+        run = cm.Gaussian(noise_multiplier=self.sigma).poisson(rate=self.rate) * self.steps
+        return run.guarantee(delta=self.delta)
+
+
+def measure(cases: int, seed: int) -> Iterator[str]:
+    """Yield lines of a report."""
+    rng = random.Random(seed)
+    settings = [Setting.drawn(rng) for _ in range(cases)]
+    Setting(1.3, 0.02, 700, 1e-5).guarantee()  # imports are no answer
+    Setting(1.3, 1e-4, 3, 1e-9).guarantee()
+    answers, ours = _timed(settings, Setting.guarantee)
+    yield f"{cases} settings, seed {seed}: {sum(answer.exact for answer in answers)} exact"
+    yield f"cumulant: {_times(ours)}"
+    if find_spec("dp_accounting") is None:
+        return
+    peers, theirs = _timed(settings, _peer())
+    yield f"dp-accounting rdp: {_times(theirs)}"
+    above = [s for s, answer, peer in zip(settings, answers, peers, strict=True) if answer.epsilon > peer * (1 + 1e-9)]
+    yield f"above the peer's Rényi DP: {len(above)}"
+    yield from (f"  {setting}" for setting in above[:10])
+
+
+def _timed(settings: list[Setting], answer: Callable[[Setting], Answer]) -> tuple[list[Answer], list[float]]:
+    answers, seconds = [], []
+    for setting in settings:
+        start = time.process_time()
+        answers.append(answer(setting))
+        seconds.append(time.process_time() - start)
+    return answers, seconds
+
+
+def _peer() -> Callable[[Setting], float]:
+    import logging
+
+    import dp_accounting
+    from dp_accounting import rdp
+
+    logging.getLogger("absl").setLevel(logging.ERROR)  # it names every order whose series does not converge
+
+    def epsilon(setting: Setting) -> float:
+        accountant = rdp.RdpAccountant()
+        event = dp_accounting.PoissonSampledDpEvent(setting.rate, dp_accounting.GaussianDpEvent(setting.sigma))
+        return float(accountant.compose(event, setting.steps).get_epsilon(setting.delta))
+
+    epsilon(Setting(1.3, 0.02, 700, 1e-5))
+    return epsilon
+
+
+def _times(seconds: list[float]) -> str:
+    ordered = sorted(seconds)
+    at = {name: ordered[min(int(share * len(ordered)), len(ordered) - 1)] for name, share in SHARES.items()}
+    return ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in at.items())
