@@ -18,7 +18,7 @@ from cumulant.inversion.enclosure import EXACT_SHARE
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.sampled_gaussian import (
-    LARGEST_EXPONENT,
+    EXPONENT_AT_MOST,
     ROUNDING,
     FarCut,
     Nodes,
@@ -156,7 +156,7 @@ class _Direction:
         if len(tau) < FEWEST_TILTS:
             return None
         last = _last_node(law, leaves, cut, reach, float(tau[-1]))
-        if not law.mean * last < LARGEST_EXPONENT or not last <= FARTHEST:
+        if not law.mean * last < EXPONENT_AT_MOST or not last <= FARTHEST:
             return None
         width = width_of_cells(law, cut)
         if not reach + last < MOST_CELLS * width:

@@ -35,21 +35,21 @@ import numpy as np
 from cumulant.numerics.complex_plane import Complex, add_versines, log1p_complex
 from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
+from cumulant.pairs.normal_law import LOG_ROOT
 
 ROUNDING = 2.0**-52  # relative, of one rounding
 ROUNDINGS = 2.0  # roundings of one elementary function and of the products around it
-LOG_ROOT = 0.5 * math.log(2 * math.pi)
 CELL = 0.1  # width of cells, in units of t, of σ and of a quarter of a cut
 STRIP_SHARES = np.array([0.08, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0])[:, None]  # of the widest strip
-WIDEST_STRIP = 2.0  # units of t
+STRIP_AT_MOST = 2.0  # units of t
 STRIP_OF_CUT = 8.0  # over its sharpness
-LARGEST_EXPONENT = 600.0  # of a double
+EXPONENT_AT_MOST = 600.0  # of a double
 LEAST_MEAN, LARGEST_MEAN = 1e-6, 20.0  # whose squares and exponentials keep their digits
 LEAST_RATE, LARGEST_RATE = 1e-100, 0.999  # likewise: log w is off by a unit over 1 - γ
-FALLEN_NATS = 60.0  # that all releases together may take off the end of a line
-LEVEL_NATS = 4.0  # by which a tilted law may rise beyond a cut
+END_NATS = 60.0  # that all releases together may take off the end of a line
+RISE_NATS = 4.0  # by which a tilted law may rise beyond a cut
 LEAST_SHARPNESS = 1.5  # over a unit of t
-SOFT = 8.0  # over its sharpness, how far beyond a cut nodes go
+BEYOND_CUT = 8.0  # over its sharpness, how far beyond a cut nodes go
 SHARE_NATS = 27.7  # of δ, that a cut leaves out: 1e-12
 
 
@@ -106,10 +106,10 @@ class FarCut:
 
         there = place(LEAST_SHARPNESS) + 1 / LEAST_SHARPNESS
         log_odds = math.log(law.rate) - math.log1p(-law.rate) + law.mean * (there - law.mean / 2)
-        slope = (1 + tilt) * law.mean / (1 + math.exp(min(-log_odds, LARGEST_EXPONENT))) - there
-        sharpness = max(LEAST_SHARPNESS, slope / LEVEL_NATS)
+        slope = (1 + tilt) * law.mean / (1 + math.exp(min(-log_odds, EXPONENT_AT_MOST))) - there
+        sharpness = max(LEAST_SHARPNESS, slope / RISE_NATS)
         at = place(sharpness)
-        return FarCut(at, sharpness, max(at + SOFT / sharpness, least), log_delta - SHARE_NATS + math.log(2.0))
+        return FarCut(at, sharpness, max(at + BEYOND_CUT / sharpness, least), log_delta - SHARE_NATS + math.log(2.0))
 
 
 def width_of_cells(law: SampledGaussian, cut: FarCut | None) -> float:
@@ -130,7 +130,7 @@ def is_fine(law: SampledGaussian, cut: FarCut | None, tilt: float, nats: float) 
 
 
 def widest_strip(law: SampledGaussian, cut: FarCut | None) -> float:
-    return min(1 / law.mean, WIDEST_STRIP, STRIP_OF_CUT / cut.sharpness if cut and cut.sharpness else WIDEST_STRIP)
+    return min(1 / law.mean, STRIP_AT_MOST, STRIP_OF_CUT / cut.sharpness if cut and cut.sharpness else STRIP_AT_MOST)
 
 
 @final
@@ -227,7 +227,7 @@ class TiltedLaw:
             low, high, first, last = -high[::-1], -low[::-1], last[::-1], first[::-1]
             mass, variation = mass[::-1], variation[::-1]
         # from twice the variation on, each release takes at least log 2 nats off, and more the farther
-        far = 2 * float(np.sum(variation) + first[0] + last[-1]) * math.exp(FALLEN_NATS / self.law.count)
+        far = 2 * float(np.sum(variation) + first[0] + last[-1]) * math.exp(END_NATS / self.law.count)
         if not far < math.inf:
             return None
         frequencies = start * 2.0 ** (np.arange(2 * max(math.ceil(math.log2(max(far / start, 1.0))), 1) + 1.0) / 2)
@@ -269,7 +269,7 @@ class TiltedLaw:
         """Return nK at θ + ijη, j < count, and a bound of its error; sums over the nodes are `off`, over M(θ)."""
         (eta, count), n, s, mean = line, self.law.count, self.s, self.law.mean
         exponents = s * nodes.log_w + nodes.log_kept
-        if not float(np.max(exponents)) < LARGEST_EXPONENT:
+        if not float(np.max(exponents)) < EXPONENT_AT_MOST:
             return None
         grown, q = np.expm1(exponents), np.exp(nodes.log_q)
         k = math.log1p(float(q @ (grown - s * nodes.x)))
