@@ -34,7 +34,7 @@ from cumulant.profiles.sampling import amplified_epsilon
 
 STEP = 0.25  # of log slopes, from one knot to the next
 SECANT = 0.01  # of ε: the distance over which a slope is measured
-TURNS, CLOSE = 60, 1e-8  # and how near an ε is looked for, relatively: errors of it count by their squares
+SLOPE_TURNS, CLOSE_SHARE = 60, 1e-8  # and how near an ε is looked for, relatively: errors of it count by their squares
 LEAST_SLOPE = 3000  # knots after which slopes are not followed
 
 
@@ -138,8 +138,8 @@ def _where_slope_is(profile: PrivacyProfile, log_slope: float) -> float:
     low, high = 0.0, 1.0
     while high < 1e300 and (below := steeper_by(high)) > 0:
         low, high, above = high, 2 * high, below
-    for turn in range(TURNS):
-        if high - low <= CLOSE * high:
+    for turn in range(SLOPE_TURNS):
+        if high - low <= CLOSE_SHARE * high:
             break
         secant = turn % 3 < 2 and below > -math.inf
         middle = low + (high - low) * (above / (above - below) if secant else 0.5)
