@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -45,10 +46,12 @@ LEAST_COUNT, LARGEST_COUNT = 4, 10**7  # of releases, between which lines are sh
 MOST_CELLS = 1500  # of one direction
 MOST_RULE_POINTS = 1500  # of the rule, and points of the line
 ROOM = 3  # times that, and the slack: where ε is found this way δ(ε) is to be found, too
+MOST_KEPT = 4096  # answers, a few hundred bytes each
 NEWTON_TURNS = 30  # of Newton's method
 NUDGES = tuple(2.0**k for k in range(-50, -30))  # relative, by which ε is raised until δ is reached
 
 
+@lru_cache(maxsize=MOST_KEPT)
 def shortest_epsilon(releases: SampledGaussian, log_delta: float) -> float | None:
     """Return the smallest ε with δ(ε) <= δ in both directions, rounded up; None where the way is not that short.
 
@@ -73,6 +76,7 @@ def shortest_epsilon(releases: SampledGaussian, log_delta: float) -> float | Non
     return worst
 
 
+@lru_cache(maxsize=MOST_KEPT)
 def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
     """Return log δ(ε), the larger of both directions, rounded up; None where the way is not that short.
 
