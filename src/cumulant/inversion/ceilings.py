@@ -37,6 +37,15 @@ def _epsilon_ceiling(question: Question, octave: int) -> float:
     return min(max(float(np.min(_epsilons(question, theta, k))), 0.0), question.losses.supremum)
 
 
+def own_epsilon_ceiling(question: Question) -> float:
+    """Return Chernoff's bound of ε at the question's own tilts; inf where there are none."""
+    try:
+        around = question.around if question.needs_tilts else None
+    except OutOfReach:
+        around = None
+    return math.inf if around is None else float(np.min(_epsilons(question, around.theta, around.k)))
+
+
 def _epsilons(question: Question, theta: Array, k: Array) -> Array:
     """Return Chernoff's bounds of ε at what is left out of sight less than δ, rounded up."""
     left_out = question.seen.left_out

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar, final
 from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.errors import OutOfReach
 from cumulant.inversion.band import BandInDoubles
-from cumulant.inversion.ceilings import epsilon_ceilings, log_delta_ceilings
+from cumulant.inversion.ceilings import epsilon_ceilings, log_delta_ceilings, own_epsilon_ceiling
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import (
     CLOSE_NATS,
@@ -273,7 +273,12 @@ def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
     """Return the smallest ε with δ(ε) <= δ in every direction, rounded up."""
     questions = ask_epsilon(directions, log_delta, 1, Doubles)
     ceilings = zip(epsilon_ceilings(questions), questions, strict=True)
-    found = solve_worst_first(ceilings, _epsilon_in_doubles, lambda _, most, some: most <= max(x.value for x in some))
+
+    def is_settled(question: Question, most: float, some: list[Inversion]) -> bool:
+        worst = max(inversion.value for inversion in some)
+        return most <= worst or own_epsilon_ceiling(question) <= worst
+
+    found = solve_worst_first(ceilings, _epsilon_in_doubles, is_settled)
     return max([Inversion(0.0, 0.0, "total variation"), *found], key=lambda inversion: inversion.value)
 
 
