@@ -38,6 +38,14 @@ def moment(law: SampledGaussian, cut: FarCut | None, s: complex) -> mpc:
     return mp.quad(integrand, mp.linspace(-20, end, 60))
 
 
+def law_of(sigma: float, rate: float, count: float) -> SampledGaussian:
+    return SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))
+
+
+def run_of(sigma: float, rate: float, count: float) -> cm.Composed:
+    return cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * round(count)
+
+
 def cells_of(law: SampledGaussian, cut: FarCut | None, last: float) -> Nodes:
     return Nodes.on(law, cut, width_of_cells(law, cut), (-11.0, last))
 
@@ -102,11 +110,11 @@ def test_cells_are_fine_for_real_tilts(mean: float, rate: float, tilt: float) ->
 @given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(4.0, 1e6), log_uniform(1e-20, 0.1))
 @settings(deadline=None, max_examples=25)
 def test_answers_lie_in_certified_intervals(sigma: float, rate: float, count: float, delta: float) -> None:
-    law = SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))
+    law = law_of(sigma, rate, count)
     epsilon = shortest_epsilon(law, math.log(delta))
     assume(epsilon is not None)
     assert epsilon is not None
-    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * round(count)
+    run = run_of(sigma, rate, count)
     interval = run.epsilon_interval(delta=delta)
     assume(interval.certified)
     assert interval.lower <= epsilon <= interval.upper * (1 + 2e-9)
@@ -115,13 +123,13 @@ def test_answers_lie_in_certified_intervals(sigma: float, rate: float, count: fl
 @given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(4.0, 1e6), st.floats(0.5, 8.0))
 @settings(deadline=None, max_examples=25)
 def test_deltas_lie_in_certified_intervals(sigma: float, rate: float, count: float, deviations: float) -> None:
-    law = SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))
+    law = law_of(sigma, rate, count)
     epsilon = deviations * law.deviation
     log_delta = shortest_log_delta(law, epsilon)
     assume(log_delta is not None)
     assert log_delta is not None
     assume(-600 < log_delta < -1e-6)
-    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * round(count)
+    run = run_of(sigma, rate, count)
     interval = run.delta_interval(epsilon=epsilon)
     assume(interval.certified)
     assert interval.lower <= math.exp(log_delta) * (1 + 1e-12)
@@ -131,11 +139,11 @@ def test_deltas_lie_in_certified_intervals(sigma: float, rate: float, count: flo
 @given(log_uniform(0.3, 50.0), log_uniform(1e-6, 1.0), log_uniform(4.0, 1e7), log_uniform(1e-30, 0.5))
 @settings(deadline=None, max_examples=60)
 def test_both_questions_agree(sigma: float, rate: float, count: float, delta: float) -> None:
-    law = SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))
+    law = law_of(sigma, rate, count)
     epsilon = shortest_epsilon(law, math.log(delta))
     assume(epsilon is not None)
     assert epsilon is not None
-    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * round(count)
+    run = run_of(sigma, rate, count)
     assert run.epsilon(delta=delta) == epsilon
     assert run.delta(epsilon=epsilon) <= delta
 
@@ -150,7 +158,7 @@ def test_both_questions_agree(sigma: float, rate: float, count: float, delta: fl
 )
 def test_few_jumps_answer_both_questions(sigma: float, rate: float, count: int, delta: float) -> None:
     """A direction that matters less must not spoil the answer of the other."""
-    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
+    run = run_of(sigma, rate, count)
     assert run.delta(epsilon=run.epsilon(delta=delta)) == pytest.approx(delta, rel=1e-8)
 
 
@@ -189,7 +197,7 @@ def test_a_joining_record_that_matters_less_does_not_spoil_few_rare_steps(
     sigma: float, rate: float, count: int, delta: float
 ) -> None:
     """The answer is that of a certified interval, where Rényi DP is hundreds of times larger."""
-    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
+    run = run_of(sigma, rate, count)
     found = run.guarantee(delta=delta)
     assert found.exact
     assert found.epsilon < 0.01 * run.epsilon(delta=delta, method="rdp")

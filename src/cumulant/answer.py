@@ -20,7 +20,7 @@ ROUTES = {
     "closed form": "the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)",
     "largest loss": "the largest privacy loss: pure DP",
     "affinity": "hardly any overlap of the dominating pair (Bhattacharyya's coefficient): δ is 1",
-    "total variation": "the total variation of the dominating pair (Pinsker's inequality)",
+    "total variation": "the total variation of the dominating pair, by Pinsker's inequality or added up over releases",
     "every sum": "every sum of losses of few releases, term by term",
     "pieces": "the dominating pair of few releases, its CGF inverted term by term",
     "band": "the dominating pair, a band of its characteristic function and the best bounds that it gives",

@@ -294,7 +294,7 @@ class _Split(_Lines):
             g += n * log1p_complex(r.real, r.imag)
             farther += n * np.log1p(off / size)
         off = np.expm1(np.minimum(error, LARGEST_NATS)) + ROUNDOFF * (8 + np.abs(k) + abs(scale))
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # of what is not chosen
+        with np.errstate(over="ignore", under="ignore"):
             quiet, loud = np.exp(k - scale), np.exp(k + g - scale)
             # S times e^g - 1, or M times 1 - e^{-g}: whichever is larger
             few, many = quiet * np.expm1(np.minimum(g.real, 0.0) + 1j * g.imag), -loud * np.expm1(-g)

@@ -77,12 +77,12 @@ def _tilts(losses: ComposedPairs, excess: Excess, answer: Callable[[float, float
         return None
     order = sorted(octaves)
     theta, k, mean, spread = (np.concatenate([octaves[octave][i] for octave in order]) for i in range(4))
-    log_delta, nearby = _approximation(theta, k, mean, spread)
+    log_delta, nearby = approximate(theta, k, mean, spread)
     place = int(np.argmin(np.abs(excess(log_delta, nearby))))
     at = float(theta[place])
     front = float(log_delta[place]) + at * float(nearby[place])  # log δ at ε = 0 on the line through that tilt
     epsilon = answer(front, at)
-    curvature = _curvature(theta, spread)
+    curvature = curvature_of(theta, spread)
     return Tilts(order[0] * PER_OCTAVE, theta, k, curvature, epsilon, min(front - at * epsilon, -1e-9))
 
 
@@ -101,7 +101,7 @@ def _walk(losses: ComposedPairs, excess: Excess) -> dict[int, Octave] | None:
                 raise
             octave -= direction
             break
-        values = excess(*_approximation(*octaves[octave]))
+        values = excess(*approximate(*octaves[octave]))
         here = 1 if values[-1] >= 0 else -1 if values[0] < 0 else 0
         if here in (0, -direction):
             break
@@ -116,14 +116,14 @@ def _walk(losses: ComposedPairs, excess: Excess) -> dict[int, Octave] | None:
     return octaves
 
 
-def _approximation(theta: Array, k: Array, mean: Array, spread: Array) -> tuple[Array, Array]:
+def approximate(theta: Array, k: Array, mean: Array, spread: Array) -> tuple[Array, Array]:
     """Return log δ and ε of the saddle-point approximation at each tilt."""
     epsilon = mean - 1 / theta - 1 / (1 + theta)
-    width = 0.5 * np.log(2 * math.pi * _curvature(theta, spread))
+    width = 0.5 * np.log(2 * math.pi * curvature_of(theta, spread))
     return k - theta * epsilon - np.log(theta) - np.log1p(theta) - width, epsilon
 
 
-def _curvature(theta: Array, spread: Array) -> Array:
+def curvature_of(theta: Array, spread: Array) -> Array:
     """Return F''(θ)."""
     return np.asarray(spread + theta**-2 + (1 + theta) ** -2)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from cumulant.inversion.contour import Contour, log_chernoff
 from cumulant.inversion.enclosure import EXACT_SHARE
-from cumulant.inversion.plan import Tilts, plan_for
+from cumulant.inversion.plan import Tilts, approximate, curvature_of, plan_for
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.sampled_gaussian import (
     EXPONENT_AT_MOST,
@@ -195,8 +195,7 @@ class _Direction:
     def saddle(self, *, log_delta: float | None = None, epsilon: float | None = None) -> tuple[float, float] | None:
         """Return ε and log δ, one asked for, the other by the saddle-point approximation; None if no tilt is near."""
         tau = self.tau
-        at = self.slope - 1 / tau - 1 / (1 + tau)
-        logs = self.k - tau * at - np.log(tau) - np.log1p(tau) - 0.5 * np.log(2 * math.pi * self._curvature())
+        logs, at = approximate(tau, self.k, self.slope, self.bend)
         away = logs - log_delta if log_delta is not None else at - (epsilon or 0.0)
         place = int(np.argmin(np.abs(away)))
         if not 0 < place < len(tau) - 1:
@@ -208,12 +207,12 @@ class _Direction:
         log_delta = front - tilt * epsilon
         return (epsilon, log_delta) if epsilon > 0 > log_delta else None
 
-    def _curvature(self) -> Array:
-        return np.asarray(self.bend + self.tau**-2 + (1 + self.tau) ** -2)
-
     def contour(self, epsilon: float, log_delta: float, most: int) -> Contour | None:
         """Return the line near a point of the profile; None where it would take more nodes, or points."""
-        law, plan = self.law, plan_for(Tilts(0, self.tau, self.k, self._curvature(), epsilon, log_delta))
+        law, plan = (
+            self.law,
+            plan_for(Tilts(0, self.tau, self.k, curvature_of(self.tau, self.bend), epsilon, log_delta)),
+        )
         last = _last_node(law, self.leaves, self.cut, self.reach, plan.theta)
         s, k = (1 + plan.theta if self.leaves else -plan.theta), float(self.k[plan.index]) / law.count
         tilted = TiltedLaw.of(law, self.cut, s, self.cells.up_to(last), k)

@@ -32,13 +32,12 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_NODES, MOST_EXPONENTIALS = 3e6, 2e7  # of one rule
+MOST_CUT_NODES = 5e5  # of a law that is cut off, whose tilts nothing else ends
 ACCURACY_NATS = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-17
 BEYOND_NATS = 60.0  # nats below the largest integrand at which pieces are left out
 CELL_WIDTH = 0.15  # of the coordinate, at most
 WAVES = 6.0  # |z+1|·(change of L) on one piece: sixteen Legendre points resolve it to 1e-20
-STRIPS = np.array(
-    [0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0]
-)  # candidates for d, in units of the widest allowed
+STRIPS = np.array([0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0])  # candidates for d, of the widest
 
 
 @final
@@ -156,7 +155,7 @@ class Branch(ABC):
         """Return about how many nodes the rule has, without building it."""
 
     def _check_count(self, nodes: float, theta: float, omega: float) -> None:
-        most = min(MOST_NODES, MOST_EXPONENTIALS / self.law.terms)
+        most = min(MOST_CUT_NODES if self.law.is_cut else MOST_NODES, MOST_EXPONENTIALS / self.law.terms)
         if not nodes < most:
             raise OutOfReach(f"a loss tilted by {theta:g} takes more than {most:g} nodes at frequency {omega:g}")
 

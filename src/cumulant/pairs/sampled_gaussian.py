@@ -35,6 +35,7 @@ import numpy as np
 from cumulant.numerics.complex_plane import Complex, add_versines, log1p_complex
 from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
+from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.normal_law import LOG_ROOT
 
 ROUNDING = 2.0**-52  # relative, of one rounding
@@ -155,7 +156,7 @@ class Nodes:
         t = step * np.arange(math.floor(ends[0] / step), count + 1.0)
         u = law.mean * t - law.mean * law.mean / 2
         x = law.rate * np.expm1(u)
-        kept = _log_half_erfc(cut.sharpness * (t - cut.at)) if cut and cut.sharpness else np.zeros(len(t))
+        kept = log_half_erfc(cut.sharpness * (t - cut.at)) if cut and cut.sharpness else np.zeros(len(t))
         return Nodes(
             step, t, x, np.log1p(x), law.rate * np.exp(u) / (1 + x), kept, math.log(step) - LOG_ROOT - t * t / 2
         )
@@ -177,12 +178,6 @@ def bound_end(law: SampledGaussian, cut: FarCut, cells: Nodes, tau: Array) -> Ar
     if not cut.sharpness:  # a record that joins: its tilted law falls, and w^-τ grows off the real line
         grown += -tau * math.log1p(-p * (1 - math.cos(law.mean * d)))
     return np.asarray(math.log(4 * d / cells.step) + grown)
-
-
-def _log_half_erfc(x: Array) -> Array:
-    from scipy.special import log_ndtr
-
-    return np.asarray(log_ndtr(-math.sqrt(2.0) * x))
 
 
 @final
