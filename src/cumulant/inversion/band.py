@@ -45,6 +45,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
+from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import LINES, ComposedPairs
 from cumulant.inversion.contour import ROUNDOFF, log_chernoff
 from cumulant.inversion.cut import round_count
@@ -241,7 +242,10 @@ def closed_bands(losses: ComposedPairs, plan: Plan) -> Iterator[BandInDoubles]:
             yield _band(losses, plan, round_count(end), NARROW / (plan.theta + 1), math.inf)
             return
         count = _round_points(points)
-        yield _band(losses, plan, count, 2 * math.pi / (plan.eta * count), max(enough, CLOSE_NATS))
+        h = 2 * math.pi / (plan.eta * count)
+        if not (plan.theta + 1) * h <= SMALL_TILT:
+            raise OutOfReach(f"a line of {count} points is too short for a tilt of {plan.theta:g}")
+        yield _band(losses, plan, count, h, max(enough, CLOSE_NATS))
         first, h = False, h / FINER_BAND
 
 

@@ -18,6 +18,7 @@ from typing import final
 import numpy as np
 
 from cumulant.inversion.composed import ComposedPairs
+from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.jump_law import bound_leak, bound_negative_cgf, cut_far, cut_masses, has_jumps
 
 SURE = 1.25  # times ε, beyond which losses count as larger than any ε that is asked of a line
@@ -30,8 +31,11 @@ DOUBT = 1e-12  # relative error of a normal law's tail, as far as e^-700
 def cut_far_losses(losses: ComposedPairs, epsilon: float, tilt: float, log_share: float) -> ComposedPairs:
     """Return the same with losses cut off that δ cannot see, or that are surely larger than ε."""
     log_each, (sure, _) = log_share - math.log(losses.releases), sure_loss(losses, SURE * epsilon)
-    parts = ((cut_far(pair, tilt, log_each, sure) if has_jumps(pair) else pair, n) for pair, n in losses.parts)
-    return replace(losses, parts=tuple(parts))
+
+    def cut(pair: CoordinatePair) -> CoordinatePair:
+        return cut_far(pair, tilt, log_each, sure, log_each - epsilon)  # e^ε times what leaks is in doubt
+
+    return replace(losses, parts=tuple((cut(pair) if has_jumps(pair) else pair, n) for pair, n in losses.parts))
 
 
 @final

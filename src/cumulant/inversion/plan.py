@@ -25,6 +25,7 @@ from cumulant.pairs.grid import PER_OCTAVE
 
 TAIL_NATS = 30.0  # below δ, to which alias and tail are pushed: 1e-13
 FIRST_OCTAVE, LAST_OCTAVE = -70, 60  # in which tilts are looked for
+NEAR_OCTAVES = 4  # up to which a walk takes one after the other
 NODES_PER_NAT = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
 FEW_JUMPS = 0.1  # K beside log δ, of few losses
 DROWNING_NATS = 10.0  # of height, from which rounding shows: e^10·1e-14
@@ -62,17 +63,24 @@ class Tilts:
 
 def tilts_for_delta(losses: ComposedPairs, log_delta: float) -> Tilts | None:
     """Return tilts around the saddle of a δ; None if none is large enough: then only the largest loss matters."""
-    return _tilts(losses, lambda log_d, _: log_d - log_delta, lambda front, theta: (front - log_delta) / theta)
+    return _tilts(
+        losses,
+        lambda log_d, _: log_d - log_delta,
+        lambda front, theta: (front - log_delta) / theta,
+        lambda spread: math.sqrt(-2 * log_delta / spread),
+    )
 
 
 def tilts_for_epsilon(losses: ComposedPairs, epsilon: float) -> Tilts | None:
     """Return tilts around the saddle of an ε; None if none is large enough."""
-    return _tilts(losses, lambda _, at: epsilon - at, lambda front, theta: epsilon)
+    return _tilts(losses, lambda _, at: epsilon - at, lambda front, theta: epsilon, lambda spread: epsilon / spread)
 
 
-def _tilts(losses: ComposedPairs, excess: Excess, answer: Callable[[float, float], float]) -> Tilts | None:
-    """Return the tilts around where `excess`, which falls with the tilt, is 0."""
-    octaves = _walk(losses, excess)
+def _tilts(
+    losses: ComposedPairs, excess: Excess, answer: Callable[[float, float], float], normal: Callable[[float], float]
+) -> Tilts | None:
+    """Return the tilts around where `excess`, which falls with the tilt, is 0; a normal loss has its own there."""
+    octaves = _walk(losses, excess, normal)
     if octaves is None:
         return None
     order = sorted(octaves)
@@ -86,34 +94,47 @@ def _tilts(losses: ComposedPairs, excess: Excess, answer: Callable[[float, float
     return Tilts(order[0] * PER_OCTAVE, theta, k, curvature, epsilon, min(front - at * epsilon, -1e-9))
 
 
-def _walk(losses: ComposedPairs, excess: Excess) -> dict[int, Octave] | None:
+def _walk(losses: ComposedPairs, excess: Excess, normal: Callable[[float], float]) -> dict[int, Octave] | None:
     """Return cumulants octave by octave, from where `excess` changes sign, with two octaves below and one above.
 
-    Where tilts are so large that their nodes are out of reach the walk ends before them: any tilt gives bounds.
+    The walk begins where a normal loss of this variance would have its tilt, if that is far away. Where tilts are so
+    large that their nodes are out of reach it ends before them: any tilt gives bounds.
     """
     octaves: dict[int, Octave] = {}
-    octave, direction = 0, 0
-    while True:
-        try:
-            octaves[octave] = losses.cumulants(octave)
-        except OutOfReach:
-            if not octaves:
-                raise
-            octave -= direction
-            break
+
+    def look(octave: int) -> int:
+        """Return whether the sign changes above this octave, below it, or in it."""
+        octaves[octave] = losses.cumulants(octave)
         values = excess(*approximate(*octaves[octave]))
-        here = 1 if values[-1] >= 0 else -1 if values[0] < 0 else 0
-        if here in (0, -direction):
-            break
-        direction = here
+        return 1 if values[-1] >= 0 else -1 if values[0] < 0 else 0
+
+    octave, direction = 0, look(0)
+    in_closed_form = losses.closed is not None or losses.lattice is not None  # every octave is cheap, and welcome
+    first = _octave_of(normal(max(float(octaves[0][3][0]), 1e-300))) if direction > 0 and not in_closed_form else 0
+    if first > NEAR_OCTAVES:
+        with contextlib.suppress(OutOfReach):
+            direction, octave = look(first), first
+            del octaves[0]  # octaves are neighbours
+    while direction:
         octave += direction
         if not FIRST_OCTAVE < octave < LAST_OCTAVE:
             return None
+        try:
+            here = look(octave)
+        except OutOfReach:
+            octave -= direction
+            break
+        if here in (0, -direction):
+            break
     for near in (octave - 2, octave - 1, octave + 1):
         if near not in octaves:
             with contextlib.suppress(OutOfReach):
                 octaves[near] = losses.cumulants(near)
     return octaves
+
+
+def _octave_of(tilt: float) -> int:
+    return math.floor(math.log2(min(max(tilt, 1.0), 2.0 ** (LAST_OCTAVE - 1))))
 
 
 def approximate(theta: Array, k: Array, mean: Array, spread: Array) -> tuple[Array, Array]:

@@ -50,7 +50,7 @@ FIRST_LOG_DELTA = -40.0  # of which losses are out of sight when δ is what is a
 LEFT_OUT_NATS = -25.0  # log of the share of δ that may be left out then: 1e-11
 LOOKS = 4  # times that it is looked again
 MOST_LINES = 16  # from which it is not looked again
-NEAR_NATS = 0.5  # how far an answer may be from what its line was planned for
+NEAR_NATS = 0.02  # how far an answer may be from what its line was planned for
 RAISES = 4  # times that ε is raised until δ(ε) agrees
 
 Direction = Sequence[tuple[Pair, int]]
@@ -189,20 +189,28 @@ class Question:
         return found
 
     def _follow(self, losses: ComposedPairs, around: Tilts) -> list[Solution]:
-        """Return what a few lines say, each planned from the answer of the last: what is proven, if anything is."""
+        """Return what a few lines say, each planned from the best answer so far: what is proven, if anything is.
+
+        Where a line is out of reach, what was found before stands.
+        """
         found: list[Solution] = []
         for rounds in count(1):
-            for enclosure in self.road.lines(losses, around):
-                last = self._look(enclosure, around.epsilon)
-                found.append(last)
-                settled = last.slack is not None and last.slack <= enclosure.enough
-                if settled or (self.side == 0 and last.log_delta <= self.enough):
-                    return [one for one in found if is_proven(one)] or found
-            away = abs(last.epsilon - around.epsilon) * around.steepness + abs(last.log_delta - around.log_delta)
-            at_an_end = last.epsilon != around.epsilon and not 0 < last.epsilon < math.inf
-            if at_an_end or not away > NEAR_NATS or rounds >= enclosure.effort.rounds:
+            try:
+                for enclosure in self.road.lines(losses, around):
+                    last = self._look(enclosure, around.epsilon)
+                    found.append(last)
+                    settled = last.slack is not None and last.slack <= enclosure.enough
+                    if settled or (self.side == 0 and last.log_delta <= self.enough):
+                        return [one for one in found if is_proven(one)] or found
+            except OutOfReach:
+                if not found:
+                    raise
+            best, most = self._best(found), max(one.enclosure.effort.rounds for one in found if one.enclosure)
+            away = abs(best.epsilon - around.epsilon) * around.steepness + abs(best.log_delta - around.log_delta)
+            at_an_end = best.epsilon != around.epsilon and not 0 < best.epsilon < math.inf
+            if at_an_end or not away > NEAR_NATS or rounds >= most:
                 break
-            around = around.ask(last.epsilon, last.log_delta)
+            around = around.ask(best.epsilon, best.log_delta)
         return [one for one in found if is_proven(one)] or found
 
     def _known_epsilon(self) -> Solution | None:

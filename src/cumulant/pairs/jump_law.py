@@ -91,19 +91,22 @@ def log_sums(exponents: Array) -> Array:
 # Far losses -----------------------------------------------------------------------------------------------------------
 
 
-def cut_far(pair: CoordinatePair, tilt: float, log_share: float, sure: float) -> CoordinatePair:
+def cut_far(pair: CoordinatePair, tilt: float, log_share: float, sure: float, log_leak: float) -> CoordinatePair:
     """Return the pair cut as softly as tilts up to this one allow: φχw^{θ+1} may rise by little beyond the cut.
 
-    The cut lies where it leaves out at most e^log_share, or sooner, if hardly anything is cut below the loss `sure`.
+    The cut lies where it leaves out at most e^log_share, or sooner, if all that is cut below the loss `sure` is about
+    e^log_leak under Q.
     """
     law, rate, sharpness = _noise_of(pair), pair.sampling.rate, SOFTEST
     components = list(law.components(rate))
     enough = coordinate_of(sure, law.mean, rate) if sure < LARGEST_EXPONENT else math.inf
-    away = math.sqrt(max(-log_share - max(min(enough, -log_share), 0.0) ** 2 / 2, SHORTEST_WAY**2))
+    away = math.sqrt(max(-log_leak - max(min(enough, -log_leak), 0.0) ** 2 / 2, SHORTEST_WAY**2))
+    near = coordinate_of(min(sure, LARGEST_EXPONENT), law.mean, rate)
     while True:
         at = min(place_of_cut(components, sharpness, log_share), enough + away / sharpness)
-        beyond = at + np.append(0.0, np.geomspace(0.05, 2 * tilt * law.mean + DEEP, FAR_LOOKS))
-        logs = (tilt + 1) * log_w(beyond, law.mean, rate) - beyond**2 / 2 - (sharpness * (beyond - at)) ** 2
+        beyond = min(near, at) + np.append(0.0, np.geomspace(0.05, 2 * tilt * law.mean + DEEP, FAR_LOOKS))
+        kept = np.maximum(sharpness * (beyond - at), 0.0) ** 2
+        logs = (tilt + 1) * log_w(beyond, law.mean, rate) - beyond**2 / 2 - kept
         if float(np.max(logs)) <= float(logs[0]) + LEVEL_NATS or sharpness >= SHARPEST:
             return CoordinatePair(CutLaw(law, at, sharpness), pair.sampling)
         sharpness *= 2
