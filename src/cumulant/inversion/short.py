@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
 from cumulant.inversion.contour import Contour, log_chernoff
 from cumulant.inversion.enclosure import EXACT_SHARE
+from cumulant.inversion.exactly import SLACK_NATS, SMALLEST_LOG_DELTA, meet_exactly
+from cumulant.inversion.joining import joining_ceiling, joining_epsilon, joining_log_ceiling, joining_log_delta
 from cumulant.inversion.plan import Tilts, approximate, curvature_of, plan_for
+from cumulant.inversion.rare import rare_epsilon, rare_log_delta
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.sampled_gaussian import (
     EXPONENT_AT_MOST,
-    ROUNDING,
     FarCut,
     Nodes,
     SampledGaussian,
@@ -32,8 +34,6 @@ from cumulant.pairs.sampled_gaussian import (
 
 FALLEN_NATS = 32.0  # below δ, to which tail and quadrature are pushed: 1e-14
 BEYOND_NATS = 10.0  # more, beyond which nodes end
-SLACK_NATS = 3e-8  # slack in log δ beyond which no answer is exact
-AGREED_SLACKS = 4.0  # times the slack by which δ is lowered, so that δ(ε), on a line of its own, agrees
 LEFT_NATS = 1e-11  # by which δ is more than what is left of it by a cut
 TILTS = 2.0 ** (np.arange(-32.0, 32.0) / 8)  # over the tilt of a normal loss
 DELTA_GUESSES = 2  # of log δ
@@ -41,14 +41,11 @@ FEWEST_TILTS = 8  # of those, that are within reach
 UNCUT = 30.0  # t up to which a saddle needs no cut
 FARTHEST = 60.0  # t of the last node
 LEAST_ASKED = 1e-9  # ε, or -log δ
-SMALLEST_LOG_DELTA = -650.0  # whose shares are doubles
-LEAST_COUNT, LARGEST_COUNT = 4, 10**7  # of releases, between which lines are short and roundings few
+LEAST_COUNT, LARGEST_COUNT = 2, 10**7  # of releases, between which lines are short and roundings few
 MOST_CELLS = 1500  # of one direction
 MOST_RULE_POINTS = 1500  # of the rule, and points of the line
 ROOM = 3  # times that, and the slack: where ε is found this way δ(ε) is to be found, too
 MOST_KEPT = 4096  # answers, a few hundred bytes each
-NEWTON_TURNS = 30  # of Newton's method
-NUDGES = tuple(2.0**k for k in range(-50, -30))  # relative, by which ε is raised until δ is reached
 
 
 @lru_cache(maxsize=MOST_KEPT)
@@ -60,20 +57,38 @@ def shortest_epsilon(releases: SampledGaussian, log_delta: float) -> float | Non
     """
     if not _is_ordinary(releases) or not SMALLEST_LOG_DELTA < log_delta < -LEAST_ASKED:
         return None
-    worst = 0.0
-    for leaves in (True, False):
-        direction = _Direction.at(releases, leaves, log_delta)
-        if direction is None:
-            return None
-        if direction.ceiling(log_delta) <= worst:  # by Chernoff's bound
-            continue
-        point = direction.saddle(log_delta=log_delta)
-        contour = None if point is None else direction.contour(*point, MOST_RULE_POINTS)
-        epsilon = None if point is None or contour is None else direction.meet(contour, point[0], log_delta)
-        if epsilon is None:
-            return None
-        worst = max(worst, epsilon)
-    return worst
+    leaving = _leaving(releases, log_delta)
+    return None if leaving is None else _joining(releases, log_delta, leaving.epsilon)
+
+
+class _Leaving(NamedTuple):
+    """The ε of a δ when a record leaves, and whether it was found from releases sorted by size."""
+
+    epsilon: float
+    is_sorted: bool
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _leaving(releases: SampledGaussian, log_delta: float) -> _Leaving | None:
+    direction = _Direction.at(releases, True, log_delta)
+    epsilon = None if direction is None else direction.epsilon(log_delta)
+    if epsilon is not None:
+        return _Leaving(epsilon, False)
+    epsilon = rare_epsilon(releases, log_delta)
+    return None if epsilon is None else _Leaving(epsilon, True)
+
+
+def _joining(releases: SampledGaussian, log_delta: float, least: float) -> float | None:
+    """Return the larger of an ε and of that when a record joins."""
+    if joining_ceiling(releases, log_delta) <= least:
+        return least
+    direction = _Direction.at(releases, False, log_delta)
+    if direction is not None and direction.ceiling(log_delta) <= least:
+        return least
+    epsilon = None if direction is None else direction.epsilon(log_delta)
+    if epsilon is None:
+        epsilon = joining_epsilon(releases, log_delta)
+    return None if epsilon is None else max(epsilon, least)
 
 
 @lru_cache(maxsize=MOST_KEPT)
@@ -86,23 +101,24 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
     if not _is_ordinary(releases) or not LEAST_ASKED < epsilon < math.inf:
         return None
     about = _guess_log_delta(releases, epsilon)
-    worst = -math.inf
-    for leaves in (True, False):
-        direction = None if about is None else _Direction.at(releases, leaves, about)
-        if direction is None:
+    leaving = None if about is None else _Direction.log_delta(releases, True, about, epsilon)
+    if leaving is not None:
+        way = _leaving(releases, leaving)
+        if way is None:
             return None
-        if direction.log_ceiling(epsilon) <= worst:  # by Chernoff's bound
-            continue
-        point = direction.saddle(epsilon=epsilon)
-        contour = None if point is None else direction.contour(*point, ROOM * MOST_RULE_POINTS)
-        if contour is None:
+        leaving = None if way.is_sorted else leaving  # an ε that was found another way agrees with a δ of that way
+    if leaving is None:
+        leaving = rare_log_delta(releases, epsilon)
+        if leaving is None or (way := _leaving(releases, leaving)) is None or not way.is_sorted:
             return None
-        low, high, slope = direction.log_bounds(contour, epsilon)
-        if not high - low <= min(SLACK_NATS, -EXACT_SHARE * slope * epsilon):
-            return None
-        worst = max(worst, min(high, 0.0))
+    if joining_log_ceiling(releases, epsilon) <= leaving:
+        return leaving
+    joining = _Direction.log_delta(releases, False, leaving, epsilon, leaving)
+    if joining is None:
+        joining = joining_log_delta(releases, epsilon)
+    worst = None if joining is None else max(leaving, joining)
     # an ε that took the long way agrees with a δ that takes it
-    return worst if shortest_epsilon(releases, worst) is not None else None
+    return None if worst is None or shortest_epsilon(releases, worst) is None else worst
 
 
 def _guess_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
@@ -226,37 +242,51 @@ class _Direction:
             return None
         nodes = Nodes.on(law, self.cut, rule[0], (-self.reach, last))
         line = tilted.log_moments(nodes, (plan.eta, count), math.exp(rule[1]))
-        if line is None or not line[1][0] <= SLACK_NATS:
+        if line is None or not line[1][0] <= ROOM * SLACK_NATS:
             return None
         return Contour.of((plan.theta, plan.eta), line, end[1], (self.tau, self.k))
 
-    def log_upper(self, contour: Contour, epsilon: float) -> tuple[float, float]:
-        """Return the upper bound of log δ(ε), with what is cut off, and about its slope."""
-        high, slope = contour.log_upper(epsilon)
+    def epsilon(self, log_delta: float) -> float | None:
+        """Return the ε of a δ in this direction."""
+        point = self.saddle(log_delta=log_delta)
+        contour = None if point is None else self.contour(*point, MOST_RULE_POINTS)
+        if point is None or contour is None:
+            return None
+        return meet_exactly(_CutContour(contour, self.cut), point[0], log_delta, agreed=0.0)
+
+    @staticmethod
+    def log_delta(
+        law: SampledGaussian, leaves: bool, about: float, epsilon: float, least: float = -math.inf
+    ) -> float | None:
+        """Return log δ(ε), or a bound that is at most `least`; None where it is not known well enough."""
+        direction = _Direction.at(law, leaves, about)
+        if direction is None:
+            return None
+        if (ceiling := direction.log_ceiling(epsilon)) <= least:  # by Chernoff's bound
+            return ceiling
+        point = direction.saddle(epsilon=epsilon)
+        contour = None if point is None else direction.contour(*point, ROOM * MOST_RULE_POINTS)
+        if contour is None:
+            return None
+        bounds = _CutContour(contour, direction.cut)
+        (low, high), slope = bounds.log_bounds(epsilon), bounds.log_upper(epsilon)[1]
+        return min(high, 0.0) if high - low <= min(ROOM * SLACK_NATS, -EXACT_SHARE * slope * epsilon) else None
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _CutContour:
+    """A line, and what is cut off."""
+
+    contour: Contour
+    cut: FarCut | None
+
+    def log_upper(self, epsilon: float) -> tuple[float, float]:
+        high, slope = self.contour.log_upper(epsilon)
         return high if self.cut is None else float(np.logaddexp(high, self.cut.log_left_out)) + 1e-15, slope
 
-    def log_bounds(self, contour: Contour, epsilon: float) -> tuple[float, float, float]:
-        """Return both bounds of log δ(ε), and about their slope."""
-        return contour.log_bounds(epsilon)[0], *self.log_upper(contour, epsilon)
-
-    def meet(self, contour: Contour, start: float, log_delta: float) -> float | None:
-        """Return the least ε whose bound is a little less than log δ; None if it may be above the truth."""
-        low, high, _ = self.log_bounds(contour, start)
-        if not ROOM * (high - low) <= SLACK_NATS:
-            return None
-        rounded = 4 * ROUNDING * abs(log_delta)  # as the logarithm of δ was, and more
-        aim = log_delta - rounded - AGREED_SLACKS * (high - low)
-        x = start
-        for _ in range(NEWTON_TURNS):
-            value, slope = self.log_upper(contour, x)
-            x += (value - aim) / -slope
-            if not 0 < x < math.inf or abs(value - aim) <= -1e-15 * slope * x:
-                break
-        for nudge in NUDGES if 0 < x < math.inf else ():
-            epsilon = x * (1 + nudge)
-            if self.log_upper(contour, epsilon)[0] <= aim:  # only what was tested is returned
-                return epsilon if contour.log_bounds(epsilon * (1 - EXACT_SHARE))[0] >= log_delta else None
-        return None
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        return self.contour.log_bounds(epsilon)[0], self.log_upper(epsilon)[0]
 
 
 def _last_node(law: SampledGaussian, leaves: bool, cut: FarCut | None, reach: float, tilt: float) -> float:

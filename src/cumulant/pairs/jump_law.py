@@ -63,8 +63,12 @@ def _noise_of(pair: CoordinatePair) -> GaussianNoise:
 
 
 def log_delta_of_one(pair: CoordinatePair, epsilon: float) -> float:
-    """Return about log δ(ε) of one release, far losses included: γφ(t-μ)·(m(t-μ) - m(t)), m Mills' ratio, L(t) = ε."""
-    mean, rate = _noise_of(pair).mean, pair.sampling.rate
+    """Return about log δ(ε) of one release, far losses included."""
+    return log_delta_of_sample(_noise_of(pair).mean, pair.sampling.rate, epsilon)
+
+
+def log_delta_of_sample(mean: float, rate: float, epsilon: float) -> float:
+    """Return about log δ(ε), when a record leaves: γφ(t-μ)·(m(t-μ) - m(t)), m Mills' ratio, L(t) = ε."""
     t = coordinate_of(epsilon, mean, rate)
     ends = np.array([t - mean, t])
     logs = log_half_erfc(ends / math.sqrt(2.0)) + ends**2 / 2
@@ -146,11 +150,15 @@ def bound_leak(pair: CoordinatePair, sure: float) -> float:
 
 
 def bound_negative_cgf(pair: CoordinatePair, tau: Array) -> Array:
-    """Return a bound of log E_Q e^{-τL} = log E_Q w^{-τ} for τ > 0, at most log (1-γ)^{-τ}.
+    """Return a bound of log E_Q e^{-τL} for τ > 0."""
+    return bound_negative_moments(_noise_of(pair).mean, pair.sampling.rate, tau)
+
+
+def bound_negative_moments(mean: float, rate: float, tau: Array) -> Array:
+    """Return a bound of log E_Q w^{-τ} for τ > 0, at most log (1-γ)^{-τ}.
 
     With x = w - 1 >= -γ, (w^{-τ} - 1 + τx)/x² falls with x, so it is largest at -γ; E_Q x = 0, E_Q x² = γ²(e^{μ²} - 1).
     """
-    mean, rate = _noise_of(pair).mean, pair.sampling.rate
     largest = -tau * math.log1p(-rate)
     if mean * mean >= LARGEST_EXPONENT:
         return np.asarray(largest * (1 + 1e-12))

@@ -262,27 +262,37 @@ class TiltedLaw:
 
     def log_moments(self, nodes: Nodes, line: tuple[float, int], off: float) -> tuple[Complex, Array] | None:
         """Return nK at θ + ijη, j < count, and a bound of its error; sums over the nodes are `off`, over M(θ)."""
-        (eta, count), n, s, mean = line, self.law.count, self.s, self.law.mean
-        exponents = s * nodes.log_w + nodes.log_kept
-        if not float(np.max(exponents)) < EXPONENT_AT_MOST:
-            return None
-        grown, q = np.expm1(exponents), np.exp(nodes.log_q)
-        k = math.log1p(float(q @ (grown - s * nodes.x)))
-        masses, losses = np.exp(nodes.log_q + exponents - k), math.copysign(1.0, s) * nodes.log_w
-        even, odd = add_versines(losses, masses, eta, count)
-        values = log1p_complex(-even, odd)
-        # roundings of log w, absolute; of q and of tilted masses, relative
-        units = ROUNDINGS * ROUNDING
-        of_loss = units * (np.abs(nodes.x) / (1 + nodes.x) + nodes.p * (mean * np.abs(nodes.t) + mean**2))
-        of_q = units * (1 + nodes.t**2 / 2)
-        of_power = units * (np.abs(s * nodes.log_w) + np.abs(nodes.log_kept)) + abs(s) * of_loss
-        small = of_q * (np.abs(grown) + abs(s) * np.abs(nodes.x)) + (1 + grown) * of_power
-        still = float(q @ (small + abs(s) * (1 + nodes.x) * of_loss)) * math.exp(-k) + off * (4 + 4 * abs(s))
-        turned = float(masses @ (np.abs(losses) * (of_q + of_power + units) + of_loss))
-        astray = off + eta * np.arange(float(count)) * turned + (units + still) * (even + np.abs(odd))
-        # where it vanishes to rounding, it is raised to that: then it may be off by that more
-        log_astray = np.log(astray)
-        raised = values.real < log_astray
-        values = np.where(raised, log_astray, values.real) + 1j * values.imag
-        error = n * (still + np.log1p(np.where(raised, 2.0, 1.0) * astray / np.exp(values.real)))
-        return n * (k + values), np.asarray(error + ROUNDING * n * np.abs(values))
+        return log_moments_of(self.law, self.s, nodes, line, off)
+
+
+def log_moments_of(
+    law: SampledGaussian, s: float, nodes: Nodes, line: tuple[float, int], off: float
+) -> tuple[Complex, Array] | None:
+    """Return n log E_Q[χw^{s±ijη}], j < count, the sign that of s, and a bound of its error.
+
+    Sums over the nodes are `off`, over what it is for j = 0; None where doubles end.
+    """
+    (eta, count), n, mean = line, law.count, law.mean
+    exponents = s * nodes.log_w + nodes.log_kept
+    if not float(np.max(exponents)) < EXPONENT_AT_MOST:
+        return None
+    grown, q = np.expm1(exponents), np.exp(nodes.log_q)
+    k = math.log1p(float(q @ (grown - s * nodes.x)))
+    masses, losses = np.exp(nodes.log_q + exponents - k), math.copysign(1.0, s) * nodes.log_w
+    even, odd = add_versines(losses, masses, eta, count)
+    values = log1p_complex(-even, odd)
+    # roundings of log w, absolute; of q and of tilted masses, relative
+    units = ROUNDINGS * ROUNDING
+    of_loss = units * (np.abs(nodes.x) / (1 + nodes.x) + nodes.p * (mean * np.abs(nodes.t) + mean**2))
+    of_q = units * (1 + nodes.t**2 / 2)
+    of_power = units * (np.abs(s * nodes.log_w) + np.abs(nodes.log_kept)) + abs(s) * of_loss
+    small = of_q * (np.abs(grown) + abs(s) * np.abs(nodes.x)) + (1 + grown) * of_power
+    still = float(q @ (small + abs(s) * (1 + nodes.x) * of_loss)) * math.exp(-k) + off * (4 + 4 * abs(s))
+    turned = float(masses @ (np.abs(losses) * (of_q + of_power + units) + of_loss))
+    astray = off + eta * np.arange(float(count)) * turned + (units + still) * (even + np.abs(odd))
+    # where it vanishes to rounding, it is raised to that: then it may be off by that more
+    log_astray = np.log(astray)
+    raised = values.real < log_astray
+    values = np.where(raised, log_astray, values.real) + 1j * values.imag
+    error = n * (still + np.log1p(np.where(raised, 2.0, 1.0) * astray / np.exp(values.real)))
+    return n * (k + values), np.asarray(error + ROUNDING * n * np.abs(values))

@@ -1,0 +1,208 @@
+"""Rare steps: δ of a sampled Gaussian, when a record leaves, from releases sorted by the size of their losses.
+
+Where few releases lose much, and all others next to nothing, no tilt makes ε likely: small losses and losses far beyond
+ε outweigh it. Sorted by `cumulant.pairs.size_classes`, with c_f next to where one loss alone makes up ε, the parts of
+
+    δ = δ_S + (δ_N - δ_S) + δ_F
+
+are easy: S, no release is more than quiet; N, none is far; F, at least one is.
+
+- δ_S <= c(τ) S(τ)^n e^{-τε}, Chernoff's bound, is nothing beside δ, or nothing is called quiet: S = 0.
+- δ_N - δ_S = (1/2π) ∫ (N^n - S^n) e^{-zε}/(z(z+1)) dω, z = θ + iω, θ > 0. N^n - S^n = S^n ((1 + J/S)^n - 1) with the
+  moments J of middle ones falls as J does, and belongs to a positive measure: aliases are bounded as in `contour`.
+- δ_F = P(F) - e^ε Q(F) + Λ(ε), Λ(ε) = E_P[(e^{ε-L} - 1)_+; F], as (x)_+ = x + (-x)_+. The transform of (e^{-y} - 1)_+
+  is 1/(z(z+1)), too, for Re z < -1:
+
+      Λ(ε) = (1/2π) ∫ (M^n - N^n) e^{-zε}/(z(z+1)) dω,   z = -1 - τ + iω, τ > 0,
+
+  where far losses weigh little, and M = N + F are the moments of all. The sum with step 2π/W is
+  Σ_k e^{-(1+τ)kW} Λ(ε+kW), and Λ(x) <= c(τ') e^{(1+τ')x} (M^n - N^n)(-1-τ') for every τ' > 0.
+
+With g = E_Q[X_F (w - e^ε)], and q_F = E_Q X_F, P(F) - e^ε Q(F) is ng but for what is of second order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from cumulant.inversion.contour import Contour, log_chernoff
+from cumulant.inversion.exactly import SLACK_NATS, SMALLEST_LOG_DELTA, meet_exactly
+from cumulant.inversion.rare_far import Far, Leak, far_and_leak
+from cumulant.inversion.rare_lines import LARGEST_NATS, UNITS
+from cumulant.inversion.rare_middle import line_of_middle
+from cumulant.numerics.logspace import Array
+from cumulant.pairs.cut_law import log_half_erfc
+from cumulant.pairs.jump_law import coordinate_of, log_delta_of_sample
+from cumulant.pairs.sampled_gaussian import EXPONENT_AT_MOST, SampledGaussian
+from cumulant.pairs.size_classes import SizeClasses
+from cumulant.profiles.profile import gaussian_log_delta
+
+RISE_NATS = 5.0  # by which a tilted law may rise beyond c_f
+LEAST_SHARPNESS, LARGEST_SHARPNESS = 1.5, 40.0  # a
+SHARPNESS_OF_STEEP = 4.0  # times μ, at least
+SHARPER = 1.4  # by which a grows until the tilted law ends
+ENDS = 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 30.0  # over the sharpness, b beyond c_f
+END_NATS = 62.0  # by which a tilted law has fallen at b
+MASS_NATS = 60.0  # by which normal laws have fallen at the ends
+LARGEST_EPSILON = 300.0  # e^ε and e^{2ε} are doubles
+LEAST_LOG_EPSILON = -25.0
+ROUNDS = 4  # plans, each from the answer of the last
+STEPS = 12  # of Newton's method
+BESIDE = 1e-6  # of ε, at which a slope is looked for
+SAME = 1e-7  # of ε, by which plans differ
+NEAR_NATS = 0.02  # likewise
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class RareProfile:
+    """Bounds of δ(ε), when a record leaves, near the ε that they were planned for."""
+
+    middle: Contour
+    quiet: tuple[Array, Array] | None  # τ and n log S(τ), raised
+    far: Far
+    leak: Leak
+
+    def log_upper(self, epsilon: float) -> tuple[float, float]:
+        """Return the upper bound of log δ(ε), and about its slope."""
+        high, slope = self.middle.log_upper(epsilon)
+        high = min(high, 0.0)
+        far = max(self._far_bounds(epsilon)[1], 0.0)
+        total = (math.exp(high) + far + self._quiet(epsilon)) * (1 + 4 * UNITS * (1 - high))
+        # P(L > ε) - e^ε Q(L > ε) = δ, and far losses are larger than ε: they fall by what they are of Q
+        falls = math.exp(high) * slope - math.exp(epsilon) * self.far.mass * self.far.law.count
+        return (math.log(total), falls / total) if 0 < total < 1 else (0.0, slope)
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        middle, high = self.middle.log_bounds(epsilon)
+        low = (math.exp(min(middle, 0.0)) + self._far_bounds(epsilon)[0]) * (1 - 4 * UNITS * (1 - high))
+        return math.log(low) if low > 0 else -math.inf, self.log_upper(epsilon)[0]
+
+    def follow(self, start: float, log_delta: float) -> float | None:
+        """Return about the ε of a δ, a few steps of Newton's method away; None where nothing is near."""
+        x = start
+        for _ in range(STEPS):
+            value, beside = self.log_upper(x)[0], self.log_upper(x * (1 + BESIDE))[0]
+            slope = (beside - value) / (BESIDE * x)
+            if not slope < 0:
+                return None
+            step = min(max((value - log_delta) / -slope, -x / 3), x / 2)
+            x += step
+            if abs(step) <= 1e-4 * x:
+                break
+        return x
+
+    def _far_bounds(self, epsilon: float) -> tuple[float, float]:
+        gain, doubt = self.far.gain(epsilon)
+        low, high = self.leak.bounds(epsilon)
+        return gain + low - doubt, gain + high + doubt
+
+    def _quiet(self, epsilon: float) -> float:
+        """Return Chernoff's bound of δ_S."""
+        if self.quiet is None:
+            return 0.0
+        tau, k = self.quiet
+        return math.exp(min(float(np.min(log_chernoff(tau) + k - tau * epsilon)) + 1e-9, 0.0))
+
+
+def rare_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
+    """Return the smallest ε with δ(ε) <= δ when a record leaves, rounded up; None where lines would be long.
+
+    Holds for:  Poisson sampling, add-or-remove-one, one of two directions; adaptive composition.
+    Tightness:  within 1e-9 of what the pair needs.
+    """
+    epsilon = _guess_epsilon(law, log_delta)
+    for _ in range(ROUNDS):
+        profile = None if epsilon is None else plan_rare(law, epsilon, log_delta)
+        if profile is None or epsilon is None:
+            return None
+        found = meet_exactly(profile, epsilon, log_delta)
+        if found is not None:
+            return found
+        nearer = profile.follow(epsilon, log_delta)
+        if nearer is None or abs(nearer - epsilon) <= SAME * epsilon:
+            return None
+        epsilon = nearer
+    return None
+
+
+def rare_log_delta(law: SampledGaussian, epsilon: float) -> float | None:
+    """Return log δ(ε) when a record leaves, rounded up; None where lines would be long, or say too little.
+
+    Holds for:  Poisson sampling, add-or-remove-one, one of two directions; adaptive composition.
+    Tightness:  within 1e-8, of log δ.
+    """
+    log_delta = _guess_log_delta(law, epsilon)
+    for _ in range(ROUNDS):
+        if not SMALLEST_LOG_DELTA < log_delta < 0:
+            return None
+        profile = plan_rare(law, epsilon, log_delta)
+        if profile is None:
+            return None
+        low, high = profile.log_bounds(epsilon)
+        if high - low <= SLACK_NATS:
+            return high
+        if abs(high - log_delta) < NEAR_NATS:
+            return None
+        log_delta = high
+    return None
+
+
+def _guess_log_delta(law: SampledGaussian, epsilon: float) -> float:
+    """Return about log δ(ε): of one large loss, or of many small ones, which are about normal."""
+    one = math.log(law.count) + log_delta_of_sample(law.mean, law.rate, epsilon)
+    return min(float(np.logaddexp(one, gaussian_log_delta(law.deviation, epsilon))), -1e-3)
+
+
+def _guess_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
+    """Return about the ε of a δ, by halving."""
+    low, high = LEAST_LOG_EPSILON, math.log(LARGEST_EPSILON)
+    if _guess_log_delta(law, math.exp(high)) > log_delta or _guess_log_delta(law, math.exp(low)) < log_delta:
+        return None
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _guess_log_delta(law, math.exp(middle)) > log_delta else (low, middle)
+    return math.exp(high)
+
+
+def plan_rare(law: SampledGaussian, epsilon: float, log_delta: float) -> RareProfile | None:
+    """Return bounds of δ near ε, where it is about δ; None where they would take long."""
+    if not 0 < epsilon < LARGEST_EPSILON:
+        return None
+    with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
+        classes = _classes(law, epsilon, log_delta)
+        middle = None if classes is None else line_of_middle(classes, epsilon, log_delta)
+        far = None if classes is None or middle is None else far_and_leak(classes, epsilon, log_delta)
+    return None if middle is None or far is None else RareProfile(*middle, *far)
+
+
+def _classes(law: SampledGaussian, epsilon: float, log_delta: float) -> SizeClasses | None:
+    """Return far ones from where one loss makes up ε on, as sharply as the tilt of this δ asks for; any are sound."""
+    mean, tilt = law.mean, (4 - log_delta) / epsilon
+    at = coordinate_of(epsilon, mean, law.rate)
+    p = 1 / (1 + math.exp(min(-math.log(law.rate) + math.log1p(-law.rate) - mean * at + mean**2 / 2, LARGEST_NATS)))
+    rise, bend = (1 + tilt) * mean * p - at, (1 + tilt) * mean**2 * p * (1 - p) - 1
+    square = max(bend, 0.0) / 2 + max(rise, 0.0) ** 2 / (4 * RISE_NATS) + 1
+    sharpness, peak = (
+        max(math.sqrt(square), LEAST_SHARPNESS, SHARPNESS_OF_STEEP * mean),
+        (1 + tilt) * epsilon - at * at / 2,
+    )
+    while True:
+        ends = at + np.array(ENDS) / sharpness
+        logs = (1 + tilt) * np.log1p(law.rate * np.expm1(mean * ends - mean**2 / 2)) - ends**2 / 2
+        fallen = np.flatnonzero(logs + log_half_erfc(sharpness * (ends - at)) < peak - END_NATS)
+        if len(fallen):
+            break
+        sharpness *= SHARPER
+        if sharpness > LARGEST_SHARPNESS:
+            return None
+    last = float(ends[fallen[0]])
+    first = -math.sqrt(2 * (MASS_NATS + math.log(law.count * (1 + law.rate * tilt))))
+    far = max(math.sqrt(max(at, 0.0) ** 2 + 2 * MASS_NATS), mean + math.sqrt(max(at - mean, 0.0) ** 2 + 2 * MASS_NATS))
+    if not mean * max(last, far) < EXPONENT_AT_MOST or not last > 0:
+        return None
+    return SizeClasses(law, None, at, sharpness, last, (first, max(far, last)))

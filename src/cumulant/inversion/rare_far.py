@@ -1,0 +1,189 @@
+"""Rare steps, at least one release is far: δ_F = P(F) - e^ε Q(F) + Λ(ε); see `cumulant.inversion.rare`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from cumulant.inversion.contour import log_chernoff
+from cumulant.inversion.plan import Tilts, plan_for
+from cumulant.inversion.rare_lines import (
+    FIRST_POINT,
+    FREQUENCIES,
+    FREQUENCY_RATIO,
+    LARGEST_NATS,
+    UNITS,
+    difference_of_powers,
+    find_end,
+    is_affordable,
+    log_expm1,
+    missing_of,
+)
+from cumulant.numerics.complex_plane import Complex
+from cumulant.numerics.logspace import Array
+from cumulant.pairs.cut_law import log_half_erfc
+from cumulant.pairs.jump_law import bound_negative_moments, coordinate_of
+from cumulant.pairs.normal_law import LOG_ROOT
+from cumulant.pairs.sampled_gaussian import SampledGaussian, log_moments_of
+from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, add_sizes, rule_for
+
+LEAK_TILTS = 2.0 ** (np.arange(-24.0, 18.0) / 6)  # over the tilt of one loss
+NEGLIGIBLE_NATS = 27.0  # below δ, where Λ takes no line
+RULE_NATS = 36.0  # below what they are added to, and for each release, to which rules go
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Far:
+    """P(F) - e^ε Q(F), from nodes around c_f and beyond."""
+
+    law: SampledGaussian
+    t: Array
+    masses: Array  # of φ X_F, times γ
+    mass: float  # q_F
+    doubts: tuple[float, float]  # of g: what is missed of E_Q[X_F w] and of q_F
+
+    @staticmethod
+    def of(classes: SizeClasses, step: float, d: float) -> Far:
+        """Return far releases by nodes of a rule, whose strip is d wide on each side: φ X_F (w - e^ε) is entire."""
+        law, nodes = classes.law, classes.nodes(Size.FAR, step)
+        masses = law.rate * np.exp(nodes.log_q + nodes.log_kept)
+        without, within = np.exp(_log_far_masses(classes, np.array([0.0, law.mean]))).tolist()
+        # on t ± id: |φ X_F| <= φ X_F e^{(½+a²)d²}, |w| <= w
+        off = 2 * math.exp((0.5 + classes.sharpness**2) * d * d) / math.expm1(2 * math.pi * d / nodes.step)
+        of_q, of_p = off * without, off * (without + law.rate * within)
+        # what lies before the first node and beyond the last, and what t > b adds
+        ends = (
+            (nodes.t[0], math.log(2.0) + nodes.log_kept[0], -1),
+            (nodes.t[-1], 0.0, 1),
+            (classes.last, classes.log_hidden, 1),
+        )
+        for place, log_share, side in ends:
+            both = side * np.array([place, place - law.mean]) / math.sqrt(2.0)
+            of_all, of_sampled = np.exp(log_half_erfc(both) + log_share).tolist()
+            of_q, of_p = of_q + of_all, of_p + of_all + law.rate * of_sampled
+        return Far(law, nodes.t, masses, without, (of_p, of_q))
+
+    def gain(self, epsilon: float) -> tuple[float, float]:
+        """Return P(F) - e^ε Q(F), and how far it may be off."""
+        law, n, q = self.law, self.law.count, self.mass
+        at = coordinate_of(epsilon, law.mean, law.rate)
+        u = law.mean * at - law.mean**2 / 2
+        way = law.mean * (self.t - at)
+        grown = self.masses * np.expm1(way)
+        g = math.exp(u) * float(np.sum(grown))
+        sizes = math.exp(u) * float(self.masses @ ((1 + np.exp(way)) * (law.mean * (1 + abs(at)) + law.mean**2)))
+        units = math.exp(u) * float(np.abs(grown) @ (8 + self.t**2 / 2))
+        d = g + math.expm1(epsilon) * q
+        if not d < 1 - q:
+            return 0.0, math.inf
+        kept = n * math.log1p(-q)
+        nearer = n * math.log1p(-d / (1 - q))
+        second = (-math.exp(kept) * math.expm1(nearer) - n * d) - math.expm1(epsilon) * (-math.expm1(kept) - n * q)
+        doubt = n * (UNITS * (units + sizes) + self.doubts[0] + math.exp(epsilon) * self.doubts[1])
+        rounding = 8 * UNITS * n * (d + math.expm1(epsilon) * q) * (1 + n * q)
+        # q itself is off by a few units, which changes what is of second order by as many
+        return n * g + second, doubt + rounding
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Leak:
+    """Λ(ε) on the line -1 - τ + iω: weights over e^scale, and what bounds its error for every ε."""
+
+    tau: float
+    step: float
+    scale: float
+    weights: Complex
+    doubts: tuple[float, float]
+    tail: float
+    tilts: Array
+    k_tilts: Array
+    log_mass: float  # log Q(F), at most
+
+    def bounds(self, epsilon: float) -> tuple[float, float]:
+        """Return bounds of Λ(ε): without a line, 0 and Chernoff's."""
+        if not len(self.weights):
+            log_bound = float(np.min(log_chernoff(self.tilts) + self.k_tilts + (1 + self.tilts) * epsilon))
+            return 0.0, math.exp(min(log_bound + 1e-9, 0.0))
+        omega = self.step * np.arange(len(self.weights))
+        total = float(np.sum((self.weights * np.exp(-1j * epsilon * omega)).real))
+        log_scale = self.scale + (1 + self.tau) * epsilon
+        rounded = UNITS * abs(total) * (1 + abs(self.scale) + abs(log_scale))
+        doubt = self.doubts[0] + epsilon * self.doubts[1] + self.tail + rounded
+        scale = math.exp(min(log_scale, LARGEST_NATS))
+        return scale * max(total - doubt - self.alias(epsilon, log_scale), 0.0), scale * max(total + doubt, 0.0)
+
+    def alias(self, epsilon: float, log_scale: float) -> float:
+        """Return a bound of Σ_{k≠0} e^{-(1+τ)kW} Λ(ε + kW) over the scale; Λ(x) <= e^x Q(F), too."""
+        window = 2 * math.pi / self.step
+        gap = np.abs(self.tilts - self.tau) * window
+        logs = log_chernoff(self.tilts) + self.k_tilts + (1 + self.tilts) * epsilon - log_scale
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            bounds = np.exp(np.minimum(logs - gap, LARGEST_NATS)) / -np.expm1(-gap)
+        above = float(np.min(bounds[self.tilts < 0.99 * self.tau], initial=np.inf))
+        below = float(np.min(bounds[self.tilts > 1.01 * self.tau], initial=np.inf))
+        whole = math.exp(min(self.log_mass + epsilon - log_scale - self.tau * window, LARGEST_NATS))
+        return min(above, whole / -math.expm1(-self.tau * window)) + below
+
+
+def far_and_leak(classes: SizeClasses, epsilon: float, log_delta: float) -> tuple[Far, Leak] | None:
+    """Return what is far: P(F) - e^ε Q(F), and the line of M^n - N^n."""
+    law, n = classes.law, classes.law.count
+    tau = LEAK_TILTS / epsilon * max(1.0, -log_delta / 8)
+    log_f, each = _bound_far(classes, tau), bound_negative_moments(law.mean, law.rate, tau)
+    k = math.log(n) + log_f + (n - 1) * each  # M^n - N^n <= nFM^{n-1}
+    log_mass = math.log(n) + float(_log_far_masses(classes, np.zeros(1))[0]) + 1e-9
+    if float(np.min(log_chernoff(tau) + k + (1 + tau) * epsilon)) <= log_delta - NEGLIGIBLE_NATS:
+        far = Far.of(classes, classes.step_of_far, classes.strip_of_far)
+        return far, Leak(1.0, 1.0, 0.0, np.zeros(0, dtype=complex), (0.0, 0.0), 0.0, tau, k + 1e-9, log_mass)
+    plan = plan_for(Tilts(0, tau, k + epsilon, np.ones(len(tau)), -epsilon, log_delta))
+    s, eta, scale = -plan.theta, plan.eta, float(k[plan.index])
+    tilted, everything = Tilted.of(classes, Size.FAR, s), Tilted.of(classes, Size.ANY, s)
+    omega = FIRST_POINT * eta * FREQUENCY_RATIO ** np.arange(float(FREQUENCIES))
+    most = float(each[plan.index])
+    bounds = n * most + log_expm1(n * np.logaddexp(0.0, tilted.log_moduli(omega) - most)) - scale
+    end = find_end(omega, bounds, eta, plan.negligible)
+    if end is None:
+        return None
+    count, level = math.ceil(end[0] / eta) + 1, float(log_f[plan.index])
+    nats = RULE_NATS + math.log(n) + math.log(4 - 4 * s)
+    rule = rule_for([tilted, everything], [level, 0.0], eta * count, nats)
+    if rule is None or not is_affordable(classes.ends, rule.step, count):
+        return None
+    line, missing = (eta, count), missing_of(classes, s)
+    found = log_moments_of(law, s, classes.nodes(Size.ANY, rule.step), line, math.exp(rule.log_errors[1]) + missing)
+    if found is None:
+        return None
+    f, off = add_sizes(s, law.mean, classes.nodes(Size.FAR, rule.step), line, level)
+    # releases with t > b are far, too: a share of X_F that nodes do not see
+    hidden = classes.log_hidden + float(log_half_erfc(np.array([classes.last / math.sqrt(2.0)]))[0])
+    off += math.exp(rule.log_errors[0] - level) + math.exp(hidden - level)
+    values, error = difference_of_powers(n, (np.conj(found[0]), found[1]), (-f, off, level), scale)
+    z = -1 - plan.theta + 1j * eta * np.arange(count)
+    kernel = eta / math.pi / (z * (z + 1))
+    kernel[0] /= 2
+    weights = -values * kernel
+    doubts = float(np.abs(kernel) @ (error + UNITS * np.abs(values))), UNITS * float(np.abs(weights) @ np.abs(z))
+    far = Far.of(classes, classes.step_of_far, classes.strip_of_far)
+    return far, Leak(plan.theta, eta, scale, weights, doubts, end[1], tau, k + 1e-9, log_mass)
+
+
+def _bound_far(classes: SizeClasses, tau: Array) -> Array:
+    """Return log of bounds of ∫ φ X_F w^-τ, by cells: X_F rises, and w^-τ falls."""
+    cells = Tilted.of(classes, Size.FAR, 0.0)
+    a, b = cells.edges[:-1], cells.edges[1:]
+    nearest = np.where(a > 0, a, np.where(b < 0, b, 0.0))
+    logs = cells.windows.bound_share(Size.FAR)[0] + np.log(b - a) - nearest**2 / 2 - LOG_ROOT
+    logs = logs - tau[:, None] * cells.log_w[:-1]
+    outside = cells.log_outside(np.zeros(2)) - tau * math.log1p(-classes.law.rate)  # w is at least 1 - γ
+    peak = np.max(logs, axis=1)
+    return np.asarray(np.logaddexp(peak + np.log(np.sum(np.exp(logs - peak[:, None]), axis=1)), outside) + 1e-9)
+
+
+def _log_far_masses(classes: SizeClasses, means: Array) -> Array:
+    """Return log E X_F of N(m, 1): it is log Φ((m - c_f)/κ), κ² = 1 + 1/2a²."""
+    return log_half_erfc((classes.far - means) / math.sqrt(2 + 1 / classes.sharpness**2))

@@ -1,0 +1,72 @@
+"""Lines of (S + J)^n - S^n: where they may end, and what they are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cumulant.numerics.complex_plane import Complex, log1p_complex
+from cumulant.numerics.logspace import Array
+from cumulant.pairs.cut_law import log_half_erfc
+from cumulant.pairs.sampled_gaussian import ROUNDING
+from cumulant.pairs.size_classes import SizeClasses
+
+FREQUENCY_RATIO, FREQUENCIES, FIRST_POINT = 1.2, 60, 3  # at which lines are bounded; their first point
+MOST_POINTS = 6000  # of a line
+MOST_NODES = 12000  # of a rule
+MOST_WORK = 3e7  # points times nodes
+LARGEST_NATS = 600.0  # of an error, or of a size: larger ones are as useless
+UNITS = 4 * ROUNDING  # relative, of a few elementary steps
+
+
+def find_end(omega: Array, log_bounds: Array, eta: float, negligible: float) -> tuple[float, float] | None:
+    """Return (ω, tail): where a line may end, and a bound of Σ |transform|/|z(z+1)|·η/π beyond, over e^scale."""
+    bounds = np.exp(np.minimum(log_bounds + 1e-6, LARGEST_NATS))
+    pieces = bounds * (1 / omega - np.append(1 / omega[1:], 0.0) + eta / omega**2) / math.pi
+    tails = np.cumsum(pieces[::-1])[::-1]
+    fine = np.flatnonzero(tails <= negligible)
+    return (float(omega[fine[0]]), float(tails[fine[0]])) if len(fine) else None
+
+
+def is_affordable(span: tuple[float, float], step: float, count: int) -> bool:
+    nodes = (span[1] - span[0]) / max(step, 1e-300)
+    return count <= MOST_POINTS and nodes <= MOST_NODES and count * nodes <= MOST_WORK
+
+
+def missing_of(classes: SizeClasses, s: Array | float) -> Any:
+    """Return twice what E_Q[1 + s(w-1)] lacks of 1, at most, where sums end."""
+    law, (first, last) = classes.law, classes.ends
+    ends = np.array([last, last - law.mean, -first]) / math.sqrt(2.0)
+    beyond, within, before = np.exp(log_half_erfc(ends)).tolist()
+    return 2 * ((beyond + before) * (1 + np.abs(s) * law.rate) + np.abs(s) * law.rate * within)
+
+
+def difference_of_powers(
+    n: int, line: tuple[Complex, Array], jumps: tuple[Complex, Array, float], scale: float
+) -> tuple[Complex, Array]:
+    """Return ((S + J)^n - S^n)/e^scale from n log S with its error, and J over e^level with its own and the level.
+
+    J/S is off by what J and S are; a power is off by at most what it is off by if all errors add up.
+    """
+    (k, error), (j, off_j, level) = line, jumps
+    each = k / n
+    r = j * np.exp(level - each)
+    size = np.maximum(np.abs(1 + r), 1e-300)
+    off = off_j * np.exp(level - each.real) + np.abs(r) * (error / n + UNITS * (1 + np.abs(each)))
+    g, farther = n * log1p_complex(r.real, r.imag), n * np.log1p(off / size)
+    grown = np.expm1(np.minimum(error, LARGEST_NATS)) + UNITS * (8 + np.abs(k) + abs(scale))
+    with np.errstate(over="ignore", under="ignore"):
+        quiet, loud = np.exp(k - scale), np.exp(k + g - scale)
+        few, many = quiet * np.expm1(np.minimum(g.real, 0.0) + 1j * g.imag), -loud * np.expm1(-g)
+        values = np.where(g.real <= 0, few, many)
+        astray = np.abs(loud) * np.expm1(np.minimum(farther, LARGEST_NATS))
+        astray += UNITS * (np.abs(values) + np.abs(g * loud))
+        return values, np.abs(values) * grown + astray * (1 + grown)
+
+
+def log_expm1(x: Array) -> Array:
+    """Return log(e^x - 1) for x >= 0."""
+    with np.errstate(over="ignore", divide="ignore"):
+        return np.asarray(np.where(x > 30, x, np.log(np.expm1(np.minimum(x, 30.0)))))
