@@ -15,7 +15,7 @@ Where all losses lie on a lattice the payoff's transform is a geometric series, 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
 
@@ -81,6 +81,7 @@ class Contour:
     z: Complex
     weights: Complex  # e^{K-K(θ)} η/π, the first halved, times the kernel where it does not depend on ε
     doubts: tuple[Array, Array]  # bounds of the error of each weight, and of |z| times its rounding
+    common: float = 0.0  # error of all K together, in nats: it changes the sum by a factor
 
     @staticmethod
     def of(
@@ -124,6 +125,10 @@ class Contour:
         doubts = np.abs(kernel) * (error + ROUNDOFF * np.abs(values)), ROUNDOFF * np.abs(weights) * np.abs(z)
         return Contour(theta, step, k, error, tail, *tilts, None, z, weights, doubts)
 
+    def with_common(self, error: float) -> Contour:
+        """Return the same where all K are off by the same, at most by this much."""
+        return replace(self, common=error)
+
     def smooth(self, variance: float) -> Contour:
         """Return the same for L with N(s²/2, s²) added, s² = variance: the loss of one more Gaussian release."""
         k = self.k + variance * (self.z * (self.z + 1) / 2)
@@ -135,18 +140,20 @@ class Contour:
         epsilon = self._move(epsilon, -1)
         terms, doubt = self._terms(epsilon)
         total = float(np.sum(terms.real))
-        high = total + doubt + self.tail
+        high = total + doubt + self.tail * math.exp(self.common)
         moving = float(self.z.real @ terms.real - self.z.imag @ terms.imag)
         slope = -moving / total if total > doubt and moving > 0 else -self.theta  # of the scale, where errors rule
-        return self._scale(epsilon) + math.log(high) if high > 0 else 0.0, slope
+        return self._scale(epsilon) + math.log(high) + self.common if high > 0 else 0.0, slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return lower and upper bound of log δ(ε); the lower is -inf where the error eats the value."""
         above = self._move(epsilon, 1)
         terms, doubt = self._terms(above)
-        low = float(np.sum(terms.real)) - doubt - self.tail - self.alias(above)
+        alias = self.alias(above) * math.exp(2 * self.common)  # over a scale that may be smaller than it seems
+        low = float(np.sum(terms.real)) - doubt - self.tail - alias
         # what is not positive, or not a number, says nothing: δ lies between 0 and 1
-        return self._scale(above) + math.log(low) if low > 0 else -math.inf, self.log_upper(epsilon)[0]
+        log_low = self._scale(above) + math.log(low) - self.common if low > 0 else -math.inf
+        return log_low, self.log_upper(epsilon)[0]
 
     def _move(self, epsilon: float, side: int) -> float:
         """Return ε moved to one side by what the losses are off their lattice, and as much for rounding."""

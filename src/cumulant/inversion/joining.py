@@ -107,5 +107,9 @@ def _follow_line(law: SampledGaussian, epsilon: float, log_delta: float) -> Cont
     line = log_moments_of(law, -plan.theta, classes.nodes(Size.ANY, rule.step), (eta, count), off)
     if line is None:
         return None
-    above = math.exp(min(float(k[plan.index] - line[0][0].real + line[1][0]), 1.0) + 1e-9)  # the tail was over a bound
-    return Contour.of((plan.theta, eta), line, end[1] * above, (tau, k)) if above < math.e else None
+    above = float(k[plan.index] - line.values[0].real) + line.common + 1e-9  # the tail was over a bound
+    if not above < 1:
+        return None
+    return Contour.of((plan.theta, eta), line.values_and_error, end[1] * math.exp(above), (tau, k)).with_common(
+        line.common
+    )

@@ -30,8 +30,9 @@ from typing import final
 import numpy as np
 
 from cumulant.inversion.contour import Contour, log_chernoff
+from cumulant.inversion.enclosure import EXACT_SHARE
 from cumulant.inversion.exactly import SLACK_NATS, SMALLEST_LOG_DELTA, meet_exactly
-from cumulant.inversion.rare_far import Far, Leak, far_and_leak
+from cumulant.inversion.rare_far import LARGEST_EPSILON, Far, Leak, far_and_leak
 from cumulant.inversion.rare_lines import LARGEST_NATS, UNITS
 from cumulant.inversion.rare_middle import line_of_middle
 from cumulant.numerics.logspace import Array
@@ -48,13 +49,11 @@ SHARPER = 1.4  # by which a grows until the tilted law ends
 ENDS = 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 30.0  # over the sharpness, b beyond c_f
 END_NATS = 62.0  # by which a tilted law has fallen at b
 MASS_NATS = 60.0  # by which normal laws have fallen at the ends
-LARGEST_EPSILON = 300.0  # e^ε and e^{2ε} are doubles
 LEAST_LOG_EPSILON = -25.0
 ROUNDS = 4  # plans, each from the answer of the last
 STEPS = 12  # of Newton's method
 BESIDE = 1e-6  # of ε, at which a slope is looked for
-SAME = 1e-7  # of ε, by which plans differ
-NEAR_NATS = 0.02  # likewise
+NEAR_NATS = 0.02  # of log δ, by which plans differ
 
 
 @final
@@ -69,6 +68,8 @@ class RareProfile:
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         """Return the upper bound of log δ(ε), and about its slope."""
+        if not epsilon < LARGEST_EPSILON:
+            return 0.0, math.nan
         high, slope = self.middle.log_upper(epsilon)
         high = min(high, 0.0)
         far = max(self._far_bounds(epsilon)[1], 0.0)
@@ -88,8 +89,8 @@ class RareProfile:
         for _ in range(STEPS):
             value, beside = self.log_upper(x)[0], self.log_upper(x * (1 + BESIDE))[0]
             slope = (beside - value) / (BESIDE * x)
-            if not slope < 0:
-                return None
+            if not slope < 0:  # too far from what was planned for
+                return x if x != start else None
             step = min(max((value - log_delta) / -slope, -x / 3), x / 2)
             x += step
             if abs(step) <= 1e-4 * x:
@@ -123,10 +124,10 @@ def rare_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
         found = meet_exactly(profile, epsilon, log_delta)
         if found is not None:
             return found
-        nearer = profile.follow(epsilon, log_delta)
-        if nearer is None or abs(nearer - epsilon) <= SAME * epsilon:
+        low, high = profile.log_bounds(epsilon)
+        if abs(high - log_delta) < NEAR_NATS and not high - low <= SLACK_NATS:  # more plans would say no more
             return None
-        epsilon = nearer
+        epsilon = profile.follow(epsilon, log_delta)
     return None
 
 
@@ -134,18 +135,16 @@ def rare_log_delta(law: SampledGaussian, epsilon: float) -> float | None:
     """Return log δ(ε) when a record leaves, rounded up; None where lines would be long, or say too little.
 
     Holds for:  Poisson sampling, add-or-remove-one, one of two directions; adaptive composition.
-    Tightness:  within 1e-8, of log δ.
+    Tightness:  so near that ε would be within 1e-9 of what the pair needs.
     """
     log_delta = _guess_log_delta(law, epsilon)
     for _ in range(ROUNDS):
-        if not SMALLEST_LOG_DELTA < log_delta < 0:
-            return None
-        profile = plan_rare(law, epsilon, log_delta)
+        profile = plan_rare(law, epsilon, log_delta) if SMALLEST_LOG_DELTA < log_delta < 0 else None
         if profile is None:
             return None
         low, high = profile.log_bounds(epsilon)
         if high - low <= SLACK_NATS:
-            return high
+            return high if profile.log_bounds(epsilon * (1 - EXACT_SHARE))[0] >= high else None
         if abs(high - log_delta) < NEAR_NATS:
             return None
         log_delta = high

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -32,6 +32,7 @@ from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, add_sizes, ru
 
 LEAK_TILTS = 2.0 ** (np.arange(-24.0, 18.0) / 6)  # over the tilt of one loss
 NEGLIGIBLE_NATS = 27.0  # below δ, where Λ takes no line
+LARGEST_EPSILON = 300.0  # e^ε and e^{2ε} are doubles
 RULE_NATS = 36.0  # below what they are added to, and for each release, to which rules go
 
 
@@ -70,21 +71,24 @@ class Far:
     def gain(self, epsilon: float) -> tuple[float, float]:
         """Return P(F) - e^ε Q(F), and how far it may be off."""
         law, n, q = self.law, self.law.count, self.mass
-        at = coordinate_of(epsilon, law.mean, law.rate)
-        u = law.mean * at - law.mean**2 / 2
-        way = law.mean * (self.t - at)
-        grown = self.masses * np.expm1(way)
-        g = math.exp(u) * float(np.sum(grown))
-        sizes = math.exp(u) * float(self.masses @ ((1 + np.exp(way)) * (law.mean * (1 + abs(at)) + law.mean**2)))
-        units = math.exp(u) * float(np.abs(grown) @ (8 + self.t**2 / 2))
-        d = g + math.expm1(epsilon) * q
-        if not d < 1 - q:
+        if not epsilon < LARGEST_EPSILON:
             return 0.0, math.inf
-        kept = n * math.log1p(-q)
-        nearer = n * math.log1p(-d / (1 - q))
+        at = coordinate_of(epsilon, law.mean, law.rate)
+        u, way = law.mean * at - law.mean**2 / 2, law.mean * (self.t - at)
+        with np.errstate(all="ignore"):  # what is no number says nothing
+            grown = self.masses * np.expm1(way)
+            g = math.exp(u) * float(np.sum(grown))
+            sizes = math.exp(u) * float(self.masses @ ((1 + np.exp(way)) * (law.mean * (1 + abs(at)) + law.mean**2)))
+            units = math.exp(u) * float(np.abs(grown) @ (8 + self.t**2 / 2))
+        d = g + math.expm1(epsilon) * q
+        if not abs(d) < 1 - q:
+            return 0.0, math.inf
+        kept, nearer = n * math.log1p(-q), n * math.log1p(-d / (1 - q))
+        if not nearer < 1:  # far below what was planned for
+            return 0.0, math.inf
         second = (-math.exp(kept) * math.expm1(nearer) - n * d) - math.expm1(epsilon) * (-math.expm1(kept) - n * q)
         doubt = n * (UNITS * (units + sizes) + self.doubts[0] + math.exp(epsilon) * self.doubts[1])
-        rounding = 8 * UNITS * n * (d + math.expm1(epsilon) * q) * (1 + n * q)
+        rounding = 8 * UNITS * n * (abs(d) + math.expm1(epsilon) * q) * (1 + n * q)
         # q itself is off by a few units, which changes what is of second order by as many
         return n * g + second, doubt + rounding
 
@@ -100,6 +104,7 @@ class Leak:
     weights: Complex
     doubts: tuple[float, float]
     tail: float
+    common: float  # error of all values together, in nats
     tilts: Array
     k_tilts: Array
     log_mass: float  # log Q(F), at most
@@ -112,8 +117,8 @@ class Leak:
         omega = self.step * np.arange(len(self.weights))
         total = float(np.sum((self.weights * np.exp(-1j * epsilon * omega)).real))
         log_scale = self.scale + (1 + self.tau) * epsilon
-        rounded = UNITS * abs(total) * (1 + abs(self.scale) + abs(log_scale))
-        doubt = self.doubts[0] + epsilon * self.doubts[1] + self.tail + rounded
+        rounded = abs(total) * math.expm1(self.common + UNITS * (1 + abs(self.scale) + abs(log_scale)))
+        doubt = (self.doubts[0] + epsilon * self.doubts[1] + self.tail) * math.exp(self.common) + rounded
         scale = math.exp(min(log_scale, LARGEST_NATS))
         return scale * max(total - doubt - self.alias(epsilon, log_scale), 0.0), scale * max(total + doubt, 0.0)
 
@@ -139,7 +144,7 @@ def far_and_leak(classes: SizeClasses, epsilon: float, log_delta: float) -> tupl
     log_mass = math.log(n) + float(_log_far_masses(classes, np.zeros(1))[0]) + 1e-9
     if float(np.min(log_chernoff(tau) + k + (1 + tau) * epsilon)) <= log_delta - NEGLIGIBLE_NATS:
         far = Far.of(classes, classes.step_of_far, classes.strip_of_far)
-        return far, Leak(1.0, 1.0, 0.0, np.zeros(0, dtype=complex), (0.0, 0.0), 0.0, tau, k + 1e-9, log_mass)
+        return far, Leak(1.0, 1.0, 0.0, np.zeros(0, dtype=complex), (0.0, 0.0), 0.0, 0.0, tau, k + 1e-9, log_mass)
     plan = plan_for(Tilts(0, tau, k + epsilon, np.ones(len(tau)), -epsilon, log_delta))
     s, eta, scale = -plan.theta, plan.eta, float(k[plan.index])
     tilted, everything = Tilted.of(classes, Size.FAR, s), Tilted.of(classes, Size.ANY, s)
@@ -162,14 +167,14 @@ def far_and_leak(classes: SizeClasses, epsilon: float, log_delta: float) -> tupl
     # releases with t > b are far, too: a share of X_F that nodes do not see
     hidden = classes.log_hidden + float(log_half_erfc(np.array([classes.last / math.sqrt(2.0)]))[0])
     off += math.exp(rule.log_errors[0] - level) + math.exp(hidden - level)
-    values, error = difference_of_powers(n, (np.conj(found[0]), found[1]), (-f, off, level), scale)
+    values, error = difference_of_powers(n, replace(found, values=np.conj(found.values)), (-f, off, level), scale)
     z = -1 - plan.theta + 1j * eta * np.arange(count)
     kernel = eta / math.pi / (z * (z + 1))
     kernel[0] /= 2
     weights = -values * kernel
     doubts = float(np.abs(kernel) @ (error + UNITS * np.abs(values))), UNITS * float(np.abs(weights) @ np.abs(z))
     far = Far.of(classes, classes.step_of_far, classes.strip_of_far)
-    return far, Leak(plan.theta, eta, scale, weights, doubts, end[1], tau, k + 1e-9, log_mass)
+    return far, Leak(plan.theta, eta, scale, weights, doubts, end[1], found.common, tau, k + 1e-9, log_mass)
 
 
 def _bound_far(classes: SizeClasses, tau: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from cumulant.numerics.complex_plane import Complex, log1p_complex
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
-from cumulant.pairs.sampled_gaussian import ROUNDING
+from cumulant.pairs.sampled_gaussian import ROUNDING, LogMoments
 from cumulant.pairs.size_classes import SizeClasses
 
 FREQUENCY_RATIO, FREQUENCIES, FIRST_POINT = 1.2, 60, 3  # at which lines are bounded; their first point
@@ -44,17 +44,18 @@ def missing_of(classes: SizeClasses, s: Array | float) -> Any:
 
 
 def difference_of_powers(
-    n: int, line: tuple[Complex, Array], jumps: tuple[Complex, Array, float], scale: float
+    n: int, quiet_line: LogMoments, jumps: tuple[Complex, Array, float], scale: float
 ) -> tuple[Complex, Array]:
-    """Return ((S + J)^n - S^n)/e^scale from n log S with its error, and J over e^level with its own and the level.
+    """Return ((S + J)^n - S^n)/e^scale from n log S, and J over e^level with its error and the level.
 
-    J/S is off by what J and S are; a power is off by at most what it is off by if all errors add up.
+    J/S is off by what J and S are; a power is off by at most what it is off by if all errors add up. What n log S is
+    off by everywhere is not counted.
     """
-    (k, error), (j, off_j, level) = line, jumps
+    (j, off_j, level), k, error = jumps, quiet_line.values, quiet_line.error
     each = k / n
     r = j * np.exp(level - each)
     size = np.maximum(np.abs(1 + r), 1e-300)
-    off = off_j * np.exp(level - each.real) + np.abs(r) * (error / n + UNITS * (1 + np.abs(each)))
+    off = off_j * np.exp(level - each.real) + np.abs(r) * ((error + quiet_line.common) / n + UNITS * (1 + np.abs(each)))
     g, farther = n * log1p_complex(r.real, r.imag), n * np.log1p(off / size)
     grown = np.expm1(np.minimum(error, LARGEST_NATS)) + UNITS * (8 + np.abs(k) + abs(scale))
     with np.errstate(over="ignore", under="ignore"):

@@ -47,31 +47,33 @@ def line_of_middle(
     n, tilted = classes.law.count, _RealTilts.of(classes, TILTS * ((4 - log_delta) / epsilon))
     if tilted is None:
         return None
-    chosen, log_s = _call_quiet(classes, tilted, epsilon, log_delta)
-    if log_s is None:
-        log_j = tilted.log_below(classes.far)
-        k = n * log_j
-    else:
-        log_j = tilted.log_middle(chosen)
-        k = n * log_s + log_expm1(n * np.logaddexp(0.0, log_j - log_s))
-    known = len(k) if np.all(np.isfinite(k)) else int(np.argmin(np.isfinite(k)))  # tilts that doubles hold
-    if known < FEWEST_TILTS:
-        return None
-    tau, k = tilted.tau[:known], k[:known]
-    plan = plan_for(Tilts(0, tau, k, np.ones(known), epsilon, log_delta))
-    level = float(log_j[plan.index])
-    if log_s is None:
-        found = _follow_all(chosen, plan, level, float(k[plan.index]))
-    else:
-        found = _follow_middle(chosen, plan, (level, float(log_s[plan.index])), float(k[plan.index]))
-    if found is None:
-        return None
-    contour = Contour.of_weights((plan.theta, plan.eta), float(k[plan.index]), *found, (tau, k + 1e-9))
-    return contour, None if log_s is None else (tau, n * log_s[:known])
+    log_all = tilted.log_below(classes.far)
+    for chosen, log_s in (_call_quiet(classes, tilted, epsilon, log_delta), (classes, None)):
+        if log_s is None:
+            log_j, k = log_all, n * log_all
+        else:
+            log_j = tilted.log_middle(chosen)
+            k = n * log_s + log_expm1(n * np.logaddexp(0.0, log_j - log_s))
+        known = len(k) if np.all(np.isfinite(k)) else int(np.argmin(np.isfinite(k)))  # tilts that doubles hold
+        if known < FEWEST_TILTS:
+            continue
+        tau, k = tilted.tau[:known], k[:known]
+        plan = plan_for(Tilts(0, tau, k, np.ones(known), epsilon, log_delta))
+        level, scale = float(log_j[plan.index]), float(k[plan.index])
+        if log_s is None:
+            found = _follow_all(chosen, plan, level, scale)
+        else:
+            found = _follow_middle(chosen, plan, (level, float(log_s[plan.index])), scale)
+        if found is not None:
+            line, tail, common = found
+            contour = Contour.of_weights((plan.theta, plan.eta), scale, line, tail, (tau, k + 1e-9))
+            common += UNITS * (4 + abs(scale))
+            return contour.with_common(common), None if log_s is None else (tau, n * log_s[:known])
+    return None
 
 
-Followed = tuple[tuple[Complex, Array], float]
-"""Values along a line with their error, and the tail: all over e^scale."""
+Followed = tuple[tuple[Complex, Array], float, float]
+"""Values along a line with their error, and the tail: all over e^scale; and the error that all have in common."""
 
 
 def _follow_all(classes: SizeClasses, plan: Plan, level: float, scale: float) -> Followed | None:
@@ -90,9 +92,10 @@ def _follow_all(classes: SizeClasses, plan: Plan, level: float, scale: float) ->
     found = log_moments_of(law, s, classes.nodes(Size.MIDDLE, rule.step), (eta, count), off)
     if found is None:
         return None
-    values = np.exp(found[0] - scale)
-    most = np.exp(np.minimum(found[0].real - scale + found[1], LARGEST_NATS))
-    return (values, most - np.abs(values) + UNITS * np.abs(values) * (4 + np.abs(found[0]))), end[1]
+    k = found.values
+    values = np.exp(k - scale)
+    most = np.exp(np.minimum(k.real - scale + found.error, LARGEST_NATS))
+    return (values, most - np.abs(values) + UNITS * np.abs(values) * (4 + np.abs(k.imag))), end[1], found.common
 
 
 def _follow_middle(classes: SizeClasses, plan: Plan, levels: tuple[float, float], scale: float) -> Followed | None:
@@ -118,7 +121,7 @@ def _follow_middle(classes: SizeClasses, plan: Plan, levels: tuple[float, float]
         return None
     j, rounded = add_sizes(s, law.mean, classes.nodes(Size.MIDDLE, rule.step), (eta, count), log_j)
     jumps = j, rounded + math.exp(rule.log_errors[0] - log_j), log_j
-    return difference_of_powers(n, log_quiet, jumps, scale), end[1]
+    return difference_of_powers(n, log_quiet, jumps, scale), end[1], log_quiet.common
 
 
 def _frequencies(eta: float) -> Array:

@@ -100,18 +100,8 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
     """
     if not _is_ordinary(releases) or not LEAST_ASKED < epsilon < math.inf:
         return None
-    about = _guess_log_delta(releases, epsilon)
-    leaving = None if about is None else _Direction.log_delta(releases, True, about, epsilon)
-    if leaving is not None:
-        way = _leaving(releases, leaving)
-        if way is None:
-            return None
-        leaving = None if way.is_sorted else leaving  # an ε that was found another way agrees with a δ of that way
-    if leaving is None:
-        leaving = rare_log_delta(releases, epsilon)
-        if leaving is None or (way := _leaving(releases, leaving)) is None or not way.is_sorted:
-            return None
-    if joining_log_ceiling(releases, epsilon) <= leaving:
+    leaving = _leaving_log_delta(releases, epsilon)
+    if leaving is None or joining_log_ceiling(releases, epsilon) <= leaving:
         return leaving
     joining = _Direction.log_delta(releases, False, leaving, epsilon, leaving)
     if joining is None:
@@ -119,6 +109,18 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
     worst = None if joining is None else max(leaving, joining)
     # an ε that took the long way agrees with a δ that takes it
     return None if worst is None or shortest_epsilon(releases, worst) is None else worst
+
+
+def _leaving_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
+    """Return log δ(ε) when a record leaves, by the way on which ε at that δ is found, so that both agree."""
+    about = _guess_log_delta(releases, epsilon)
+    log_delta = None if about is None else _Direction.log_delta(releases, True, about, epsilon)
+    way = None if log_delta is None else _leaving(releases, log_delta)
+    if way is not None and log_delta is not None and not way.is_sorted:
+        return log_delta
+    log_delta = rare_log_delta(releases, epsilon)
+    way = None if log_delta is None else _leaving(releases, log_delta)
+    return log_delta if way is not None and way.is_sorted else None
 
 
 def _guess_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
@@ -242,9 +244,11 @@ class _Direction:
             return None
         nodes = Nodes.on(law, self.cut, rule[0], (-self.reach, last))
         line = tilted.log_moments(nodes, (plan.eta, count), math.exp(rule[1]))
-        if line is None or not line[1][0] <= ROOM * SLACK_NATS:
+        if line is None or not line.common <= ROOM * SLACK_NATS:
             return None
-        return Contour.of((plan.theta, plan.eta), line, end[1], (self.tau, self.k))
+        return Contour.of((plan.theta, plan.eta), line.values_and_error, end[1], (self.tau, self.k)).with_common(
+            line.common
+        )
 
     def epsilon(self, log_delta: float) -> float | None:
         """Return the ε of a δ in this direction."""

@@ -39,6 +39,7 @@ from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.normal_law import LOG_ROOT
 
 ROUNDING = 2.0**-52  # relative, of one rounding
+UNIT = 2.0**-51  # relative, of a few
 ROUNDINGS = 2.0  # roundings of one elementary function and of the products around it
 CELL = 0.1  # width of cells, in units of t, of σ and of a quarter of a cut
 STRIP_SHARES = np.array([0.08, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0])[:, None]  # of the widest strip
@@ -260,15 +261,29 @@ class TiltedLaw:
         best = int(np.argmax(np.where(off <= 1 - nats, steps, 0.0)))
         return float(steps[best]), float(off[best])
 
-    def log_moments(self, nodes: Nodes, line: tuple[float, int], off: float) -> tuple[Complex, Array] | None:
-        """Return nK at θ + ijη, j < count, and a bound of its error; sums over the nodes are `off`, over M(θ)."""
+    def log_moments(self, nodes: Nodes, line: tuple[float, int], off: float) -> LogMoments | None:
+        """Return nK at θ + ijη, j < count; sums over the nodes are `off`, over M(θ)."""
         return log_moments_of(self.law, self.s, nodes, line, off)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LogMoments:
+    """nK along a line, and bounds of its error: that of each value, and one that all have in common, n log M(θ)'s."""
+
+    values: Complex
+    error: Array
+    common: float
+
+    @property
+    def values_and_error(self) -> tuple[Complex, Array]:
+        return self.values, self.error
 
 
 def log_moments_of(
     law: SampledGaussian, s: float, nodes: Nodes, line: tuple[float, int], off: float
-) -> tuple[Complex, Array] | None:
-    """Return n log E_Q[χw^{s±ijη}], j < count, the sign that of s, and a bound of its error.
+) -> LogMoments | None:
+    """Return n log E_Q[χw^{s±ijη}], j < count, the sign that of s.
 
     Sums over the nodes are `off`, over what it is for j = 0; None where doubles end.
     """
@@ -294,5 +309,5 @@ def log_moments_of(
     log_astray = np.log(astray)
     raised = values.real < log_astray
     values = np.where(raised, log_astray, values.real) + 1j * values.imag
-    error = n * (still + np.log1p(np.where(raised, 2.0, 1.0) * astray / np.exp(values.real)))
-    return n * (k + values), np.asarray(error + ROUNDING * n * np.abs(values))
+    error = n * np.log1p(np.where(raised, 2.0, 1.0) * astray / np.exp(values.real))
+    return LogMoments(n * (k + values), np.asarray(error + ROUNDING * n * np.abs(values)), n * (still + UNIT * abs(k)))

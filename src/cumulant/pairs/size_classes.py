@@ -309,7 +309,7 @@ def rule_for(tilted: list[Tilted], levels: list[float], omega: float, nats: floa
         around = [each.log_around(omega, d) for each, d in zip(tilted, strips, strict=True)]
         widths = [np.append(d[1:], d[[0, -1]]) for d in strips]
         step = min(
-            float(np.min(2 * math.pi * width / np.maximum(logs - level + nats, 1.0)))
+            float(np.min(2 * math.pi * width / np.logaddexp(-LARGEST_NATS, np.logaddexp(0.0, logs - level + nats))))
             for logs, width, level in zip(around, widths, levels, strict=True)
         )
         if best is None or step > best.step:
