@@ -22,11 +22,12 @@ from typing import final
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.numerics.complex_plane import Complex
+from cumulant.numerics.complex_plane import Complex, turns
 from cumulant.numerics.logspace import Array
 
 ROUNDOFF = 4e-16  # relative error of an elementary function, and of products
 LARGEST_ERROR_NATS = 600.0  # of K at a node: a larger one is as useless
+MANY_POINTS = 2048  # of a line, whose phases are products of few
 SAME_TILT = 1.01  # ratio of tilts that are taken as the same
 
 
@@ -171,7 +172,9 @@ class Contour:
 
     def _terms(self, epsilon: float) -> tuple[Complex, float]:
         """Return the terms of the sum, and a bound of their error."""
-        turned = self.weights * np.exp(-1j * epsilon * self.z.imag)
+        many = len(self.z) > MANY_POINTS
+        phases = turns(-epsilon * self.step, len(self.z)) if many else np.exp(-1j * epsilon * self.z.imag)
+        turned = self.weights * phases
         if self.lattice is None:
             return turned, float(np.sum(self.doubts[0]) + epsilon * np.sum(self.doubts[1]))
         kernel = self.lattice.payoff(self.z, epsilon)
