@@ -47,9 +47,9 @@ import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import LINES, ComposedPairs
-from cumulant.inversion.contour import ROUNDOFF, log_chernoff
+from cumulant.inversion.contour import EXACT_SHARE, ROUNDOFF, log_chernoff
 from cumulant.inversion.cut import round_count
-from cumulant.inversion.enclosure import CLOSE_NATS, EXACT_SHARE, IN_DOUBLES, Effort, Enclosure
+from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, Enclosure
 from cumulant.inversion.plan import Plan, Tilts
 from cumulant.numerics.complex_plane import Complex, turns
 from cumulant.pairs.cache import CACHE

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 
@@ -27,6 +27,14 @@ from cumulant.numerics.logspace import Array
 
 ROUNDOFF = 4e-16  # relative error of an elementary function, and of products
 LARGEST_ERROR_NATS = 600.0  # of K at a node: a larger one is as useless
+EXACT_NATS = 1e-8  # slack in log δ beyond which no answer is exact
+AGREED_SLACKS = 4.0  # times the slack by which δ is lowered, so that δ(ε), on a line of its own, agrees
+APART_NATS = 1e-9  # at least, where δ(ε) is planned by itself: its slack is at most that
+SMALLEST_LOG_DELTA = -650.0  # whose shares are doubles
+FARTHEST_MET = 2.0  # times ε, or less, from where Newton's method begins
+NEWTON_TURNS = 30  # of Newton's method
+NUDGES = tuple(2.0**k for k in range(-50, -30))  # relative, by which ε is raised until δ is reached
+EXACT_SHARE = 1e-9  # of ε, within which an answer is exact
 MANY_POINTS = 2048  # of a line, whose phases are products of few
 SAME_TILT = 1.01  # ratio of tilts that are taken as the same
 
@@ -83,6 +91,7 @@ class Contour:
     weights: Complex  # e^{K-K(θ)} η/π, the first halved, times the kernel where it does not depend on ε
     doubts: tuple[Array, Array]  # bounds of the error of each weight, and of |z| times its rounding
     common: float = 0.0  # error of all K together, in nats: it changes the sum by a factor
+    log_left_out: float = -math.inf  # of P, by which δ may be larger
 
     @staticmethod
     def of(
@@ -126,9 +135,9 @@ class Contour:
         doubts = np.abs(kernel) * (error + ROUNDOFF * np.abs(values)), ROUNDOFF * np.abs(weights) * np.abs(z)
         return Contour(theta, step, k, error, tail, *tilts, None, z, weights, doubts)
 
-    def with_common(self, error: float) -> Contour:
-        """Return the same where all K are off by the same, at most by this much."""
-        return replace(self, common=error)
+    def less_certain(self, common: float, log_left_out: float = -math.inf) -> Contour:
+        """Return the same where all K are off by the same, at most by this much, and so much of P is left out."""
+        return replace(self, common=common, log_left_out=log_left_out)
 
     def smooth(self, variance: float) -> Contour:
         """Return the same for L with N(s²/2, s²) added, s² = variance: the loss of one more Gaussian release."""
@@ -144,7 +153,10 @@ class Contour:
         high = total + doubt + self.tail * math.exp(self.common)
         moving = float(self.z.real @ terms.real - self.z.imag @ terms.imag)
         slope = -moving / total if total > doubt and moving > 0 else -self.theta  # of the scale, where errors rule
-        return self._scale(epsilon) + math.log(high) + self.common if high > 0 else 0.0, slope
+        log_high = self._scale(epsilon) + math.log(high) + self.common if high > 0 else 0.0
+        if self.log_left_out > -math.inf:
+            log_high = float(np.logaddexp(log_high, self.log_left_out)) + 1e-15
+        return log_high, slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return lower and upper bound of log δ(ε); the lower is -inf where the error eats the value."""
@@ -196,3 +208,38 @@ class Contour:
 def log_chernoff(tau: Array) -> Array:
     """Return log c(τ), c(τ) = max_x (1 - e^{-x}) e^{-τx} = τ^τ/(1+τ)^{1+τ}."""
     return -tau * np.log1p(1 / tau) - np.log1p(tau)
+
+
+# The ε of a δ, exactly or not at all ----------------------------------------------------------------------------------
+
+
+class Bounds(Protocol):
+    """Bounds of log δ(ε)."""
+
+    def log_upper(self, epsilon: float) -> tuple[float, float]:
+        """Return the upper one, and about its slope."""
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Return both."""
+
+
+def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float = APART_NATS) -> float | None:
+    """Return the least ε whose bound is a little less than log δ; None if it may be above the truth."""
+    low, high = bounds.log_bounds(start)
+    if not high - low <= EXACT_NATS:
+        return None
+    rounded = 2 * ROUNDOFF * abs(log_delta)  # as the logarithm of δ was, and more
+    aim = log_delta - rounded - max(AGREED_SLACKS * (high - low), apart)
+    x = start
+    for _ in range(NEWTON_TURNS):
+        value, slope = bounds.log_upper(x)
+        x += (value - aim) / -slope
+        if not start / FARTHEST_MET < x < FARTHEST_MET * start:  # bounds say little so far from where they were planned
+            return None
+        if abs(value - aim) <= -1e-15 * slope * x:
+            break
+    for nudge in NUDGES:
+        epsilon = x * (1 + nudge)
+        if bounds.log_upper(epsilon)[0] <= aim:  # only what was tested is returned
+            return epsilon if bounds.log_bounds(epsilon * (1 - EXACT_SHARE))[0] >= log_delta else None
+    return None

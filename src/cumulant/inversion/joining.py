@@ -10,26 +10,31 @@ import math
 
 import numpy as np
 
-from cumulant.inversion.contour import Contour, log_chernoff
-from cumulant.inversion.enclosure import EXACT_SHARE
-from cumulant.inversion.exactly import SLACK_NATS, SMALLEST_LOG_DELTA, meet_exactly
+from cumulant.inversion.contour import EXACT_NATS, EXACT_SHARE, SMALLEST_LOG_DELTA, Contour, log_chernoff, meet_exactly
 from cumulant.inversion.plan import Tilts, plan_for
-from cumulant.inversion.rare_lines import FIRST_POINT, FREQUENCIES, FREQUENCY_RATIO, find_end, is_affordable, missing_of
+from cumulant.inversion.rare_lines import (
+    FIRST_RARE_POINT,
+    NORMAL_NATS,
+    RARE_FREQUENCIES,
+    RARE_FREQUENCY_RATIO,
+    RARE_RULE_NATS,
+    find_end,
+    is_affordable,
+    missing_of,
+)
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.jump_law import bound_negative_moments
 from cumulant.pairs.sampled_gaussian import SampledGaussian, log_moments_of
 from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, rule_for
 
-TILTS = 2.0 ** (np.arange(-48.0, 33.0) / 8)  # over the tilt of a normal loss
-RULE_NATS = 36.0  # below 1, and for each release, to which rules go
-MASS_NATS = 60.0  # by which normal laws have fallen at the ends
-GUESSES = 3  # of the δ that a line is planned for, or of ε
-NEAR_NATS = 0.5  # by which that may be off
+JOINING_TILTS = 2.0 ** (np.arange(-48.0, 33.0) / 8)  # over the tilt of a normal loss
+JOINING_PLANS = 3  # of the δ that a line is planned for, or of ε
+JOINING_NATS = 0.5  # by which that may be off
 
 
 def joining_ceiling(law: SampledGaussian, log_delta: float) -> float:
     """Return Chernoff's bound of ε at a δ when a record joins, or the largest loss."""
-    tau, k = _tilts(law, log_delta)
+    tau, k = _joining_tilts(law, log_delta)
     bound = float(np.min((log_chernoff(tau) + k - log_delta) / tau))
     return min(bound + 1e-9 * abs(bound), -law.count * math.log1p(-law.rate) * (1 + 1e-12))
 
@@ -38,15 +43,20 @@ def joining_log_ceiling(law: SampledGaussian, epsilon: float) -> float:
     """Return Chernoff's bound of log δ(ε) when a record joins; -inf beyond the largest loss."""
     if epsilon >= -law.count * math.log1p(-law.rate) * (1 + 1e-12):
         return -math.inf
-    tau, k = _tilts(law, -0.5 * (epsilon / law.deviation) ** 2 - 1)
+    tau, k = _joining_tilts(law, -0.5 * (epsilon / law.deviation) ** 2 - 1)
     return float(np.min(log_chernoff(tau) + k - tau * epsilon)) + 1e-9
 
 
-def joining_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
-    """Return the smallest ε with δ(ε) <= δ when a record joins, rounded up; None where the line would be long."""
+def joining_epsilon(law: SampledGaussian, log_delta: float, least: float = 0.0) -> float | None:
+    """Return the smallest ε with δ(ε) <= δ when a record joins, rounded up, or a bound that is at most `least`.
+
+    None where the line would be long.
+    """
     epsilon = joining_ceiling(law, log_delta)
-    for _ in range(GUESSES):
-        contour = _contour(law, epsilon, log_delta)
+    if epsilon <= least or joining_log_ceiling(law, least) <= log_delta:
+        return min(epsilon, least)
+    for _ in range(JOINING_PLANS):
+        contour = _joining_contour(law, epsilon, log_delta)
         if contour is None:
             return None
         found = meet_exactly(contour, epsilon, log_delta)
@@ -60,56 +70,57 @@ def joining_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
     return None
 
 
-def joining_log_delta(law: SampledGaussian, epsilon: float) -> float | None:
-    """Return log δ(ε) when a record joins, rounded up; None where the line would be long."""
+def joining_log_delta(law: SampledGaussian, epsilon: float, least: float = -math.inf) -> float | None:
+    """Return log δ(ε) when a record joins, rounded up, or a bound that is at most `least`; None as above."""
     log_delta = joining_log_ceiling(law, epsilon)
-    for _ in range(GUESSES):
+    if log_delta <= least:
+        return log_delta
+    for _ in range(JOINING_PLANS):
         if not SMALLEST_LOG_DELTA < log_delta < 0:
             return None
-        contour = _contour(law, epsilon, log_delta)
+        contour = _joining_contour(law, epsilon, log_delta)
         if contour is None:
             return None
         low, high = contour.log_bounds(epsilon)
-        if high - low <= min(SLACK_NATS, -EXACT_SHARE * contour.log_upper(epsilon)[1] * epsilon):
+        if high - low <= min(EXACT_NATS, -EXACT_SHARE * contour.log_upper(epsilon)[1] * epsilon):
             return min(high, 0.0)
-        if abs(high - log_delta) < NEAR_NATS:
+        if abs(high - log_delta) < JOINING_NATS:
             return None
         log_delta = high
     return None
 
 
-def _tilts(law: SampledGaussian, log_delta: float) -> tuple[Array, Array]:
+def _joining_tilts(law: SampledGaussian, log_delta: float) -> tuple[Array, Array]:
     """Return tilts around that of a normal loss, and bounds of nK there."""
-    tau = TILTS * (math.sqrt(-2 * log_delta) / law.deviation)
+    tau = JOINING_TILTS * (math.sqrt(-2 * log_delta) / law.deviation)
     return tau, law.count * bound_negative_moments(law.mean, law.rate, tau) + 1e-12
 
 
-def _contour(law: SampledGaussian, epsilon: float, log_delta: float) -> Contour | None:
+def _joining_contour(law: SampledGaussian, epsilon: float, log_delta: float) -> Contour | None:
     with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
-        return _follow_line(law, epsilon, log_delta)
+        return _follow_joining(law, epsilon, log_delta)
 
 
-def _follow_line(law: SampledGaussian, epsilon: float, log_delta: float) -> Contour | None:
-    tau, k = _tilts(law, log_delta)
+def _follow_joining(law: SampledGaussian, epsilon: float, log_delta: float) -> Contour | None:
+    tau, k = _joining_tilts(law, log_delta)
     plan = plan_for(Tilts(0, tau, k, np.ones(len(tau)), epsilon, log_delta))
-    reach = math.sqrt(2 * (MASS_NATS + math.log(law.count * (1 + law.rate * plan.theta))))
+    reach = math.sqrt(2 * (NORMAL_NATS + math.log(law.count * (1 + law.rate * plan.theta))))
     classes = SizeClasses(law, None, reach + law.mean, 1.0, reach + law.mean, (-reach, reach + law.mean))
     tilted, eta = Tilted.of(classes, Size.ANY, -plan.theta), plan.eta
-    omega = FIRST_POINT * eta * FREQUENCY_RATIO ** np.arange(float(FREQUENCIES))
+    omega = FIRST_RARE_POINT * eta * RARE_FREQUENCY_RATIO ** np.arange(float(RARE_FREQUENCIES))
     end = find_end(omega, law.count * tilted.log_moduli(omega) - float(k[plan.index]), eta, plan.negligible)
     if end is None:
         return None
     count = math.ceil(end[0] / eta) + 1
-    rule = rule_for([tilted], [0.0], eta * count, RULE_NATS + math.log(law.count) + math.log(4 + 4 * plan.theta))
+    rule = rule_for([tilted], [0.0], eta * count, RARE_RULE_NATS + math.log(law.count) + math.log(4 + 4 * plan.theta))
     if rule is None or not is_affordable(classes.ends, rule.step, count):
         return None
     off = math.exp(rule.log_errors[0]) + float(missing_of(classes, plan.theta))
     line = log_moments_of(law, -plan.theta, classes.nodes(Size.ANY, rule.step), (eta, count), off)
     if line is None:
         return None
-    above = float(k[plan.index] - line.values[0].real) + line.common + 1e-9  # the tail was over a bound
+    above = float(k[plan.index] - line[0][0].real) + line[2] + 1e-9  # the tail was over a bound
     if not above < 1:
         return None
-    return Contour.of((plan.theta, eta), line.values_and_error, end[1] * math.exp(above), (tau, k)).with_common(
-        line.common
-    )
+    contour = Contour.of((plan.theta, eta), line[:2], end[1] * math.exp(above), (tau, k))
+    return contour.less_certain(line[2])

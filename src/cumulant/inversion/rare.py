@@ -29,18 +29,23 @@ from typing import final
 
 import numpy as np
 
-from cumulant.inversion.contour import Contour, log_chernoff
-from cumulant.inversion.enclosure import EXACT_SHARE
-from cumulant.inversion.exactly import SLACK_NATS, SMALLEST_LOG_DELTA, meet_exactly
-from cumulant.inversion.rare_far import LARGEST_EPSILON, Far, Leak, far_and_leak
-from cumulant.inversion.rare_lines import LARGEST_NATS, UNITS
+from cumulant.inversion.contour import (
+    APART_NATS,
+    EXACT_NATS,
+    EXACT_SHARE,
+    SMALLEST_LOG_DELTA,
+    Contour,
+    log_chernoff,
+    meet_exactly,
+)
+from cumulant.inversion.rare_far import LARGEST_RARE_EPSILON, FarReleases, Leak, far_and_leak
+from cumulant.inversion.rare_lines import LARGEST_RARE_NATS, NORMAL_NATS, UNITS
 from cumulant.inversion.rare_middle import line_of_middle
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.jump_law import coordinate_of, log_delta_of_sample
 from cumulant.pairs.sampled_gaussian import EXPONENT_AT_MOST, SampledGaussian
 from cumulant.pairs.size_classes import SizeClasses
-from cumulant.profiles.profile import gaussian_log_delta
 
 RISE_NATS = 5.0  # by which a tilted law may rise beyond c_f
 LEAST_SHARPNESS, LARGEST_SHARPNESS = 1.5, 40.0  # a
@@ -48,12 +53,15 @@ SHARPNESS_OF_STEEP = 4.0  # times μ, at least
 SHARPER = 1.4  # by which a grows until the tilted law ends
 ENDS = 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 30.0  # over the sharpness, b beyond c_f
 END_NATS = 62.0  # by which a tilted law has fallen at b
-MASS_NATS = 60.0  # by which normal laws have fallen at the ends
+LEAST_END = 1.0  # b: nodes are multiples of a step, and b lies between two
 LEAST_LOG_EPSILON = -25.0
-ROUNDS = 4  # plans, each from the answer of the last
+MOST_LARGE = 12  # releases that are large, in a guess
+LEAST_T = -30.0  # of a guess
+RARE_PLANS = 5  # plans, each from the answer of the last
+RAISED_NATS = 2.0, 6.0  # nats, of a log δ that no plan was found for
 STEPS = 12  # of Newton's method
-BESIDE = 1e-6  # of ε, at which a slope is looked for
-NEAR_NATS = 0.02  # of log δ, by which plans differ
+BESIDE_EPSILON = 1e-6  # of ε, at which a slope is looked for
+REPLANNED_NATS = 0.02  # of log δ, by which plans differ
 
 
 @final
@@ -63,12 +71,12 @@ class RareProfile:
 
     middle: Contour
     quiet: tuple[Array, Array] | None  # τ and n log S(τ), raised
-    far: Far
+    far: FarReleases
     leak: Leak
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         """Return the upper bound of log δ(ε), and about its slope."""
-        if not epsilon < LARGEST_EPSILON:
+        if not epsilon < LARGEST_RARE_EPSILON:
             return 0.0, math.nan
         high, slope = self.middle.log_upper(epsilon)
         high = min(high, 0.0)
@@ -76,7 +84,7 @@ class RareProfile:
         total = (math.exp(high) + far + self._quiet(epsilon)) * (1 + 4 * UNITS * (1 - high))
         # P(L > ε) - e^ε Q(L > ε) = δ, and far losses are larger than ε: they fall by what they are of Q
         falls = math.exp(high) * slope - math.exp(epsilon) * self.far.mass * self.far.law.count
-        return (math.log(total), falls / total) if 0 < total < 1 else (0.0, slope)
+        return (math.log(total), float(falls / total)) if 0 < total < 1 else (0.0, slope)
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         middle, high = self.middle.log_bounds(epsilon)
@@ -87,8 +95,8 @@ class RareProfile:
         """Return about the ε of a δ, a few steps of Newton's method away; None where nothing is near."""
         x = start
         for _ in range(STEPS):
-            value, beside = self.log_upper(x)[0], self.log_upper(x * (1 + BESIDE))[0]
-            slope = (beside - value) / (BESIDE * x)
+            value, beside = self.log_upper(x)[0], self.log_upper(x * (1 + BESIDE_EPSILON))[0]
+            slope = (beside - value) / (BESIDE_EPSILON * x)
             if not slope < 0:  # too far from what was planned for
                 return x if x != start else None
             step = min(max((value - log_delta) / -slope, -x / 3), x / 2)
@@ -117,7 +125,7 @@ def rare_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
     Tightness:  within 1e-9 of what the pair needs.
     """
     epsilon = _guess_epsilon(law, log_delta)
-    for _ in range(ROUNDS):
+    for _ in range(RARE_PLANS):
         profile = None if epsilon is None else plan_rare(law, epsilon, log_delta)
         if profile is None or epsilon is None:
             return None
@@ -125,7 +133,7 @@ def rare_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
         if found is not None:
             return found
         low, high = profile.log_bounds(epsilon)
-        if abs(high - log_delta) < NEAR_NATS and not high - low <= SLACK_NATS:  # more plans would say no more
+        if abs(high - log_delta) < REPLANNED_NATS and not high - low <= EXACT_NATS:  # more plans would say no more
             return None
         epsilon = profile.follow(epsilon, log_delta)
     return None
@@ -137,40 +145,65 @@ def rare_log_delta(law: SampledGaussian, epsilon: float) -> float | None:
     Holds for:  Poisson sampling, add-or-remove-one, one of two directions; adaptive composition.
     Tightness:  so near that ε would be within 1e-9 of what the pair needs.
     """
-    log_delta = _guess_log_delta(law, epsilon)
-    for _ in range(ROUNDS):
+    log_delta, raised = _guess_rare_log_delta(law, epsilon), 0
+    for _ in range(RARE_PLANS):
         profile = plan_rare(law, epsilon, log_delta) if SMALLEST_LOG_DELTA < log_delta < 0 else None
         if profile is None:
-            return None
+            if raised >= len(RAISED_NATS):
+                return None
+            log_delta, raised = (
+                log_delta + RAISED_NATS[raised],
+                raised + 1,
+            )  # a guess is rather too small than too large
+            continue
         low, high = profile.log_bounds(epsilon)
-        if high - low <= SLACK_NATS:
+        is_planned_here = abs(high - log_delta) < REPLANNED_NATS  # then ε was lowered by four times about this slack
+        if high - low <= (EXACT_NATS if is_planned_here else APART_NATS):
             return high if profile.log_bounds(epsilon * (1 - EXACT_SHARE))[0] >= high else None
-        if abs(high - log_delta) < NEAR_NATS:
+        if is_planned_here:
             return None
         log_delta = high
     return None
 
 
-def _guess_log_delta(law: SampledGaussian, epsilon: float) -> float:
-    """Return about log δ(ε): of one large loss, or of many small ones, which are about normal."""
-    one = math.log(law.count) + log_delta_of_sample(law.mean, law.rate, epsilon)
-    return min(float(np.logaddexp(one, gaussian_log_delta(law.deviation, epsilon))), -1e-3)
+def _guess_rare_log_delta(law: SampledGaussian, epsilon: float) -> float:
+    """Return about log δ(ε): of one large loss, of many small ones, which are about normal, or of a few large ones.
+
+    The loss of k sampled releases, all large, is k log γ and that of k Gaussians. δ is at most that of n Gaussians.
+    """
+    n, mean, rate = law.count, law.mean, law.rate
+    k = np.arange(2.0, min(n, MOST_LARGE) + 1)
+    chosen = np.cumsum(np.log(np.maximum(n - np.arange(len(k) + 1.0), 1.0) / np.arange(1.0, len(k) + 2)))[1:]
+    some = chosen + k * math.log(rate) + _log_delta_of_gaussian(mean * np.sqrt(k), epsilon - k * math.log(rate))
+    many = float(_log_delta_of_gaussian(np.array([law.deviation]), np.array([epsilon]))[0])
+    one = math.log(n) + log_delta_of_sample(mean, rate, epsilon)
+    all_of_them = float(_log_delta_of_gaussian(np.array([mean * math.sqrt(n)]), np.array([epsilon]))[0])
+    return min(float(np.logaddexp.reduce([one, many, *some.tolist()])), all_of_them, -1e-3)
+
+
+def _log_delta_of_gaussian(mean: Array, epsilon: Array) -> Array:
+    """Return about log δ(ε) of N(μ, 1) against N(0, 1): φ(t)·(m(t) - m(t+μ)), m Mills' ratio, t = ε/μ - μ/2."""
+    from scipy.special import erfcx
+
+    t = np.maximum(epsilon / mean - mean / 2, LEAST_T)
+    mills = erfcx(t / math.sqrt(2.0)) - erfcx((t + mean) / math.sqrt(2.0))
+    return np.asarray(-t * t / 2 + np.log(np.maximum(mills, 1e-300) / 2))
 
 
 def _guess_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
     """Return about the ε of a δ, by halving."""
-    low, high = LEAST_LOG_EPSILON, math.log(LARGEST_EPSILON)
-    if _guess_log_delta(law, math.exp(high)) > log_delta or _guess_log_delta(law, math.exp(low)) < log_delta:
+    low, high = LEAST_LOG_EPSILON, math.log(LARGEST_RARE_EPSILON)
+    if _guess_rare_log_delta(law, math.exp(high)) > log_delta or _guess_rare_log_delta(law, math.exp(low)) < log_delta:
         return None
     while high - low > 1e-3:
         middle = (low + high) / 2
-        low, high = (middle, high) if _guess_log_delta(law, math.exp(middle)) > log_delta else (low, middle)
+        low, high = (middle, high) if _guess_rare_log_delta(law, math.exp(middle)) > log_delta else (low, middle)
     return math.exp(high)
 
 
 def plan_rare(law: SampledGaussian, epsilon: float, log_delta: float) -> RareProfile | None:
     """Return bounds of δ near ε, where it is about δ; None where they would take long."""
-    if not 0 < epsilon < LARGEST_EPSILON:
+    if not 0 < epsilon < LARGEST_RARE_EPSILON:
         return None
     with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
         classes = _classes(law, epsilon, log_delta)
@@ -183,7 +216,9 @@ def _classes(law: SampledGaussian, epsilon: float, log_delta: float) -> SizeClas
     """Return far ones from where one loss makes up ε on, as sharply as the tilt of this δ asks for; any are sound."""
     mean, tilt = law.mean, (4 - log_delta) / epsilon
     at = coordinate_of(epsilon, mean, law.rate)
-    p = 1 / (1 + math.exp(min(-math.log(law.rate) + math.log1p(-law.rate) - mean * at + mean**2 / 2, LARGEST_NATS)))
+    p = 1 / (
+        1 + math.exp(min(-math.log(law.rate) + math.log1p(-law.rate) - mean * at + mean**2 / 2, LARGEST_RARE_NATS))
+    )
     rise, bend = (1 + tilt) * mean * p - at, (1 + tilt) * mean**2 * p * (1 - p) - 1
     square = max(bend, 0.0) / 2 + max(rise, 0.0) ** 2 / (4 * RISE_NATS) + 1
     sharpness, peak = (
@@ -200,8 +235,10 @@ def _classes(law: SampledGaussian, epsilon: float, log_delta: float) -> SizeClas
         if sharpness > LARGEST_SHARPNESS:
             return None
     last = float(ends[fallen[0]])
-    first = -math.sqrt(2 * (MASS_NATS + math.log(law.count * (1 + law.rate * tilt))))
-    far = max(math.sqrt(max(at, 0.0) ** 2 + 2 * MASS_NATS), mean + math.sqrt(max(at - mean, 0.0) ** 2 + 2 * MASS_NATS))
-    if not mean * max(last, far) < EXPONENT_AT_MOST or not last > 0:
+    first = -math.sqrt(2 * (NORMAL_NATS + math.log(law.count * (1 + law.rate * tilt))))
+    far = max(
+        math.sqrt(max(at, 0.0) ** 2 + 2 * NORMAL_NATS), mean + math.sqrt(max(at - mean, 0.0) ** 2 + 2 * NORMAL_NATS)
+    )
+    if not mean * max(last, far) < EXPONENT_AT_MOST or not last >= LEAST_END:
         return None
     return SizeClasses(law, None, at, sharpness, last, (first, max(far, last)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -11,10 +11,11 @@ import numpy as np
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.rare_lines import (
-    FIRST_POINT,
-    FREQUENCIES,
-    FREQUENCY_RATIO,
-    LARGEST_NATS,
+    FIRST_RARE_POINT,
+    LARGEST_RARE_NATS,
+    RARE_FREQUENCIES,
+    RARE_FREQUENCY_RATIO,
+    RARE_RULE_NATS,
     UNITS,
     difference_of_powers,
     find_end,
@@ -32,23 +33,23 @@ from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, add_sizes, ru
 
 LEAK_TILTS = 2.0 ** (np.arange(-24.0, 18.0) / 6)  # over the tilt of one loss
 NEGLIGIBLE_NATS = 27.0  # below δ, where Λ takes no line
-LARGEST_EPSILON = 300.0  # e^ε and e^{2ε} are doubles
-RULE_NATS = 36.0  # below what they are added to, and for each release, to which rules go
+LARGEST_RARE_EPSILON = 300.0  # e^ε and e^{2ε} are doubles
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Far:
+class FarReleases:
     """P(F) - e^ε Q(F), from nodes around c_f and beyond."""
 
     law: SampledGaussian
     t: Array
     masses: Array  # of φ X_F, times γ
     mass: float  # q_F
+    more: float  # p_F - q_F = E_Q[X_F (w-1)]
     doubts: tuple[float, float]  # of g: what is missed of E_Q[X_F w] and of q_F
 
     @staticmethod
-    def of(classes: SizeClasses, step: float, d: float) -> Far:
+    def of(classes: SizeClasses, step: float, d: float) -> FarReleases:
         """Return far releases by nodes of a rule, whose strip is d wide on each side: φ X_F (w - e^ε) is entire."""
         law, nodes = classes.law, classes.nodes(Size.FAR, step)
         masses = law.rate * np.exp(nodes.log_q + nodes.log_kept)
@@ -66,12 +67,13 @@ class Far:
             both = side * np.array([place, place - law.mean]) / math.sqrt(2.0)
             of_all, of_sampled = np.exp(log_half_erfc(both) + log_share).tolist()
             of_q, of_p = of_q + of_all, of_p + of_all + law.rate * of_sampled
-        return Far(law, nodes.t, masses, without, (of_p, of_q))
+        more = float(masses @ np.maximum(np.expm1(law.mean * nodes.t - law.mean**2 / 2), 0.0))
+        return FarReleases(law, nodes.t, masses, without, more, (of_p, of_q))
 
     def gain(self, epsilon: float) -> tuple[float, float]:
         """Return P(F) - e^ε Q(F), and how far it may be off."""
-        law, n, q = self.law, self.law.count, self.mass
-        if not epsilon < LARGEST_EPSILON:
+        law, n, q, d = self.law, self.law.count, self.mass, self.more
+        if not epsilon < LARGEST_RARE_EPSILON:
             return 0.0, math.inf
         at = coordinate_of(epsilon, law.mean, law.rate)
         u, way = law.mean * at - law.mean**2 / 2, law.mean * (self.t - at)
@@ -80,17 +82,14 @@ class Far:
             g = math.exp(u) * float(np.sum(grown))
             sizes = math.exp(u) * float(self.masses @ ((1 + np.exp(way)) * (law.mean * (1 + abs(at)) + law.mean**2)))
             units = math.exp(u) * float(np.abs(grown) @ (8 + self.t**2 / 2))
-        d = g + math.expm1(epsilon) * q
-        if not abs(d) < 1 - q:
+        if not d < 1 - q:
             return 0.0, math.inf
         kept, nearer = n * math.log1p(-q), n * math.log1p(-d / (1 - q))
-        if not nearer < 1:  # far below what was planned for
-            return 0.0, math.inf
         second = (-math.exp(kept) * math.expm1(nearer) - n * d) - math.expm1(epsilon) * (-math.expm1(kept) - n * q)
         doubt = n * (UNITS * (units + sizes) + self.doubts[0] + math.exp(epsilon) * self.doubts[1])
-        rounding = 8 * UNITS * n * (abs(d) + math.expm1(epsilon) * q) * (1 + n * q)
+        rounding = 8 * UNITS * n * (d + math.expm1(epsilon) * q) * (1 + n * q)
         # q itself is off by a few units, which changes what is of second order by as many
-        return n * g + second, doubt + rounding
+        return float(n * g + second), float(doubt + rounding)
 
 
 @final
@@ -113,13 +112,15 @@ class Leak:
         """Return bounds of Λ(ε): without a line, 0 and Chernoff's."""
         if not len(self.weights):
             log_bound = float(np.min(log_chernoff(self.tilts) + self.k_tilts + (1 + self.tilts) * epsilon))
-            return 0.0, math.exp(min(log_bound + 1e-9, 0.0))
+            return 0.0, math.exp(min(log_bound + 1e-9, LARGEST_RARE_NATS))
         omega = self.step * np.arange(len(self.weights))
         total = float(np.sum((self.weights * np.exp(-1j * epsilon * omega)).real))
         log_scale = self.scale + (1 + self.tau) * epsilon
         rounded = abs(total) * math.expm1(self.common + UNITS * (1 + abs(self.scale) + abs(log_scale)))
         doubt = (self.doubts[0] + epsilon * self.doubts[1] + self.tail) * math.exp(self.common) + rounded
-        scale = math.exp(min(log_scale, LARGEST_NATS))
+        if not log_scale < LARGEST_RARE_NATS:
+            return 0.0, math.inf
+        scale = math.exp(log_scale)
         return scale * max(total - doubt - self.alias(epsilon, log_scale), 0.0), scale * max(total + doubt, 0.0)
 
     def alias(self, epsilon: float, log_scale: float) -> float:
@@ -128,14 +129,14 @@ class Leak:
         gap = np.abs(self.tilts - self.tau) * window
         logs = log_chernoff(self.tilts) + self.k_tilts + (1 + self.tilts) * epsilon - log_scale
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            bounds = np.exp(np.minimum(logs - gap, LARGEST_NATS)) / -np.expm1(-gap)
+            bounds = np.exp(np.minimum(logs - gap, LARGEST_RARE_NATS)) / -np.expm1(-gap)
         above = float(np.min(bounds[self.tilts < 0.99 * self.tau], initial=np.inf))
         below = float(np.min(bounds[self.tilts > 1.01 * self.tau], initial=np.inf))
-        whole = math.exp(min(self.log_mass + epsilon - log_scale - self.tau * window, LARGEST_NATS))
+        whole = math.exp(min(self.log_mass + epsilon - log_scale - self.tau * window, LARGEST_RARE_NATS))
         return min(above, whole / -math.expm1(-self.tau * window)) + below
 
 
-def far_and_leak(classes: SizeClasses, epsilon: float, log_delta: float) -> tuple[Far, Leak] | None:
+def far_and_leak(classes: SizeClasses, epsilon: float, log_delta: float) -> tuple[FarReleases, Leak] | None:
     """Return what is far: P(F) - e^ε Q(F), and the line of M^n - N^n."""
     law, n = classes.law, classes.law.count
     tau = LEAK_TILTS / epsilon * max(1.0, -log_delta / 8)
@@ -143,19 +144,19 @@ def far_and_leak(classes: SizeClasses, epsilon: float, log_delta: float) -> tupl
     k = math.log(n) + log_f + (n - 1) * each  # M^n - N^n <= nFM^{n-1}
     log_mass = math.log(n) + float(_log_far_masses(classes, np.zeros(1))[0]) + 1e-9
     if float(np.min(log_chernoff(tau) + k + (1 + tau) * epsilon)) <= log_delta - NEGLIGIBLE_NATS:
-        far = Far.of(classes, classes.step_of_far, classes.strip_of_far)
+        far = FarReleases.of(classes, classes.step_of_far, classes.strip_of_far)
         return far, Leak(1.0, 1.0, 0.0, np.zeros(0, dtype=complex), (0.0, 0.0), 0.0, 0.0, tau, k + 1e-9, log_mass)
     plan = plan_for(Tilts(0, tau, k + epsilon, np.ones(len(tau)), -epsilon, log_delta))
     s, eta, scale = -plan.theta, plan.eta, float(k[plan.index])
     tilted, everything = Tilted.of(classes, Size.FAR, s), Tilted.of(classes, Size.ANY, s)
-    omega = FIRST_POINT * eta * FREQUENCY_RATIO ** np.arange(float(FREQUENCIES))
+    omega = FIRST_RARE_POINT * eta * RARE_FREQUENCY_RATIO ** np.arange(float(RARE_FREQUENCIES))
     most = float(each[plan.index])
     bounds = n * most + log_expm1(n * np.logaddexp(0.0, tilted.log_moduli(omega) - most)) - scale
     end = find_end(omega, bounds, eta, plan.negligible)
     if end is None:
         return None
     count, level = math.ceil(end[0] / eta) + 1, float(log_f[plan.index])
-    nats = RULE_NATS + math.log(n) + math.log(4 - 4 * s)
+    nats = RARE_RULE_NATS + math.log(n) + math.log(4 - 4 * s)
     rule = rule_for([tilted, everything], [level, 0.0], eta * count, nats)
     if rule is None or not is_affordable(classes.ends, rule.step, count):
         return None
@@ -167,14 +168,14 @@ def far_and_leak(classes: SizeClasses, epsilon: float, log_delta: float) -> tupl
     # releases with t > b are far, too: a share of X_F that nodes do not see
     hidden = classes.log_hidden + float(log_half_erfc(np.array([classes.last / math.sqrt(2.0)]))[0])
     off += math.exp(rule.log_errors[0] - level) + math.exp(hidden - level)
-    values, error = difference_of_powers(n, replace(found, values=np.conj(found.values)), (-f, off, level), scale)
+    values, error = difference_of_powers(n, (np.conj(found[0]), found[1], found[2]), (-f, off, level), scale)
     z = -1 - plan.theta + 1j * eta * np.arange(count)
     kernel = eta / math.pi / (z * (z + 1))
     kernel[0] /= 2
     weights = -values * kernel
     doubts = float(np.abs(kernel) @ (error + UNITS * np.abs(values))), UNITS * float(np.abs(weights) @ np.abs(z))
-    far = Far.of(classes, classes.step_of_far, classes.strip_of_far)
-    return far, Leak(plan.theta, eta, scale, weights, doubts, end[1], found.common, tau, k + 1e-9, log_mass)
+    far = FarReleases.of(classes, classes.step_of_far, classes.strip_of_far)
+    return far, Leak(plan.theta, eta, scale, weights, doubts, end[1], found[2], tau, k + 1e-9, log_mass)
 
 
 def _bound_far(classes: SizeClasses, tau: Array) -> Array:

@@ -13,17 +13,19 @@ from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.sampled_gaussian import ROUNDING, LogMoments
 from cumulant.pairs.size_classes import SizeClasses
 
-FREQUENCY_RATIO, FREQUENCIES, FIRST_POINT = 1.2, 60, 3  # at which lines are bounded; their first point
-MOST_POINTS = 6000  # of a line
+RARE_FREQUENCY_RATIO, RARE_FREQUENCIES, FIRST_RARE_POINT = 1.2, 60, 3  # at which lines are bounded; their first point
+MOST_RARE_POINTS = 6000  # of a line
+RARE_RULE_NATS = 38.0  # below what they are added to, and for each release, to which rules go
+NORMAL_NATS = 60.0  # by which normal laws have fallen at the ends
 MOST_NODES = 12000  # of a rule
 MOST_WORK = 3e7  # points times nodes
-LARGEST_NATS = 600.0  # of an error, or of a size: larger ones are as useless
+LARGEST_RARE_NATS = 600.0  # of an error, or of a size: larger ones are as useless
 UNITS = 4 * ROUNDING  # relative, of a few elementary steps
 
 
 def find_end(omega: Array, log_bounds: Array, eta: float, negligible: float) -> tuple[float, float] | None:
     """Return (ω, tail): where a line may end, and a bound of Σ |transform|/|z(z+1)|·η/π beyond, over e^scale."""
-    bounds = np.exp(np.minimum(log_bounds + 1e-6, LARGEST_NATS))
+    bounds = np.exp(np.minimum(log_bounds + 1e-6, LARGEST_RARE_NATS))
     pieces = bounds * (1 / omega - np.append(1 / omega[1:], 0.0) + eta / omega**2) / math.pi
     tails = np.cumsum(pieces[::-1])[::-1]
     fine = np.flatnonzero(tails <= negligible)
@@ -32,7 +34,7 @@ def find_end(omega: Array, log_bounds: Array, eta: float, negligible: float) -> 
 
 def is_affordable(span: tuple[float, float], step: float, count: int) -> bool:
     nodes = (span[1] - span[0]) / max(step, 1e-300)
-    return count <= MOST_POINTS and nodes <= MOST_NODES and count * nodes <= MOST_WORK
+    return count <= MOST_RARE_POINTS and nodes <= MOST_NODES and count * nodes <= MOST_WORK
 
 
 def missing_of(classes: SizeClasses, s: Array | float) -> Any:
@@ -51,18 +53,19 @@ def difference_of_powers(
     J/S is off by what J and S are; a power is off by at most what it is off by if all errors add up. What n log S is
     off by everywhere is not counted.
     """
-    (j, off_j, level), k, error = jumps, quiet_line.values, quiet_line.error
+    (j, off_j, level), (k, error, common) = jumps, quiet_line
     each = k / n
     r = j * np.exp(level - each)
     size = np.maximum(np.abs(1 + r), 1e-300)
-    off = off_j * np.exp(level - each.real) + np.abs(r) * ((error + quiet_line.common) / n + UNITS * (1 + np.abs(each)))
+    of_s = np.expm1((error + common) / n) + UNITS * (1 + np.abs(each))
+    off = off_j * np.exp(level - each.real) + np.abs(r) * of_s
     g, farther = n * log1p_complex(r.real, r.imag), n * np.log1p(off / size)
-    grown = np.expm1(np.minimum(error, LARGEST_NATS)) + UNITS * (8 + np.abs(k) + abs(scale))
+    grown = np.expm1(np.minimum(error, LARGEST_RARE_NATS)) + UNITS * (8 + np.abs(k) + abs(scale))
     with np.errstate(over="ignore", under="ignore"):
         quiet, loud = np.exp(k - scale), np.exp(k + g - scale)
         few, many = quiet * np.expm1(np.minimum(g.real, 0.0) + 1j * g.imag), -loud * np.expm1(-g)
         values = np.where(g.real <= 0, few, many)
-        astray = np.abs(loud) * np.expm1(np.minimum(farther, LARGEST_NATS))
+        astray = np.abs(loud) * np.expm1(np.minimum(farther, LARGEST_RARE_NATS))
         astray += UNITS * (np.abs(values) + np.abs(g * loud))
         return values, np.abs(values) * grown + astray * (1 + grown)
 

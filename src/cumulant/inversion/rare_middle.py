@@ -11,10 +11,11 @@ import numpy as np
 from cumulant.inversion.contour import Contour, log_chernoff
 from cumulant.inversion.plan import Plan, Tilts, plan_for
 from cumulant.inversion.rare_lines import (
-    FIRST_POINT,
-    FREQUENCIES,
-    FREQUENCY_RATIO,
-    LARGEST_NATS,
+    FIRST_RARE_POINT,
+    LARGEST_RARE_NATS,
+    RARE_FREQUENCIES,
+    RARE_FREQUENCY_RATIO,
+    RARE_RULE_NATS,
     UNITS,
     difference_of_powers,
     find_end,
@@ -30,12 +31,12 @@ from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.sampled_gaussian import FarCut, Nodes, TiltedLaw, log_moments_of, width_of_cells
 from cumulant.pairs.size_classes import NOTHING, Size, SizeClasses, Tilted, add_sizes, rule_for
 
-TILTS = 2.0 ** (np.arange(-36.0, 12.0) / 6)  # over the tilt of one loss
-FEWEST_TILTS = 8  # of those
+MIDDLE_TILTS = 2.0 ** (np.arange(-36.0, 12.0) / 6)  # over the tilt of one loss
+FEWEST_MIDDLE_TILTS = 8  # of those
 QUIET_SHARES = 0.75, 0.6, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.015  # of ε, the largest quiet loss
-QUIET_NATS = 27.0  # below δ, where δ_S is nothing beside it
+QUIET_RARE_NATS = 27.0  # below δ, where δ_S is nothing beside it
 LEAST_APART = 2.0  # of c_q and c_f, over the sharpness
-RULE_NATS = 36.0  # below what they are added to, and for each release, to which rules go
+OFF_NATS = 2.0  # by which bounds of moments may be above them
 TILT_NATS = 45.0  # the same for real tilts
 MOST_TILTED_NODES = 2500  # for real tilts
 
@@ -44,7 +45,7 @@ def line_of_middle(
     classes: SizeClasses, epsilon: float, log_delta: float
 ) -> tuple[Contour, tuple[Array, Array] | None] | None:
     """Return the line of N^n - S^n, and what bounds δ_S, if any release is called quiet."""
-    n, tilted = classes.law.count, _RealTilts.of(classes, TILTS * ((4 - log_delta) / epsilon))
+    n, tilted = classes.law.count, _RealTilts.of(classes, MIDDLE_TILTS * ((4 - log_delta) / epsilon))
     if tilted is None:
         return None
     log_all = tilted.log_below(classes.far)
@@ -55,7 +56,7 @@ def line_of_middle(
             log_j = tilted.log_middle(chosen)
             k = n * log_s + log_expm1(n * np.logaddexp(0.0, log_j - log_s))
         known = len(k) if np.all(np.isfinite(k)) else int(np.argmin(np.isfinite(k)))  # tilts that doubles hold
-        if known < FEWEST_TILTS:
+        if known < FEWEST_MIDDLE_TILTS:
             continue
         tau, k = tilted.tau[:known], k[:known]
         plan = plan_for(Tilts(0, tau, k, np.ones(known), epsilon, log_delta))
@@ -68,7 +69,7 @@ def line_of_middle(
             line, tail, common = found
             contour = Contour.of_weights((plan.theta, plan.eta), scale, line, tail, (tau, k + 1e-9))
             common += UNITS * (4 + abs(scale))
-            return contour.with_common(common), None if log_s is None else (tau, n * log_s[:known])
+            return contour.less_certain(common), None if log_s is None else (tau, n * log_s[:known])
     return None
 
 
@@ -88,14 +89,14 @@ def _follow_all(classes: SizeClasses, plan: Plan, level: float, scale: float) ->
     rule = rule_for([middle], [0.0], eta * count, _nats(n, s))
     if rule is None or not is_affordable(classes.span(Size.MIDDLE), rule.step, count):
         return None
-    off = math.exp(rule.log_errors[0] - level) + missing_of(classes, s)
+    off = (math.exp(rule.log_errors[0]) + missing_of(classes, s)) * math.exp(OFF_NATS - level)
     found = log_moments_of(law, s, classes.nodes(Size.MIDDLE, rule.step), (eta, count), off)
     if found is None:
         return None
-    k = found.values
+    k, error, common = found
     values = np.exp(k - scale)
-    most = np.exp(np.minimum(k.real - scale + found.error, LARGEST_NATS))
-    return (values, most - np.abs(values) + UNITS * np.abs(values) * (4 + np.abs(k.imag))), end[1], found.common
+    most = np.exp(np.minimum(k.real - scale + error, LARGEST_RARE_NATS))
+    return (values, most - np.abs(values) + UNITS * np.abs(values) * (4 + np.abs(k.imag))), end[1], common
 
 
 def _follow_middle(classes: SizeClasses, plan: Plan, levels: tuple[float, float], scale: float) -> Followed | None:
@@ -115,22 +116,22 @@ def _follow_middle(classes: SizeClasses, plan: Plan, levels: tuple[float, float]
     spans = (classes.span(Size.MIDDLE), rule.step), (classes.span(Size.QUIET), quiet_rule.step)
     if not all(is_affordable(span, step, count) for span, step in spans):
         return None
-    off = math.exp(quiet_rule.log_errors[0]) + missing_of(classes, s)
+    off = (math.exp(quiet_rule.log_errors[0]) + missing_of(classes, s)) * math.exp(OFF_NATS - log_s)
     log_quiet = log_moments_of(law, s, classes.nodes(Size.QUIET, quiet_rule.step), (eta, count), off)
     if log_quiet is None:
         return None
     j, rounded = add_sizes(s, law.mean, classes.nodes(Size.MIDDLE, rule.step), (eta, count), log_j)
     jumps = j, rounded + math.exp(rule.log_errors[0] - log_j), log_j
-    return difference_of_powers(n, log_quiet, jumps, scale), end[1], log_quiet.common
+    return difference_of_powers(n, log_quiet, jumps, scale), end[1], log_quiet[2]
 
 
 def _frequencies(eta: float) -> Array:
-    return FIRST_POINT * eta * FREQUENCY_RATIO ** np.arange(float(FREQUENCIES))
+    return FIRST_RARE_POINT * eta * RARE_FREQUENCY_RATIO ** np.arange(float(RARE_FREQUENCIES))
 
 
 def _nats(n: int, s: float) -> float:
     """Return to how many nats below what they are added to rules go: n releases multiply errors, and so does s."""
-    return RULE_NATS + math.log(n) + math.log(4 + 4 * s)
+    return RARE_RULE_NATS + math.log(n) + math.log(4 + 4 * s)
 
 
 def _end_by_cells(classes: SizeClasses, s: float, k: float, plan: Plan) -> tuple[float, float] | None:
@@ -138,7 +139,7 @@ def _end_by_cells(classes: SizeClasses, s: float, k: float, plan: Plan) -> tuple
     law = classes.law
     cut = FarCut(classes.far, classes.sharpness, classes.last, -math.inf)
     cells = Nodes.on(law, cut, width_of_cells(law, cut), (classes.ends[0], classes.last))
-    return TiltedLaw.of(law, cut, s, cells, k).end(plan.eta, plan.negligible, FIRST_POINT * plan.eta)
+    return TiltedLaw.of(law, cut, s, cells, k).end(plan.eta, plan.negligible, FIRST_RARE_POINT * plan.eta)
 
 
 def _call_quiet(
@@ -152,7 +153,7 @@ def _call_quiet(
         at = coordinate_of(QUIET_SHARES[middle] * epsilon, law.mean, law.rate)
         log_s = tilted.log_below(at)
         apart = classes.sharpness * (classes.far - at) >= LEAST_APART
-        if apart and float(np.min(chernoff + law.count * log_s)) <= log_delta - QUIET_NATS:
+        if apart and float(np.min(chernoff + law.count * log_s)) <= log_delta - QUIET_RARE_NATS:
             found, last = (replace(classes, quiet=at), log_s), middle
         else:
             first = middle + 1
@@ -198,12 +199,12 @@ class _RealTilts:
         """Return log E_Q[X w^{1+τ}] of releases below a place, a little too large, to its own digits."""
         a = self.classes.sharpness
         kept = np.where(self.t < self.classes.last, log_half_erfc(a * (self.t - place)), NOTHING)
-        grown = np.expm1(np.minimum(self.exponents + kept, LARGEST_NATS)) - (1 + self.tau[:, None]) * self.x
+        grown = np.expm1(np.minimum(self.exponents + kept, LARGEST_RARE_NATS)) - (1 + self.tau[:, None]) * self.x
         small = grown @ self.masses + self.missing
         k = np.log1p(np.maximum(small, -0.9))
         end = float(log_half_erfc(np.array([a * (self.classes.last - place)]))[0])
         k = np.logaddexp(k + 1e-11 * np.abs(k) + 1e-14, self.log_closing + end)
-        return np.asarray(np.where(np.max(self.exponents + kept, axis=1) < LARGEST_NATS, k, np.inf))
+        return np.asarray(np.where(np.max(self.exponents + kept, axis=1) < LARGEST_RARE_NATS, k, np.inf))
 
     def log_middle(self, classes: SizeClasses) -> Array:
         """Return log J(τ), a little too large."""

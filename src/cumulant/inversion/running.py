@@ -18,7 +18,8 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.inversion.batch import Asked, ends_of_rows, epsilon_near, meet_in_rows, plan_rows, tail_nats
 from cumulant.inversion.composed import FINE_SINES, HALF_ULP, ComposedPairs
-from cumulant.inversion.enclosure import CLOSE_NATS, EXACT_SHARE
+from cumulant.inversion.contour import EXACT_SHARE
+from cumulant.inversion.enclosure import CLOSE_NATS
 from cumulant.inversion.lines import SHOWN_NATS
 from cumulant.inversion.plan import spacing
 from cumulant.inversion.row_lines import RowLines

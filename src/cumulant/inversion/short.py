@@ -14,10 +14,8 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from cumulant.inversion.contour import Contour, log_chernoff
-from cumulant.inversion.enclosure import EXACT_SHARE
-from cumulant.inversion.exactly import SLACK_NATS, SMALLEST_LOG_DELTA, meet_exactly
-from cumulant.inversion.joining import joining_ceiling, joining_epsilon, joining_log_ceiling, joining_log_delta
+from cumulant.inversion.contour import EXACT_NATS, EXACT_SHARE, SMALLEST_LOG_DELTA, Contour, log_chernoff, meet_exactly
+from cumulant.inversion.joining import joining_epsilon, joining_log_delta
 from cumulant.inversion.plan import Tilts, approximate, curvature_of, plan_for
 from cumulant.inversion.rare import rare_epsilon, rare_log_delta
 from cumulant.numerics.logspace import Array
@@ -80,14 +78,12 @@ def _leaving(releases: SampledGaussian, log_delta: float) -> _Leaving | None:
 
 def _joining(releases: SampledGaussian, log_delta: float, least: float) -> float | None:
     """Return the larger of an ε and of that when a record joins."""
-    if joining_ceiling(releases, log_delta) <= least:
-        return least
     direction = _Direction.at(releases, False, log_delta)
-    if direction is not None and direction.ceiling(log_delta) <= least:
+    if direction is not None and direction.ceiling(log_delta) <= least:  # by Chernoff's bound
         return least
     epsilon = None if direction is None else direction.epsilon(log_delta)
     if epsilon is None:
-        epsilon = joining_epsilon(releases, log_delta)
+        epsilon = joining_epsilon(releases, log_delta, least)
     return None if epsilon is None else max(epsilon, least)
 
 
@@ -101,11 +97,11 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
     if not _is_ordinary(releases) or not LEAST_ASKED < epsilon < math.inf:
         return None
     leaving = _leaving_log_delta(releases, epsilon)
-    if leaving is None or joining_log_ceiling(releases, epsilon) <= leaving:
-        return leaving
+    if leaving is None:
+        return None
     joining = _Direction.log_delta(releases, False, leaving, epsilon, leaving)
     if joining is None:
-        joining = joining_log_delta(releases, epsilon)
+        joining = joining_log_delta(releases, epsilon, leaving)
     worst = None if joining is None else max(leaving, joining)
     # an ε that took the long way agrees with a δ that takes it
     return None if worst is None or shortest_epsilon(releases, worst) is None else worst
@@ -244,11 +240,10 @@ class _Direction:
             return None
         nodes = Nodes.on(law, self.cut, rule[0], (-self.reach, last))
         line = tilted.log_moments(nodes, (plan.eta, count), math.exp(rule[1]))
-        if line is None or not line.common <= ROOM * SLACK_NATS:
+        if line is None or not line[2] <= ROOM * EXACT_NATS:
             return None
-        return Contour.of((plan.theta, plan.eta), line.values_and_error, end[1], (self.tau, self.k)).with_common(
-            line.common
-        )
+        contour = Contour.of((plan.theta, plan.eta), line[:2], end[1], (self.tau, self.k))
+        return contour.less_certain(line[2], -math.inf if self.cut is None else self.cut.log_left_out)
 
     def epsilon(self, log_delta: float) -> float | None:
         """Return the ε of a δ in this direction."""
@@ -256,7 +251,7 @@ class _Direction:
         contour = None if point is None else self.contour(*point, MOST_RULE_POINTS)
         if point is None or contour is None:
             return None
-        return meet_exactly(_CutContour(contour, self.cut), point[0], log_delta, agreed=0.0)
+        return meet_exactly(contour, point[0], log_delta, apart=0.0)
 
     @staticmethod
     def log_delta(
@@ -272,25 +267,8 @@ class _Direction:
         contour = None if point is None else direction.contour(*point, ROOM * MOST_RULE_POINTS)
         if contour is None:
             return None
-        bounds = _CutContour(contour, direction.cut)
-        (low, high), slope = bounds.log_bounds(epsilon), bounds.log_upper(epsilon)[1]
-        return min(high, 0.0) if high - low <= min(ROOM * SLACK_NATS, -EXACT_SHARE * slope * epsilon) else None
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _CutContour:
-    """A line, and what is cut off."""
-
-    contour: Contour
-    cut: FarCut | None
-
-    def log_upper(self, epsilon: float) -> tuple[float, float]:
-        high, slope = self.contour.log_upper(epsilon)
-        return high if self.cut is None else float(np.logaddexp(high, self.cut.log_left_out)) + 1e-15, slope
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        return self.contour.log_bounds(epsilon)[0], self.log_upper(epsilon)[0]
+        (low, high), slope = contour.log_bounds(epsilon), contour.log_upper(epsilon)[1]
+        return min(high, 0.0) if high - low <= min(ROOM * EXACT_NATS, -EXACT_SHARE * slope * epsilon) else None
 
 
 def _last_node(law: SampledGaussian, leaves: bool, cut: FarCut | None, reach: float, tilt: float) -> float:

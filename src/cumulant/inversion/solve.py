@@ -341,8 +341,8 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
         near = JUMPS_AGREED_NATS if isinstance(line, JumpsInDoubles) else NEARLY_AGREED_NATS
         if (isinstance(line, LineInDoubles) and line.is_smoothed) or not slack <= near:
             epsilon = _raise_until_agreed(question, line, epsilon, slack)
-        elif slack > AGREED_NATS and epsilon > 0:
-            epsilon += SLACKS * slack * line.epsilon_per_nat(epsilon)
+        elif epsilon > 0:
+            epsilon += SLACKS * max(slack, AGREED_NATS) * line.epsilon_per_nat(epsilon)
         epsilon = min(epsilon, question.losses.supremum)
         if math.isinf(epsilon):
             raise OutOfReach("no line that can be afforded proves a bound: its rounding is larger than this δ")

@@ -42,6 +42,7 @@ RULE_NATS = 60.0  # below the integral, to which a trapezoidal rule goes
 FAR_RATIO = 1.04  # of the ends of blocks beyond a far cut
 MOST_RULE_NODES = 60_000  # of a trapezoidal rule
 UNIT = 2.0**-51  # relative error of a few elementary steps
+SMALL = 1e-4  # x, up to which x²/2 is nearly e^x - 1 - x
 MARGIN_NATS = 1e-9  # on sums of doubles that bound an integral
 
 Cut = tuple[float, float]
@@ -93,6 +94,11 @@ def log_sums(exponents: Array) -> Array:
 
 
 # Far losses -----------------------------------------------------------------------------------------------------------
+
+
+def _bound_excess(x: Array) -> Array:
+    """Return a bound of e^x - 1 - x for x >= 0: near 0 it is at most x²/2·e^{x/2}."""
+    return np.asarray(np.where(x < SMALL, x * x / 2 * np.exp(x / 2), np.expm1(x) - x))
 
 
 def cut_far(pair: CoordinatePair, tilt: float, log_share: float, sure: float, log_leak: float) -> CoordinatePair:
@@ -163,8 +169,10 @@ def bound_negative_moments(mean: float, rate: float, tau: Array) -> Array:
     if mean * mean >= LARGEST_EXPONENT:
         return np.asarray(largest * (1 + 1e-12))
     near = np.minimum(largest, LARGEST_EXPONENT / 2)
+    # e^{τl} - 1 - τγ = (e^{τl} - 1 - τl) + τ(l - γ), l = -log(1-γ), without a difference
+    excess = rate * rate / (2 * (1 - rate)) if rate < SMALL else -math.log1p(-rate) - rate
     with np.errstate(over="ignore"):  # beyond doubles, and wherever that is smaller, the largest value of all
-        square = np.log1p((np.expm1(near) - tau * rate) * math.expm1(mean * mean))
+        square = np.log1p((_bound_excess(near) + tau * excess) * math.expm1(mean * mean))
     return np.asarray(np.where(largest < LARGEST_EXPONENT / 2, np.minimum(square, largest), largest) * (1 + 1e-12))
 
 

@@ -39,7 +39,7 @@ from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.normal_law import LOG_ROOT
 
 ROUNDING = 2.0**-52  # relative, of one rounding
-UNIT = 2.0**-51  # relative, of a few
+FEW_ROUNDINGS = 2.0**-51  # relative, of a few
 ROUNDINGS = 2.0  # roundings of one elementary function and of the products around it
 CELL = 0.1  # width of cells, in units of t, of σ and of a quarter of a cut
 STRIP_SHARES = np.array([0.08, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0])[:, None]  # of the widest strip
@@ -266,18 +266,8 @@ class TiltedLaw:
         return log_moments_of(self.law, self.s, nodes, line, off)
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class LogMoments:
-    """nK along a line, and bounds of its error: that of each value, and one that all have in common, n log M(θ)'s."""
-
-    values: Complex
-    error: Array
-    common: float
-
-    @property
-    def values_and_error(self) -> tuple[Complex, Array]:
-        return self.values, self.error
+LogMoments = tuple[Complex, Array, float]
+"""nK along a line, and bounds of its error: that of each value, and one that all have in common, n log M(θ)'s."""
 
 
 def log_moments_of(
@@ -310,4 +300,5 @@ def log_moments_of(
     raised = values.real < log_astray
     values = np.where(raised, log_astray, values.real) + 1j * values.imag
     error = n * np.log1p(np.where(raised, 2.0, 1.0) * astray / np.exp(values.real))
-    return LogMoments(n * (k + values), np.asarray(error + ROUNDING * n * np.abs(values)), n * (still + UNIT * abs(k)))
+    error = np.asarray(error + ROUNDING * n * np.abs(values))
+    return n * (k + values), error, n * (still + FEW_ROUNDINGS * abs(k))

@@ -40,14 +40,14 @@ from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.sampled_gaussian import ROUNDING, ROUNDINGS, Nodes, SampledGaussian
 
 CELLS_PER_UNIT = 12.0  # of t, of σ, and a third of them of 1/a
-STRIPS = 0.06, 0.15, 0.4, 1.0  # of the widest
-TURN_NATS = 30.0  # that an integrand may grow by on the path that bounds the error of a rule
-WIDEST_STRIP = 2.0  # units of t
+CLASS_STRIPS = 0.06, 0.15, 0.4, 1.0  # of the widest
+GROWN_NATS = 30.0  # that an integrand may grow by on the path that bounds the error of a rule
+WIDEST_CLASS_STRIP = 2.0  # units of t
 STRIP_OF_CLASS = 6.0  # over the sharpness
 WIDEST_RADIANS = 1.0  # μd
-SHIFTS = 1.0, 0.5, 0.25  # of the largest y: each path gives a bound
-HIGHEST, HIGHEST_RADIANS, HIGHEST_OF_CLASS = 4.0, 1.2, 4.0  # y, μy and ay
-IRRELEVANT_NATS = 120.0  # below the largest cell, of cells that are counted together
+PATH_SHIFTS = 1.0, 0.5, 0.25  # of the largest y: each path gives a bound
+HIGHEST_PATH, HIGHEST_RADIANS, HIGHEST_OF_CLASS = 4.0, 1.2, 4.0  # y, μy and ay
+TOGETHER_NATS = 120.0  # below the largest cell, of cells that are counted together
 LARGEST_NATS = 700.0  # of a double
 BEGINNING = 14.0  # over the sharpness, before a place, where X is e^-200
 WIDEST_STEP = 0.3  # units of t, between nodes
@@ -97,7 +97,7 @@ class Windows:
         return np.minimum(self.near[left], self.loud[right]), np.logaddexp(self.quiet[left], self.far[right])
 
 
-class Rule(NamedTuple):
+class SizeRule(NamedTuple):
     """A trapezoidal rule: its step, and the logarithm of what it is off by for each size."""
 
     step: float
@@ -189,14 +189,14 @@ class Tilted:
 
     @property
     def highest(self) -> float:
-        return min(HIGHEST, HIGHEST_RADIANS / self.classes.law.mean)
+        return min(HIGHEST_PATH, HIGHEST_RADIANS / self.classes.law.mean)
 
     def log_moduli(self, omega: Array) -> Array:
         """Return bounds of log|∫ φ X w^{s+iω}|, each of which holds for all larger ω."""
         classes, found = self.classes, []
         near = HIGHEST_OF_CLASS / classes.sharpness
         quiet_near = self.size is Size.MIDDLE and classes.quiet is not None
-        for highest in [shift * self.highest for shift in SHIFTS]:
+        for highest in [shift * self.highest for shift in PATH_SHIFTS]:
             lowest = min(near, highest)
             bend = (classes.far - 8 / classes.sharpness, classes.far - 2 / classes.sharpness)
             if quiet_near or self.size is Size.FAR:
@@ -212,8 +212,8 @@ class Tilted:
         """Return log of a bound of ∫ φ e^{y²/2} |X| |w|^s e^{-ω arg w} |1 + iy'| dt, its ends as if w did not turn."""
         logs, turned = self._log_cells(y), self._turn(self.p[:-1], y[1:])
         most = float(np.max(logs))
-        relevant = logs > most - IRRELEVANT_NATS
-        rest = math.log(np.sum(~relevant) + 1e-300) + most - IRRELEVANT_NATS
+        relevant = logs > most - TOGETHER_NATS
+        rest = math.log(np.sum(~relevant) + 1e-300) + most - TOGETHER_NATS
         ends = float(np.logaddexp(rest, self.log_outside(y)))
         exponents = logs[relevant] - omega[:, None] * turned[relevant]
         peak = np.max(exponents, axis=1)
@@ -279,7 +279,7 @@ class Tilted:
 
     def strip(self, omega: float, widest: float) -> Array:
         """Return d(t): narrower where w turns fast, so that what turns by ω grows by so many nats at most."""
-        turning = omega * self.classes.law.mean * self.p * (widest / TURN_NATS)
+        turning = omega * self.classes.law.mean * self.p * (widest / GROWN_NATS)
         return np.asarray(widest / np.maximum(1.0, turning))
 
     def log_around(self, omega: float, d: Array) -> Array:
@@ -290,18 +290,20 @@ class Tilted:
 
     def log_missed(self, omega: float, d: float) -> float:
         """Return log of what a rule misses below its nodes and beyond, and of the way that closes its contour there."""
+        # between the last cell and the end the path has a length of two steps at most, and 1/(e^{2πd/h} - 1) <= h/2πd
         above, turn = self._log_above(d)
+        above += math.log1p((WIDEST_STEP / d) ** 2)
         # a sum of φ up to a place is at most twice its integral, for such steps
         below = self._log_below(0.0)[0] + math.log(2.0)
         ends = below, above + math.log(2.0) + omega * turn, self._log_beyond
         return float(np.logaddexp.reduce(ends))
 
 
-def rule_for(tilted: list[Tilted], levels: list[float], omega: float, nats: float) -> Rule | None:
+def rule_for(tilted: list[Tilted], levels: list[float], omega: float, nats: float) -> SizeRule | None:
     """Return the widest step with errors of about e^-nats beside e^level, for all sizes, up to a frequency."""
     classes, best = tilted[0].classes, None
-    widest = min(WIDEST_STRIP, WIDEST_RADIANS / classes.law.mean, STRIP_OF_CLASS / classes.sharpness)
-    for share in STRIPS:
+    widest = min(WIDEST_CLASS_STRIP, WIDEST_RADIANS / classes.law.mean, STRIP_OF_CLASS / classes.sharpness)
+    for share in CLASS_STRIPS:
         strips = [each.strip(omega, share * widest) for each in tilted]
         missed = [each.log_missed(omega, float(d[-1])) for each, d in zip(tilted, strips, strict=True)]
         if any(log > level - nats + 1 for log, level in zip(missed, levels, strict=True)):
@@ -314,14 +316,14 @@ def rule_for(tilted: list[Tilted], levels: list[float], omega: float, nats: floa
         )
         if best is None or step > best.step:
             errors = tuple(
-                float(np.logaddexp.reduce([*(logs - _log_expm1(2 * math.pi * width / step)), lost]))
+                float(np.logaddexp.reduce([*(logs - _log_grown(2 * math.pi * width / step)), lost]))
                 for logs, width, lost in zip(around, widths, missed, strict=True)
             )
-            best = Rule(step, errors)
+            best = SizeRule(step, errors)
     return best
 
 
-def _log_expm1(x: Array) -> Array:
+def _log_grown(x: Array) -> Array:
     """Return log(e^x - 1) for x > 0."""
     return np.asarray(x + np.log(-np.expm1(-x)))
 
