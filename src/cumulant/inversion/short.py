@@ -34,6 +34,7 @@ FALLEN_NATS = 32.0  # below δ, to which tail and quadrature are pushed: 1e-14
 BEYOND_NATS = 10.0  # more, beyond which nodes end
 LEFT_NATS = 1e-11  # by which δ is more than what is left of it by a cut
 TILTS = 2.0 ** (np.arange(-32.0, 32.0) / 8)  # over the tilt of a normal loss
+FEW_TILTS = TILTS[12:36:3]  # of those, for a first look
 DELTA_GUESSES = 2  # of log δ
 FEWEST_TILTS = 8  # of those, that are within reach
 UNCUT = 30.0  # t up to which a saddle needs no cut
@@ -78,9 +79,10 @@ def _leaving(releases: SampledGaussian, log_delta: float) -> _Leaving | None:
 
 def _joining(releases: SampledGaussian, log_delta: float, least: float) -> float | None:
     """Return the larger of an ε and of that when a record joins."""
-    direction = _Direction.at(releases, False, log_delta)
-    if direction is not None and direction.ceiling(log_delta) <= least:  # by Chernoff's bound
-        return least
+    for tilts in (FEW_TILTS, TILTS):
+        direction = _Direction.at(releases, False, log_delta, tilts)
+        if direction is not None and direction.ceiling(log_delta) <= least:  # by Chernoff's bound
+            return least
     epsilon = None if direction is None else direction.epsilon(log_delta)
     if epsilon is None:
         epsilon = joining_epsilon(releases, log_delta, least)
@@ -156,14 +158,16 @@ class _Direction:
     bend: Array
 
     @staticmethod
-    def at(law: SampledGaussian, leaves: bool, log_delta: float) -> _Direction | None:
+    def at(law: SampledGaussian, leaves: bool, log_delta: float, tilts: Array = TILTS) -> _Direction | None:
         """Return cells for the tilts of a δ."""
-        return _Direction.of(law, leaves, math.sqrt(-2 * log_delta) / law.deviation, log_delta)
+        return _Direction.of(law, leaves, math.sqrt(-2 * log_delta) / law.deviation, log_delta, tilts)
 
     @staticmethod
-    def of(law: SampledGaussian, leaves: bool, first_tilt: float, log_delta: float) -> _Direction | None:
+    def of(
+        law: SampledGaussian, leaves: bool, first_tilt: float, log_delta: float, tilts: Array = TILTS
+    ) -> _Direction | None:
         """Return cells for tilts around the first; None where they would be many."""
-        tau, n = TILTS * first_tilt, law.count
+        tau, n = tilts * first_tilt, law.count
         reach = math.sqrt(2 * (FALLEN_NATS + BEYOND_NATS + math.log(n) - float(tau[-1]) * math.log1p(-law.rate)))
         cut, least = None, law.mean + reach
         if first_tilt * law.mean + least > UNCUT:
