@@ -27,8 +27,8 @@ def renyi_divergence(release: Release, order: float) -> float:
 
 def _log_moment(release: Release, power: Real) -> Real:
     """Return log E_Q[r^power] for the likelihood ratio r of the pair: power α is one order, 1 - α the other."""
-    if release.relation == runs.REPLACE_ONE and release.sampling == runs.POISSON and release.kind == runs.GAUSSIAN:
-        return _opposite_records(release, power)
+    if release.relation == runs.REPLACE_ONE and release.sampling == runs.POISSON and release.kind in OPPOSITE:
+        return OPPOSITE[release.kind](release, power)
     gamma = mpf(release.batch) / release.population if release.batch else mpf(release.rate)
 
     def moment(loss: Real) -> Real:
@@ -51,7 +51,7 @@ def _mean_under_q(release: Release, function: Callable[[Real], Real], power: Rea
     return (1 - p) * function(loss) + p * function(-loss)
 
 
-def _opposite_records(release: Release, power: Real) -> Real:
+def _opposite_gaussians(release: Release, power: Real) -> Real:
     """Poisson sampling, replace-one: (1-γ)N(0) + γN(μ) against (1-γ)N(0) + γN(-μ)."""
     mu, gamma = 1 / mpf(release.parameter), mpf(release.rate)
 
@@ -59,6 +59,21 @@ def _opposite_records(release: Release, power: Real) -> Real:
         return 1 - gamma + gamma * mp.exp(mu * x - mu * mu / 2)
 
     return mp.log(_normal_mean(lambda x: weight(-x) * (weight(x) / weight(-x)) ** power, 2 * mu, power))
+
+
+def _opposite_laplace(release: Release, power: Real) -> Real:
+    """The same of Laplace noise of scale b: beyond ±1 the likelihood ratio is constant."""
+    theta, gamma = 1 / mpf(release.parameter), mpf(release.rate)
+
+    def density(x: Real) -> Real:
+        return ((1 - gamma) * mp.exp(-theta * abs(x)) + gamma * mp.exp(-theta * abs(x - 1))) * theta / 2
+
+    def moment(x: Real) -> Real:
+        return density(-x) * (density(x) / density(-x)) ** power
+
+    tails = (moment(mpf(1)) + moment(mpf(-1))) / theta
+    inside = [*_panels(mpf(-1), mpf(0), power * theta), *_panels(mpf(0), mpf(1), power * theta)[1:]]
+    return mp.log(tails + _integral(moment, inside))
 
 
 def _normal_mean(function: Callable[[Real], Real], mu: Real, power: Real) -> Real:
@@ -78,3 +93,6 @@ def _panels(low: Real, high: Real, power: Real) -> list[Real]:
 
 def _integral(function: Callable[[Real], Real], points: Sequence[Real]) -> Real:
     return mp.fsum(mp.quad(function, [a, b], method="gauss-legendre") for a, b in pairwise(points))
+
+
+OPPOSITE = {runs.GAUSSIAN: _opposite_gaussians, runs.LAPLACE: _opposite_laplace}  # what two records are to each other
