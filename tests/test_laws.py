@@ -18,6 +18,10 @@ from strategies import ASKING, TABLE, deltas, mechanisms, noisier, orders, simpl
 ORDERS = 1 + np.array([1e-3, 0.1, 0.5, 1.0, 1.7, 7.5, 31.0, 255.0, 1e4])
 ROUNDING = 1e-12  # what two evaluations of one K may differ by
 BUMPY = cm.ExponentialFamily(distance=1.0, smoothness=lambda _: 1.0, lipschitz=lambda _: 3.0)
+NEXT_TO_A_WALL = (
+    cm.Gaussian(noise_multiplier=1.0) * 12
+    + cm.FamilyPair(family="gamma", natural=(1.0, -1.4375), neighbor_natural=(1.9105103613800343, -1.0)) * 5
+)  # K is infinite from a finite order on, and the best order is next to that
 SEARCH = 1e-9  # how far above the optimum an answer may end
 
 
@@ -101,6 +105,7 @@ def test_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, delta:
 
 @given(mechanisms(), st.floats(-1e6, -700.0), st.sampled_from(["best", "rdp"]))
 @example(cm.Laplace(scale=1e5), -740.0, "best")
+@example(NEXT_TO_A_WALL, -475704.0, "best")
 @ASKING
 def test_log_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, log_delta: float, method: Method) -> None:
     """Far below the smallest float, too."""

@@ -47,7 +47,7 @@ import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import LINES, ComposedPairs
-from cumulant.inversion.contour import EXACT_SHARE, ROUNDOFF, log_chernoff
+from cumulant.inversion.contour import EXACT_SHARE, LARGEST_ERROR_NATS, ROUNDOFF, log_chernoff
 from cumulant.inversion.cut import round_count
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, Enclosure
 from cumulant.inversion.plan import Plan, Tilts
@@ -287,7 +287,10 @@ def _sides(losses: ComposedPairs, index: int, eta: float, count: int, h: float) 
     beyond = math.exp(-losses.variance * end**2 / 2) if h * end < LESS_THAN_ALL else 0.0
     # near 2π/h, where e^{-zh} is 1 again, phases make kernels uncertain by units of (h/|1 - e^{-zh}|)²
     off = ROUNDOFF * KERNEL_UNITS * (flat + h * rising + 1 / (12 * eta))
-    doubt = (a + ROUNDOFF * abs(k)) * flat + b * rising + off + beyond
+    scale_error = ROUNDOFF * abs(k)  # of log M(θ), in nats
+    if not scale_error <= LARGEST_ERROR_NATS:
+        raise OutOfReach(f"K is known to {scale_error:.3g} nats only: too many releases for doubles")
+    doubt = (a + math.expm1(scale_error)) * flat + b * rising + off + beyond
     values *= eta / math.pi
     above, below = (
         _Side.of(kernel, values, doubt, 10 * ROUNDOFF * rising) for kernel in (nodes.above(), nodes.below())
@@ -302,9 +305,13 @@ def _characteristic_function(
     theta = tilt(index)
     if losses.closed is None:
         k, error = losses.line((index, eta, count), LINES)
+        if not error[0] <= LARGEST_ERROR_NATS:  # the scale itself is not known
+            raise OutOfReach(f"K is known to {error[0]:.3g} nats only: too many releases for doubles")
         top = float(k[0].real)
-        values = np.exp(np.minimum(k.real - top, 0.0) + 1j * k.imag)
-        off = np.abs(values) * np.expm1(np.minimum(error, 700.0)) + ROUNDOFF * np.abs(k)
+        lost = error > LARGEST_ERROR_NATS  # nothing is known but |M(z)| <= M(θ)
+        values = np.where(lost, 0.0, np.exp(np.minimum(k.real - top, 0.0) + 1j * k.imag))
+        off = np.abs(values) * np.expm1(np.minimum(error, LARGEST_ERROR_NATS)) + ROUNDOFF * np.abs(k)
+        off = np.where(lost, math.exp(float(error[0])), off)
         return top, values, (0.0, float(np.max(off / (theta + eta * np.arange(count)))))
     top, values, (a, b) = losses.closed.line((theta, eta, count))
     if losses.variance > 0:

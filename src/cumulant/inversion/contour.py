@@ -105,7 +105,8 @@ class Contour:
         (theta, step), (k, error) = at, line
         if not error[0] <= LARGEST_ERROR_NATS:  # the scale itself is not known
             raise OutOfReach(f"K is known to {error[0]:.3g} nats only: too many releases for doubles")
-        k = np.minimum(k.real, k[0].real) + 1j * k.imag  # |M(z)| <= M(θ), whatever rounding says
+        # |M(z)| <= M(θ), whatever rounding says; where nothing else is known, it may be as large
+        k = np.where(error > LARGEST_ERROR_NATS, k[0].real, np.minimum(k.real, k[0].real)) + 1j * k.imag
         error = np.minimum(error, LARGEST_ERROR_NATS)  # enough to make the bounds useless
         z = theta + 1j * step * np.arange(len(k))
         fixed = 1 / (z * (z + 1)) if lattice is None else np.ones(len(k))

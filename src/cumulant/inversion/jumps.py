@@ -301,7 +301,8 @@ class _Split(_Lines):
             values = np.where(g.real <= 0, few, many)
             astray = np.abs(loud) * np.expm1(np.minimum(farther, LARGEST_NATS))
             astray += ROUNDOFF * (np.abs(values) + np.abs(g * loud))
-            return values, np.abs(values) * off + astray * (1 + off)
+            lost = np.maximum(error, farther) > LARGEST_NATS  # nothing is known
+            return values, np.where(lost, np.inf, np.abs(values) * off + astray * (1 + off))
 
 
 @final
@@ -325,7 +326,7 @@ class _Whole(_Lines):
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             values = np.where(np.isfinite(k.real), np.exp(k - scale), 0.0)
             units = 8 + 0.25 * self.cut.losses.releases + np.where(np.isfinite(k.real), np.abs(k), 0.0) + abs(scale)
-            most = np.exp(np.minimum(log_most - scale, LARGEST_NATS))
+            most = np.where(log_most - scale > LARGEST_NATS, np.inf, np.exp(np.minimum(log_most - scale, LARGEST_NATS)))
             return values, most - np.abs(values) + ROUNDOFF * most * units
 
 

@@ -67,6 +67,8 @@ def difference_of_powers(
         values = np.where(g.real <= 0, few, many)
         astray = np.abs(loud) * np.expm1(np.minimum(farther, LARGEST_RARE_NATS))
         astray += UNITS * (np.abs(values) + np.abs(g * loud))
+        # where n log S is known to a nat or less, all that is known is how large it can be
+        astray += np.where(error > 1, np.exp(np.minimum(k.real + error - scale, LARGEST_RARE_NATS)), 0.0)
         return values, np.abs(values) * grown + astray * (1 + grown)
 
 

@@ -95,7 +95,7 @@ def _follow_all(classes: SizeClasses, plan: Plan, level: float, scale: float) ->
         return None
     k, error, common = found
     values = np.exp(k - scale)
-    most = np.exp(np.minimum(k.real - scale + error, LARGEST_RARE_NATS))
+    most = np.exp(k.real - scale + error)  # what overflows says nothing
     return (values, most - np.abs(values) + UNITS * np.abs(values) * (4 + np.abs(k.imag))), end[1], common
 
 
