@@ -106,6 +106,7 @@ def test_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, delta:
 @given(mechanisms(), st.floats(-1e6, -700.0), st.sampled_from(["best", "rdp"]))
 @example(cm.Laplace(scale=1e5), -740.0, "best")
 @example(NEXT_TO_A_WALL, -475704.0, "best")
+@example(GAMMAS * 30, -475698.0, "best")
 @ASKING
 def test_log_delta_of_epsilon_keeps_the_promise(mechanism: AbstractMechanism, log_delta: float, method: Method) -> None:
     """Far below the smallest float, too."""

@@ -25,7 +25,7 @@ from cumulant.numerics.rounding import ROUNDING, less_rounding
 from cumulant.numerics.search import best_octave, minimise_positive
 
 Rule = Callable[[float, float, float], float]
-DEEP_NATS = 1e4  # of log δ, beyond which the best order next to a wall is found to a share of 1e-12
+DEEP_NATS = 1e4  # of log δ, beyond which the best order next to a wall is found to a share of 1e-10
 K_ERROR = 1e-13  # the relative error a Curve is allowed; K is raised by it
 
 
@@ -48,7 +48,7 @@ def epsilon_from_cgf(cgf: Curve, log_delta: float, rule: Rule = optimal_epsilon)
     if at_infinity <= epsilon + (16 * ROUNDING * (1 + cgf.pure) if cgf.pure < math.inf else 0.0):
         return max(0.0, at_infinity), math.inf
     # Safe side: log δ came from a rounded δ, and ε(δ) must not undercut δ(ε) by a rounding error.
-    raised = 1e-13 if abs(log_delta) < DEEP_NATS else 1e-12
+    raised = 1e-13 if abs(log_delta) < DEEP_NATS else 1e-10
     return max(0.0, epsilon + 4e-14 * (1 + abs(log_delta)) / max(lam, 1.0) + raised * epsilon), 1 + lam
 
 
