@@ -18,6 +18,7 @@ from strategies import ASKING, TABLE, deltas, mechanisms, noisier, orders, simpl
 ORDERS = 1 + np.array([1e-3, 0.1, 0.5, 1.0, 1.7, 7.5, 31.0, 255.0, 1e4])
 ROUNDING = 1e-12  # what two evaluations of one K may differ by
 BUMPY = cm.ExponentialFamily(distance=1.0, smoothness=lambda _: 1.0, lipschitz=lambda _: 3.0)
+GAMMAS = cm.FamilyPair(family="gamma", natural=(1.0, -1.421875), neighbor_natural=(1.9048374180359595, -1.0))
 NEXT_TO_A_WALL = (
     cm.Gaussian(noise_multiplier=1.0) * 12
     + cm.FamilyPair(family="gamma", natural=(1.0, -1.4375), neighbor_natural=(1.9105103613800343, -1.0)) * 5
