@@ -13,14 +13,12 @@ import numpy as np
 from cumulant.inversion.contour import EXACT_NATS, EXACT_SHARE, SMALLEST_LOG_DELTA, Contour, log_chernoff, meet_exactly
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.rare_lines import (
-    FIRST_RARE_POINT,
     NORMAL_NATS,
-    RARE_FREQUENCIES,
-    RARE_FREQUENCY_RATIO,
-    RARE_RULE_NATS,
     find_end,
+    frequencies_of,
     is_affordable,
     missing_of,
+    nats_of_rule,
 )
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.jump_law import bound_negative_moments
@@ -107,12 +105,12 @@ def _follow_joining(law: SampledGaussian, epsilon: float, log_delta: float) -> C
     reach = math.sqrt(2 * (NORMAL_NATS + math.log(law.count * (1 + law.rate * plan.theta))))
     classes = SizeClasses(law, None, reach + law.mean, 1.0, reach + law.mean, (-reach, reach + law.mean))
     tilted, eta = Tilted.of(classes, Size.ANY, -plan.theta), plan.eta
-    omega = FIRST_RARE_POINT * eta * RARE_FREQUENCY_RATIO ** np.arange(float(RARE_FREQUENCIES))
+    omega = frequencies_of(eta)
     end = find_end(omega, law.count * tilted.log_moduli(omega) - float(k[plan.index]), eta, plan.negligible)
     if end is None:
         return None
     count = math.ceil(end[0] / eta) + 1
-    rule = rule_for([tilted], [0.0], eta * count, RARE_RULE_NATS + math.log(law.count) + math.log(4 + 4 * plan.theta))
+    rule = rule_for([tilted], [0.0], eta * count, nats_of_rule(law.count, plan.theta))
     if rule is None or not is_affordable(classes.ends, rule.step, count):
         return None
     off = math.exp(rule.log_errors[0]) + float(missing_of(classes, plan.theta))

@@ -30,7 +30,7 @@ from cumulant.inversion.far import Far, cut_far_losses
 from cumulant.inversion.plan import Plan, Tilts, plan_for
 from cumulant.inversion.unseen import LOG_SHARE
 from cumulant.numerics.complex_plane import Complex, log1p_complex
-from cumulant.numerics.logspace import Array
+from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.grid import PER_OCTAVE, tilts
 from cumulant.pairs.jump_law import (
     JumpLaw,
@@ -272,7 +272,7 @@ class _Split(_Lines):
         k, grown = others, np.zeros(len(theta))
         for (log_s, log_j), (_, n) in zip(moments, self.jumps, strict=True):
             k, grown = k + n * log_s, grown + n * np.logaddexp(0.0, log_j - log_s)
-        return np.asarray(k + _log_expm1(grown))
+        return np.asarray(k + log_expm1(grown))
 
     def _follow(self, tilted: list[TiltedJumps], plan: Plan, count: int, scale: float) -> tuple[Complex, Array]:
         """Return S·(Π (1 + r_i)^{n_i} - 1)/e^scale, r_i = J_i/S_i.
@@ -328,9 +328,3 @@ class _Whole(_Lines):
             units = 8 + 0.25 * self.cut.losses.releases + np.where(np.isfinite(k.real), np.abs(k), 0.0) + abs(scale)
             most = np.where(log_most - scale > LARGEST_NATS, np.inf, np.exp(np.minimum(log_most - scale, LARGEST_NATS)))
             return values, most - np.abs(values) + ROUNDOFF * most * units
-
-
-def _log_expm1(x: Array) -> Array:
-    """Return log(e^x - 1) for x >= 0."""
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(x > 30, x, np.log(np.expm1(np.minimum(x, 30.0)))))

@@ -151,10 +151,8 @@ def rare_log_delta(law: SampledGaussian, epsilon: float) -> float | None:
         if profile is None:
             if raised >= len(RAISED_NATS):
                 return None
-            log_delta, raised = (
-                log_delta + RAISED_NATS[raised],
-                raised + 1,
-            )  # a guess is rather too small than too large
+            log_delta += RAISED_NATS[raised]  # a guess is rather too small than too large
+            raised += 1
             continue
         low, high = profile.log_bounds(epsilon)
         is_planned_here = abs(high - log_delta) < REPLANNED_NATS  # then ε was lowered by four times about this slack
@@ -221,10 +219,8 @@ def _classes(law: SampledGaussian, epsilon: float, log_delta: float) -> SizeClas
     )
     rise, bend = (1 + tilt) * mean * p - at, (1 + tilt) * mean**2 * p * (1 - p) - 1
     square = max(bend, 0.0) / 2 + max(rise, 0.0) ** 2 / (4 * RISE_NATS) + 1
-    sharpness, peak = (
-        max(math.sqrt(square), LEAST_SHARPNESS, SHARPNESS_OF_STEEP * mean),
-        (1 + tilt) * epsilon - at * at / 2,
-    )
+    sharpness = max(math.sqrt(square), LEAST_SHARPNESS, SHARPNESS_OF_STEEP * mean)
+    peak = (1 + tilt) * epsilon - at * at / 2
     while True:
         ends = at + np.array(ENDS) / sharpness
         logs = (1 + tilt) * np.log1p(law.rate * np.expm1(mean * ends - mean**2 / 2)) - ends**2 / 2

@@ -11,20 +11,17 @@ import numpy as np
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.rare_lines import (
-    FIRST_RARE_POINT,
     LARGEST_RARE_NATS,
-    RARE_FREQUENCIES,
-    RARE_FREQUENCY_RATIO,
-    RARE_RULE_NATS,
     UNITS,
     difference_of_powers,
     find_end,
+    frequencies_of,
     is_affordable,
-    log_expm1,
     missing_of,
+    nats_of_rule,
 )
 from cumulant.numerics.complex_plane import Complex
-from cumulant.numerics.logspace import Array
+from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.jump_law import bound_negative_moments, coordinate_of
 from cumulant.pairs.normal_law import LOG_ROOT
@@ -149,15 +146,14 @@ def far_and_leak(classes: SizeClasses, epsilon: float, log_delta: float) -> tupl
     plan = plan_for(Tilts(0, tau, k + epsilon, np.ones(len(tau)), -epsilon, log_delta))
     s, eta, scale = -plan.theta, plan.eta, float(k[plan.index])
     tilted, everything = Tilted.of(classes, Size.FAR, s), Tilted.of(classes, Size.ANY, s)
-    omega = FIRST_RARE_POINT * eta * RARE_FREQUENCY_RATIO ** np.arange(float(RARE_FREQUENCIES))
+    omega = frequencies_of(eta)
     most = float(each[plan.index])
     bounds = n * most + log_expm1(n * np.logaddexp(0.0, tilted.log_moduli(omega) - most)) - scale
     end = find_end(omega, bounds, eta, plan.negligible)
     if end is None:
         return None
     count, level = math.ceil(end[0] / eta) + 1, float(log_f[plan.index])
-    nats = RARE_RULE_NATS + math.log(n) + math.log(4 - 4 * s)
-    rule = rule_for([tilted, everything], [level, 0.0], eta * count, nats)
+    rule = rule_for([tilted, everything], [level, 0.0], eta * count, nats_of_rule(n, s))
     if rule is None or not is_affordable(classes.ends, rule.step, count):
         return None
     line, missing = (eta, count), missing_of(classes, s)

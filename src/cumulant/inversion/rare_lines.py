@@ -32,6 +32,16 @@ def find_end(omega: Array, log_bounds: Array, eta: float, negligible: float) -> 
     return (float(omega[fine[0]]), float(tails[fine[0]])) if len(fine) else None
 
 
+def frequencies_of(eta: float) -> Array:
+    """Return the frequencies at which a line of this spacing is bounded."""
+    return FIRST_RARE_POINT * eta * RARE_FREQUENCY_RATIO ** np.arange(float(RARE_FREQUENCIES))
+
+
+def nats_of_rule(n: int, s: float) -> float:
+    """Return to how many nats below what they are added to rules go: n releases multiply errors, and so does s."""
+    return RARE_RULE_NATS + math.log(n) + math.log(4 + 4 * abs(s))
+
+
 def is_affordable(span: tuple[float, float], step: float, count: int) -> bool:
     nodes = (span[1] - span[0]) / max(step, 1e-300)
     return count <= MOST_RARE_POINTS and nodes <= MOST_NODES and count * nodes <= MOST_WORK
@@ -65,14 +75,9 @@ def difference_of_powers(
         quiet, loud = np.exp(k - scale), np.exp(k + g - scale)
         few, many = quiet * np.expm1(np.minimum(g.real, 0.0) + 1j * g.imag), -loud * np.expm1(-g)
         values = np.where(g.real <= 0, few, many)
-        astray = np.abs(loud) * np.expm1(np.minimum(farther, LARGEST_RARE_NATS))
+        # of a size that errors make up, nothing is known but how large it can be; what overflows says nothing
+        far_off = np.exp(k.real + g.real + farther - scale)
+        astray = np.where(farther < 1, np.abs(loud) * np.expm1(np.minimum(farther, 1.0)), far_off)
         astray += UNITS * (np.abs(values) + np.abs(g * loud))
-        # where n log S is known to a nat or less, all that is known is how large it can be
-        astray += np.where(error > 1, np.exp(np.minimum(k.real + error - scale, LARGEST_RARE_NATS)), 0.0)
+        astray += np.where(error > 1, np.exp(k.real + error - scale), 0.0)  # the same of S
         return values, np.abs(values) * grown + astray * (1 + grown)
-
-
-def log_expm1(x: Array) -> Array:
-    """Return log(e^x - 1) for x >= 0."""
-    with np.errstate(over="ignore", divide="ignore"):
-        return np.asarray(np.where(x > 30, x, np.log(np.expm1(np.minimum(x, 30.0)))))

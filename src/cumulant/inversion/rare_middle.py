@@ -13,18 +13,16 @@ from cumulant.inversion.plan import Plan, Tilts, plan_for
 from cumulant.inversion.rare_lines import (
     FIRST_RARE_POINT,
     LARGEST_RARE_NATS,
-    RARE_FREQUENCIES,
-    RARE_FREQUENCY_RATIO,
-    RARE_RULE_NATS,
     UNITS,
     difference_of_powers,
     find_end,
+    frequencies_of,
     is_affordable,
-    log_expm1,
     missing_of,
+    nats_of_rule,
 )
 from cumulant.numerics.complex_plane import Complex
-from cumulant.numerics.logspace import Array
+from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.jump_law import coordinate_of
 from cumulant.pairs.normal_law import LOG_ROOT
@@ -80,13 +78,13 @@ Followed = tuple[tuple[Complex, Array], float, float]
 def _follow_all(classes: SizeClasses, plan: Plan, level: float, scale: float) -> Followed | None:
     """Return N^n where nothing is called quiet."""
     law, n, s, eta = classes.law, classes.law.count, 1 + plan.theta, plan.eta
-    middle, omega = Tilted.of(classes, Size.MIDDLE, s), _frequencies(eta)
+    middle, omega = Tilted.of(classes, Size.MIDDLE, s), frequencies_of(eta)
     by_path = find_end(omega, n * middle.log_moduli(omega) - scale, eta, plan.negligible)
     end = min((one for one in (by_path, _end_by_cells(classes, s, level, plan)) if one is not None), default=None)
     if end is None:
         return None
     count = math.ceil(end[0] / eta) + 1
-    rule = rule_for([middle], [0.0], eta * count, _nats(n, s))
+    rule = rule_for([middle], [0.0], eta * count, nats_of_rule(n, s))
     if rule is None or not is_affordable(classes.span(Size.MIDDLE), rule.step, count):
         return None
     off = (math.exp(rule.log_errors[0]) + missing_of(classes, s)) * math.exp(OFF_NATS - level)
@@ -102,15 +100,15 @@ def _follow_all(classes: SizeClasses, plan: Plan, level: float, scale: float) ->
 def _follow_middle(classes: SizeClasses, plan: Plan, levels: tuple[float, float], scale: float) -> Followed | None:
     """Return N^n - S^n, from log J(θ) and log S(θ), at most."""
     law, n, s, eta = classes.law, classes.law.count, 1 + plan.theta, plan.eta
-    (log_j, log_s), omega = levels, _frequencies(eta)
+    (log_j, log_s), omega = levels, frequencies_of(eta)
     middle, quiet = Tilted.of(classes, Size.MIDDLE, s), Tilted.of(classes, Size.QUIET, s)
     bounds = n * log_s + log_expm1(n * np.logaddexp(0.0, middle.log_moduli(omega) - log_s))
     end = find_end(omega, bounds - scale, eta, plan.negligible)
     if end is None:
         return None
     count = math.ceil(end[0] / eta) + 1
-    rule = rule_for([middle], [log_j], eta * count, _nats(n, s))
-    quiet_rule = rule_for([quiet], [0.0], eta * count, _nats(n, s))
+    rule = rule_for([middle], [log_j], eta * count, nats_of_rule(n, s))
+    quiet_rule = rule_for([quiet], [0.0], eta * count, nats_of_rule(n, s))
     if rule is None or quiet_rule is None:
         return None
     spans = (classes.span(Size.MIDDLE), rule.step), (classes.span(Size.QUIET), quiet_rule.step)
@@ -123,15 +121,6 @@ def _follow_middle(classes: SizeClasses, plan: Plan, levels: tuple[float, float]
     j, rounded = add_sizes(s, law.mean, classes.nodes(Size.MIDDLE, rule.step), (eta, count), log_j)
     jumps = j, rounded + math.exp(rule.log_errors[0] - log_j), log_j
     return difference_of_powers(n, log_quiet, jumps, scale), end[1], log_quiet[2]
-
-
-def _frequencies(eta: float) -> Array:
-    return FIRST_RARE_POINT * eta * RARE_FREQUENCY_RATIO ** np.arange(float(RARE_FREQUENCIES))
-
-
-def _nats(n: int, s: float) -> float:
-    """Return to how many nats below what they are added to rules go: n releases multiply errors, and so does s."""
-    return RARE_RULE_NATS + math.log(n) + math.log(4 + 4 * s)
 
 
 def _end_by_cells(classes: SizeClasses, s: float, k: float, plan: Plan) -> tuple[float, float] | None:
@@ -211,6 +200,5 @@ class _RealTilts:
         windows = classes.windows(self.t)
         logs = self.exponents + np.where(self.t < classes.last, windows.log_share(Size.MIDDLE), NOTHING)
         peak = np.max(logs, axis=1)
-        end = float(log_half_erfc(np.array([classes.sharpness * (classes.last - classes.far)]))[0])
         found = peak + np.log(np.exp(logs - peak[:, None]) @ self.masses + 1e-300)
-        return np.asarray(np.logaddexp(found, self.log_closing + end) + 1e-9)
+        return np.asarray(np.logaddexp(found, self.log_closing + classes.log_hidden) + 1e-9)

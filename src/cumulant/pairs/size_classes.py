@@ -34,7 +34,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from cumulant.numerics.complex_plane import Complex, add_turned
-from cumulant.numerics.logspace import Array
+from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.sampled_gaussian import ROUNDING, ROUNDINGS, Nodes, SampledGaussian
@@ -316,16 +316,11 @@ def rule_for(tilted: list[Tilted], levels: list[float], omega: float, nats: floa
         )
         if best is None or step > best.step:
             errors = tuple(
-                float(np.logaddexp.reduce([*(logs - _log_grown(2 * math.pi * width / step)), lost]))
+                float(np.logaddexp.reduce([*(logs - log_expm1(2 * math.pi * width / step)), lost]))
                 for logs, width, lost in zip(around, widths, missed, strict=True)
             )
             best = SizeRule(step, errors)
     return best
-
-
-def _log_grown(x: Array) -> Array:
-    """Return log(e^x - 1) for x > 0."""
-    return np.asarray(x + np.log(-np.expm1(-x)))
 
 
 def add_sizes(s: float, mean: float, nodes: Nodes, line: tuple[float, int], level: float) -> tuple[Complex, Array]:
