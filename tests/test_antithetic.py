@@ -17,6 +17,8 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.finite_pair import FinitePair
+from cumulant.profiles.profile import PrivacyProfile
+from cumulant.profiles.sampling import replaced_profile
 from strategies import log_uniform
 
 DIGITS = 40
@@ -179,3 +181,50 @@ def test_normal_noise_has_no_largest_loss_when_it_is_drawn(
     step = cm.Gaussian(noise_multiplier=sigma).with_replacement(draws=draws, population=population, neighbors=relation)
     for run in (step, step * 2, step + cm.Laplace(scale=1.0)):
         assert run.epsilon(delta=0.0) == math.inf
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_release_of_gaussian_noise_has_a_formula(seed: int) -> None:
+    """δ = P(t > t*) - e^ε Q(t > t*) in 400 digits, where the likelihood ratio at t* is e^ε: a quadratic in e^{μt}."""
+    rng = np.random.default_rng(seed)
+    sigma, epsilon = float(10 ** rng.uniform(-1.3, 4)), float(rng.choice([0.0, 10 ** rng.uniform(-9, 2)]))
+    rate = float(rng.choice([10 ** rng.uniform(-12, 0), rng.uniform(), 1 - 10 ** rng.uniform(-12, -1)]))
+    guarantee = replaced(cm.Gaussian(noise_multiplier=sigma), rate).guarantee(epsilon=epsilon)
+    with mp.workdps(400):
+        mu, e, g = 1 / mpf(sigma), mp.exp(mpf(epsilon)), mpf(rate)
+        a, b = (1 - g) * (e - 1), g * mp.exp(-(mu**2) / 2)
+        t = mp.log((a + mp.sqrt(a * a + 4 * b * b * e)) / (2 * b)) / mu
+        none, one, other = (mp.erfc((t - shift) / mp.sqrt(2)) / 2 for shift in (0, mu, -mu))
+        truth = (1 - g) * none + g * one - e * ((1 - g) * none + g * other)
+        above = mpf(guarantee.log_delta) - mp.log(truth)
+        assert 0 <= above <= mpf(10) ** -9 * (1 + (t / 100) ** 2)
+    assert guarantee.exact
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**32 - 1), st.floats(0.01, 1.0), st.floats(0.0, 3.0), st.floats(0.0, 6.0))
+def test_every_place_bounds_a_release_under_replace_one(seed: int, rate: float, epsilon: float, place: float) -> None:
+    """Outputs without the record, with it and with another one, drawn at random; their profile as it is."""
+    without, one, other = np.random.default_rng(seed).dirichlet([0.5] * 4, 3) * (1 - 4e-9) + 1e-9
+
+    def distance(p: Array, q: Array, at: float) -> float:
+        return float(np.sum(np.maximum(p - math.exp(at) * q, 0.0)))
+
+    def log_delta(at: float) -> float:
+        neighbors = ((one, without), (without, one), (other, without), (without, other))
+        return math.log(max(*(distance(p, q, at) for p, q in neighbors), 1e-300))
+
+    bound = replaced_profile(PrivacyProfile(log_delta), rate=rate, place=lambda _: place)
+    mixed = (1 - rate) * without + rate * one, (1 - rate) * without + rate * other
+    assert distance(*mixed, epsilon) <= bound.delta(epsilon) * (1 + 1e-12) + 1e-15
+
+
+@settings(max_examples=100)
+@given(log_uniform(1e-9, 500.0), st.one_of(log_uniform(1e-12, 1.0), log_uniform(1e-16, 1.0).map(lambda x: 1 - x)))
+def test_the_largest_loss_of_laplace_noise_under_replace_one(theta: float, rate: float) -> None:
+    """log((1-γ+γe^θ)/(1-γ+γe^-θ)) in 60 digits, also where 1 - γ is next to nothing."""
+    step = replaced(cm.Laplace(scale=1 / theta), rate)
+    with mp.workdps(60):
+        x, g = 1 / mpf(1 / theta), mpf(rate)
+        truth = mp.log((1 - g + g * mp.exp(x)) / (1 - g + g * mp.exp(-x)))
+        assert truth <= step.epsilon(delta=0.0) <= truth * (1 + mpf(10) ** -12)

@@ -9,7 +9,12 @@ import pytest
 
 import cumulant as cm
 from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows
+from cumulant.inversion.row_ceilings import are_within
 from cumulant.inversion.rows import Rows
+from cumulant.inversion.solve import epsilon_of_pairs
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.maps import Join, Leave
+from cumulant.pairs.noise import GaussianNoise
 from cumulant.profiles.tradeoff import false_negative_rate
 
 STEP = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
@@ -189,3 +194,17 @@ def test_true_positive_rates_are_rounded_up() -> None:
     rates = np.linspace(0.0, 1.0, 7)
     assert np.all(run.true_positive_rate(false_positive_rate=rates) >= 1 - run.tradeoff(false_positive_rate=rates))
     assert np.all(np.diff(run.tradeoff(false_positive_rate=rates)) <= 0)
+
+
+@pytest.mark.parametrize("sampling", [Leave(0.01), Join(0.01)])
+def test_only_rows_that_are_within_are_called_so(sampling: Leave | Join) -> None:
+    """ε that is known to 1e-9 by itself: a little less is never within, half as much again is."""
+    counts = np.array([3.0, 60.0, 1000.0, 6000.0, 40_000.0])
+    pair = CoordinatePair(GaussianNoise(1.0), sampling)
+    rows, _ = Rows.multiples([(pair, 1)], counts)
+    log_delta = np.full(len(counts), math.log(1e-5))
+    epsilon = np.array([epsilon_of_pairs([[(pair, int(n))]], math.log(1e-5)).value for n in counts])
+    assert not np.any(are_within(rows, epsilon * (1 - 1e-8), log_delta))
+    assert np.all(are_within(rows, 1.5 * epsilon, log_delta)[counts >= 1000])
+    assert np.all(are_within(rows, epsilon, log_delta + math.log(100.0))[counts >= 1000])
+    assert np.all(are_within(rows, rows.supremum, np.full(len(counts), -1e9)))

@@ -16,7 +16,7 @@ from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Contour, Lattice, log_chernoff
 from cumulant.inversion.lines import enclosures_at
 from cumulant.inversion.plan import plan_for, tilts_for_epsilon
-from cumulant.numerics.complex_plane import sine_versine_of_multiples
+from cumulant.numerics.complex_plane import add_versines, sine_versine_of_multiples
 from cumulant.numerics.nonuniform import characteristic_function
 from cumulant.pairs.atoms import LossTable, Table
 from cumulant.pairs.discrete import DiscreteLosses
@@ -229,6 +229,24 @@ def test_sines_of_multiples_keep_their_digits(x: float) -> None:
             assert abs(mpf(float(sine[k])) - mp.sin(y)) <= mpf(10) ** -13 * small + error
             assert abs(mpf(float(versine[k])) - (1 - mp.cos(y))) <= mpf(10) ** -13 * small**2 + error * small
             assert abs(mpf(float(excess[k])) - (mp.sin(y) - y)) <= mpf(10) ** -13 * y * y + error * small
+
+
+@pytest.mark.parametrize("count", [1, 2, 21, 90])
+@pytest.mark.parametrize("eta", [1e-9, 0.01, 0.7])
+def test_sums_of_versines_and_sines_keep_their_digits(eta: float, count: int) -> None:
+    generator = np.random.default_rng(count)
+    losses, masses = generator.normal(size=40), generator.random(40)
+    even, odd = add_versines(losses, masses, eta, count)
+    with mp.workdps(40):
+        for j in {0, 1, count // 2, count - 1} & set(range(count)):
+            turns = [(j * mpf(eta) * mpf(float(x)), mpf(float(m))) for x, m in zip(losses, masses, strict=True)]
+            order = sum(m * min(abs(y), 1) for y, m in turns)
+            order_of_even = sum(m * min(abs(y), 1) ** 2 for y, m in turns)
+            wrong = sum(m * min(abs(y), 1) * abs(y) for y, m in turns)  # of the multiples themselves
+            error = mpf(10) ** -14 * (order_of_even + wrong)
+            assert abs(mpf(float(even[j])) - sum(m * (1 - mp.cos(y)) for y, m in turns)) <= error
+            error = mpf(10) ** -14 * (order + wrong)
+            assert abs(mpf(float(odd[j])) - sum(m * mp.sin(y) for y, m in turns)) <= error
 
 
 @pytest.mark.parametrize("count", [50, 700, 5000])

@@ -227,6 +227,34 @@ def test_runs_of_cells_may_lie_apart() -> None:
         assert size(float(omega)) <= math.exp(-bounds[k]) + 1e-12
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_sets_of_cells_lose_no_more_than_their_runs(seed: int) -> None:
+    """|φ| <= 1 - P + V/ω of sets of cells below a level, run by run, many of them equally high, some apart."""
+    generator = np.random.default_rng(seed)
+    count, heights = 30, generator.integers(1, 5, size=(3, 30)) / 8
+    edges = np.cumsum(generator.random((count, 2)) * [[0.3, 1.0]], axis=0)
+    low, high = edges[:, 0], edges[:, 1]
+    low[1:] = np.where(generator.random(count - 1) < 0.7, high[:-1], low[1:])
+    heights[2, generator.integers(count)] = np.inf  # an atom
+    mass = generator.random(count) / count
+    cells = Cells(low, high, mass, *heights)
+    marks = np.array([0.5, 3.0, 20.0, 200.0])
+    first, last, inside = heights
+    highest = np.maximum(first, last) + inside
+    best = np.zeros(len(marks))
+    for level in set(highest[np.isfinite(highest)]):
+        chosen = np.flatnonzero(highest <= level)
+        variation = 0.0
+        for i in chosen:  # a jump from 0 at the beginning of a run, and between neighbours at most the difference
+            touches = i - 1 in chosen and low[i] <= high[i - 1]
+            variation += inside[i] + (abs(first[i] - last[i - 1]) if touches else first[i])
+            variation += 0.0 if i + 1 in chosen and low[i + 1] <= high[i] else last[i]
+        best = np.maximum(best, np.sum(mass[chosen]) - variation / marks)
+    _, gain = escapes(cells, marks)
+    assert np.all(gain <= best)
+    assert np.all(gain >= best - 1e-8)
+
+
 FAMILY = [(0.724, 0.0445), (0.73, 0.049), (0.737, 0.052)]  # means and rates within what is taken together
 
 

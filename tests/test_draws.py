@@ -180,6 +180,58 @@ def test_any_slopes_meet_the_condition(groups: GroupProfiles, draws: int, popula
         assert profile.delta(epsilon) <= best * 1.02 + sum(w[last + 1 :]) + 1e-15
 
 
+def gaussian_delta(mean: mpf, epsilon: mpf) -> mpf:
+    """Balle and Wang (2018), Theorem 8."""
+    a = epsilon / mean - mean / 2
+    return mp.ncdf(-a) - mp.exp(epsilon) * mp.ncdf(-a - mean)
+
+
+@pytest.mark.parametrize("mean", [1e-9, 4e-4, 0.03, 0.49, 0.51, 3.0, 40.0, 1e3])
+def test_many_gaussian_profiles_at_once_are_above_the_truth_and_hardly_more(mean: float) -> None:
+    """Where δ is next to 1, in the middle, and far out; also where there is one ε, or none."""
+    profile = gaussian_groups(mean)(1)
+    shares, squares = np.array([[0.0, 1e-12, 0.5, 1.0, 6.0, 30.0], [0.0, 0.1, 0.5, 0.5, 0.5, 2.0]])
+    epsilons = mean * shares + mean * mean * squares
+    found = profile.log_deltas(epsilons)
+    with mp.workdps(120):
+        for epsilon, value in zip(epsilons.tolist(), found.tolist(), strict=True):
+            truth = mp.log(gaussian_delta(mpf(mean), mpf(epsilon)))
+            assert truth <= value <= min(truth + mpf(10) ** -11 * (1 + (epsilon / mean) ** 2), 0)
+    assert profile.log_deltas(epsilons[2:3]).tolist() == found[2:3].tolist()
+    assert len(profile.log_deltas(np.empty(0))) == 0
+
+
+@pytest.mark.parametrize(("draws", "population"), [(1, 4), (5, 16), (12, 13), (80, 40)])
+@pytest.mark.parametrize("mean", [4e-4, 0.3, 2.0])
+def test_theorem_10_at_many_losses_is_the_sum_it_states(mean: float, draws: int, population: int) -> None:
+    profile = with_replacement_profile(gaussian_groups(mean), draws=draws, population=population)
+    epsilons = np.array([0.0, 1e-4, 0.01, 0.2, 1.0, 3.0]) * min(1.0, 10 * mean)
+    with mp.workdps(60):
+        w = weights_of(draws, population)
+        for epsilon, found in zip(epsilons.tolist(), profile.log_deltas(epsilons).tolist(), strict=True):
+            inner = mp.log(1 + (mp.exp(mpf(epsilon)) - 1) / (1 - w[0]))
+            truth = mp.log(mp.fsum(w[k] * gaussian_delta(k * mpf(mean), inner) for k in range(1, draws + 1)))
+            assert truth <= found <= truth + mpf(10) ** -8
+
+
+@pytest.mark.parametrize(("mean", "draws", "population"), [(0.3, 2, 5), (4e-4, 12, 13), (1.0, 5, 16)])
+def test_weighted_draws_of_gaussians_are_the_least_over_slopes(mean: float, draws: int, population: int) -> None:
+    """With a slope for all: a_k from the normal quantile by many digits, t from the condition, no chords."""
+    profile = weighted_with_replacement_profile(gaussian_groups(mean), draws=draws, population=population)
+    with mp.workdps(40):
+        w = weights_of(draws, population)
+        for slope in ("0.4", "0.1", "1e-3", "1e-8", "1e-30"):
+            z = -mp.findroot(lambda x: mp.log(mp.ncdf(x)) - mp.log(mpf(slope)), -mp.sqrt(-2 * mp.log(mpf(slope))))  # noqa: B023
+            logs = [max(k * mpf(mean) * (z - k * mpf(mean) / 2), mpf(0)) for k in range(draws + 1)]
+            t = 1 + mpf(10) ** -40
+            for _ in range(draws + 1):  # Σ w_k (a_k - t)_+ = w_0 (t - 1) is linear between the a_k
+                more = [k for k in range(1, draws + 1) if mp.exp(logs[k]) > t]
+                t = (w[0] + mp.fsum(w[k] * mp.exp(logs[k]) for k in more)) / (w[0] + mp.fsum(w[k] for k in more))
+            costs = (w[k] * gaussian_delta(k * mpf(mean), max(logs[k], mp.log(t))) for k in range(1, draws + 1))
+            truth, found = mp.log(mp.fsum(costs)), profile.log_delta(float(mp.log(t)))
+            assert truth - mpf(10) ** -9 <= found <= truth + mpf(10) ** -3
+
+
 # Every mechanism ------------------------------------------------------------------------------------------------------
 
 

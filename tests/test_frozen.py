@@ -15,8 +15,8 @@ BLOCK = 100
 def test_answers_are_as_recorded(first: int) -> None:
     """A change is mended or, if it is tighter or was below the truth, recorded: `freeze --again`."""
     changed = [
-        f"{frozen.question}\n# was {frozen.answer}, is {answer}"
+        f"{frozen.question}\n# was {frozen.answer}, is {asked.answer}"
         for frozen in FROZEN[first : first + BLOCK]
-        if not frozen.agrees_with(answer := ask(frozen.question))
+        if not frozen.agrees_with(asked := ask(frozen.question))
     ]
     assert not changed, "\n\n".join(changed)

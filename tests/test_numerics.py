@@ -16,10 +16,11 @@ from mpmath import mp, mpf
 from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.numerics import scalar_logspace as scalar
 from cumulant.numerics.binomial import Binomial
+from cumulant.numerics.binomial_sum import binomial_log_sum
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_binomial, log_expm1, log_sum, reciprocal_up
 from cumulant.numerics.quadrature import legendre, nodes_on
 from cumulant.numerics.rounding import exp_above, float_above, log_above
-from cumulant.numerics.search import largest_true, minimise_positive, nearest_on_side, root, smallest_true
+from cumulant.numerics.search import largest_true, minimise_positive, nearest_on_side, root, root_near, smallest_true
 from cumulant.profiles.tradeoff import false_negative_rate
 
 SIZES = st.floats(-12, 2.5).map(lambda x: 10.0**x)
@@ -31,6 +32,13 @@ SIZES = st.floats(-12, 2.5).map(lambda x: 10.0**x)
 @given(st.floats(-50, 50), st.floats(0.01, 1000))
 def test_root_is_within_its_tolerance(place: float, width: float) -> None:
     found = root(lambda x: math.tanh(x - place), place - width, place + 2 * width, tolerance=1e-9)
+    assert abs(found - place) <= 1e-9
+
+
+@given(st.floats(-50, 50), st.floats(0.05, 1.0), st.floats(-3, 3), st.floats(0.3, 2.0))
+def test_a_root_nearby_is_within_its_tolerance(place: float, share: float, away: float, slope: float) -> None:
+    low, high = place - 5 * share, place + 400
+    found = root_near(lambda x: slope * math.sinh(x - place), place + away, low, high, tolerance=1e-9)
     assert abs(found - place) <= 1e-9
 
 
@@ -135,6 +143,18 @@ def test_binomial_probabilities_lie_within_their_error(n: int, data: st.DataObje
         truth = ways + k * mp.log(mpf(p)) + (n - k) * mp.log(1 - mpf(p))
         assert abs(mpf(float(log_pmf[0])) - truth) <= float(error[0])
         assert abs(mpf(float(log_binomial(n, k))) - ways) <= 1e-11 * (1 + ways)
+
+
+@pytest.mark.parametrize(("n", "p", "bend"), [(10**6, 0.1, 2e-6), (3 * 10**6, 0.02, 1.5e-5), (2 * 10**6, 0.3, 2.2e-6)])
+def test_large_sums_are_bounded_from_above_by_few_terms(n: int, p: float, bend: float) -> None:
+    def factor(ell: Array) -> tuple[Array, Array, Array]:
+        return bend * ell * ell / 2, np.zeros(len(ell)), np.zeros(len(ell))
+
+    weights = Binomial.of(n, p, 1 - p)
+    all_of_them = binomial_log_sum(weights, factor, first=2, last=n, exact_terms=n)[0]
+    upper = binomial_log_sum(weights, factor, first=2, last=n, large=1e4)[1]
+    assert all_of_them > 1e4
+    assert all_of_them <= upper <= all_of_them * (1 + 1e-9)
 
 
 # Quadrature and rounding ----------------------------------------------------------------------------------------------

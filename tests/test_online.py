@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import cumulant as cm
-from cumulant.inversion.running import CompensatedSum, RunningEpsilon
+from cumulant.inversion.running import RunningEpsilon
 from cumulant.mechanisms.online import Allowance
+from cumulant.numerics.compensated import CompensatedSum
 from cumulant.pairs.pair import DominatingPair
 
 STEP = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)

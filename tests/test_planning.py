@@ -73,13 +73,13 @@ MOST_QUESTIONS = 15
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count the questions that reach a mechanism."""
     counted: list[int] = []
-    original = AbstractMechanism.epsilon
+    original = AbstractMechanism.guarantee
 
-    def epsilon(self: AbstractMechanism, **arguments: Any) -> float:
+    def guarantee(self: AbstractMechanism, **arguments: Any) -> cm.Guarantee:
         counted.append(1)
-        return float(original(self, **arguments))
+        return original(self, **arguments)
 
-    monkeypatch.setattr(AbstractMechanism, "epsilon", epsilon)
+    monkeypatch.setattr(AbstractMechanism, "guarantee", guarantee)
     return counted
 
 

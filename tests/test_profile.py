@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from cumulant.curves.curve import Curve
 from cumulant.errors import InvalidParameter, UnprovenCombination
+from cumulant.pairs.atoms import Binary
+from cumulant.pairs.finite_pair import FinitePair, finite_pair
+from cumulant.profiles.finite import finite_profile
 from cumulant.profiles.multiplicity import Multiplicity
 from cumulant.profiles.profile import (
     GroupProfiles,
@@ -38,9 +41,11 @@ from cumulant.profiles.sampling import (
     amplified_epsilon,
     base_epsilon,
     coupling_profile,
+    gaussian_place,
     hybrid_with_replacement_profile,
     joint_convexity_bound,
     poisson_profile,
+    replaced_profile,
     with_replacement_profile,
     without_replacement_profile,
 )
@@ -649,3 +654,52 @@ def test_ends_of_sampling() -> None:
 def test_bad_input_is_refused(wrong: Callable[[], object]) -> None:
     with pytest.raises(InvalidParameter):
         wrong()
+
+
+# Many ε at once ----------------------------------------------------------------------------------
+
+MANY: dict[str, Callable[[], PrivacyProfile]] = {
+    "Laplace": lambda: laplace_profile(1.5),
+    "pure": lambda: binary_profile(2.5),
+    "approximate": lambda: approximate_profile(1.2, 1e-9),
+    "few outputs": lambda: finite_profile([_few_outputs()]),
+    "sampled Laplace": lambda: poisson_profile(laplace_profile(3.0), rate=0.2),
+    "sampled Gaussian": lambda: poisson_profile(gaussian_profile(0.4), rate=1e-3),
+    "replaced Gaussian": lambda: replaced_profile(gaussian_profile(0.8), rate=0.3, place=gaussian_place(0.8, 0.3)),
+    "replaced, all": lambda: replaced_profile(gaussian_profile(0.8), rate=1.0, place=lambda epsilon: epsilon / 2),
+    "drawn": lambda: with_replacement_profile(laplace_groups(0.7), draws=9, population=20),
+}
+
+
+def _few_outputs() -> FinitePair:
+    return finite_pair(Binary(1.0, 1e-3))
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_many_epsilons_are_answered_as_each_by_itself(name: str) -> None:
+    profile = MANY[name]()
+    assert profile.of_many is not None
+    epsilons = np.array([*EPSILONS, 1e-300, 7.0, 100.0])
+    found = profile.log_deltas(epsilons)
+    for epsilon, log_delta in zip(epsilons.tolist(), found.tolist(), strict=True):
+        one = profile.log_delta(epsilon)
+        assert log_delta == one or abs(log_delta - one) <= 1e-9 * (1 + abs(one))  # multiplicities are cut at 1e-9
+
+
+@pytest.mark.parametrize("theta", [1e-3, 0.5, 3.0, 40.0])
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 0.9])
+def test_the_slope_of_laplace_noise_is_where_it_is_said_to_be(theta: float, epsilon: float) -> None:
+    profile = laplace_profile(theta)
+    assert profile.where_slope_is is not None
+    with mp.workdps(40):  # δ = 1 - √(t/e^θ) falls by 1/(2√(t e^θ))
+        t = mp.exp(mpf(epsilon) * mpf(theta))
+        slope = float(mp.log(mp.diff(lambda x: mp.sqrt(x / mp.exp(mpf(theta))), t)))
+    assert profile.where_slope_is(np.array([slope, 1.0, -1e3])) == pytest.approx([epsilon * theta, 0.0, theta])
+
+
+@pytest.mark.parametrize("epsilon0", [1e-3, 0.5, 3.0, 40.0])
+def test_pure_dp_has_one_slope(epsilon0: float) -> None:
+    profile = binary_profile(epsilon0)
+    assert profile.where_slope_is is not None
+    slope = -math.log1p(math.exp(epsilon0))
+    assert profile.where_slope_is(np.array([slope + 1e-9, slope - 1e-9])).tolist() == [0.0, epsilon0]

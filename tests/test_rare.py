@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 from flint import acb, arb, ctx
 from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import cumulant as cm
 from cumulant.inversion.joining import joining_ceiling, joining_epsilon, joining_log_ceiling, joining_log_delta
-from cumulant.inversion.rare import plan_rare, rare_epsilon, rare_log_delta
+from cumulant.inversion.rare import FIRST_CUT, OTHER_CUTS, plan_rare, rare_epsilon, rare_log_delta
 from cumulant.inversion.rare_far import FarReleases
+from cumulant.numerics.scalar_logspace import log_half_erfc_above
 from cumulant.pairs.jump_law import coordinate_of
-from cumulant.pairs.sampled_gaussian import SampledGaussian
+from cumulant.pairs.negative_moments import log_negative_moments
+from cumulant.pairs.sampled_gaussian import SampledGaussian, leave_out_light
 from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, add_sizes, rule_for
 from strategies import log_uniform
 
@@ -38,6 +41,11 @@ CLASSES = [
     SizeClasses(SampledGaussian(0.3, 1e-4, 200), 4.0, 9.0, 4.0, 11.0, (-11.0, 16.0)),
     SizeClasses(SampledGaussian(2.5, 1e-5, 3), 5.0, 6.0, 10.0, 8.5, (-11.0, 15.0)),
     SizeClasses(SampledGaussian(0.8, 0.2, 9), None, 4.0, 5.0, 9.0, (-11.0, 12.0)),
+]
+NEAR = [  # far ones begin where many releases lose less than others
+    SizeClasses(SampledGaussian(1 / 12, 0.45, 2), None, 1.2, 1.6, 8.0, (-11.0, 12.0)),
+    SizeClasses(SampledGaussian(0.7, 0.8, 5), None, 0.9, 1.5, 8.0, (-11.0, 12.0)),
+    SizeClasses(SampledGaussian(0.3, 0.66, 40), None, 1.5, 2.0, 8.0, (-11.0, 12.0)),
 ]
 
 
@@ -118,6 +126,31 @@ def test_rules_are_as_good_as_they_say(classes: SizeClasses, size: Size, s: floa
 
 
 @pytest.mark.parametrize("classes", CLASSES, ids=str)
+def test_negative_moments(classes: SizeClasses) -> None:
+    """The bound of E_Q w^-τ lies above an integral in balls, and next to it."""
+    law = classes.law
+    tau = np.array([0.01, 0.3, 2.0, 9.0, 40.0]) / (law.rate * math.sqrt(math.expm1(law.mean**2)))
+    for power, bound in zip(tau.tolist(), log_negative_moments(law, tau).tolist(), strict=True):
+        truth = moment(classes, Size.ANY, complex(-power)).real.log()
+        assert float(truth.lower()) <= bound * (1 + 1e-15)
+        assert bound <= float(truth.upper()) * (1 + 1e-9) + 1e-12 / law.count
+
+
+@pytest.mark.parametrize("x", [-9.0, -0.4, 0.0, 1e-3, 2.0, 24.9, 25.1, 300.0])
+def test_half_erfc_from_above(x: float) -> None:
+    truth = mp.log(mp.erfc(mpf(x)) / 2)
+    assert truth * (1 + mpf("1e-15")) - mpf("1e-300") <= log_half_erfc_above(x) + 4e-16
+    assert log_half_erfc_above(x) <= truth + 4e-16 * abs(truth) + 1 / (2 * mpf(max(x, 25.0)) ** 2)
+
+
+def test_light_nodes_are_counted() -> None:
+    masses = np.array([1e-40, 3e-33, 1.0, 1e-45, 2.0, 5e-31])
+    heavy, light = leave_out_light(masses)
+    assert (heavy.start, heavy.stop) == (2, 5)  # what lies between is kept
+    assert light >= math.fsum(masses[:2]) + math.fsum(masses[5:])
+
+
+@pytest.mark.parametrize("classes", [*CLASSES, *NEAR], ids=str)
 @pytest.mark.parametrize("share", [0.5, 0.97, 1.0, 1.02, 2.5])
 def test_gain_of_far_releases(classes: SizeClasses, share: float) -> None:
     """P(F) - e^ε Q(F) in 40 digits: normal tails."""
@@ -171,8 +204,10 @@ def two_releases(law: SampledGaussian, epsilon: float, leaves: bool) -> mpf:
 def test_two_releases(sigma: float, rate: float, epsilon: float) -> None:
     law = SampledGaussian(1 / sigma, rate, 2)
     truth = float(mp.log(two_releases(law, epsilon, True)))
-    for guess, away in ((1.0, 0.0), (0.9, 0.0), (1.1, 1.0), (1.0, -2.0)):
-        profile = plan_rare(law, guess * epsilon, truth + away)
+    plans = [(1.0, 0.0, place) for place in OTHER_CUTS]
+    plans += [(guess, away, FIRST_CUT) for guess, away in ((1.0, 0.0), (0.9, 0.0), (1.1, 1.0), (1.0, -2.0))]
+    for guess, away, place in plans:
+        profile = plan_rare(law, guess * epsilon, truth + away, place)
         if profile is None:
             continue
         low, high = profile.log_bounds(epsilon)
@@ -182,18 +217,37 @@ def test_two_releases(sigma: float, rate: float, epsilon: float) -> None:
     assert truth - 1e-14 * abs(truth) <= found <= truth + 1e-8
 
 
-@pytest.mark.parametrize(("sigma", "rate", "epsilon"), [(36.0, 2e-4, 2.5e-5), (3.0, 0.01, 0.006), (1.0, 0.2, 0.25)])
-def test_a_record_joins_two_releases(sigma: float, rate: float, epsilon: float) -> None:
+@pytest.mark.parametrize("seed", range(12))
+def test_two_releases_of_many_records(seed: int) -> None:
+    """Far ones begin near 0 at large rates: ε at δ, and δ at ε, against nested quadrature in both directions."""
+    rng = np.random.default_rng(seed)
+    sigma, rate, share = rng.uniform(0.8, 16), rng.uniform(0.3, 0.95), rng.uniform(0.3, 3.0)
+    law, run = SampledGaussian(1 / sigma, rate, 2), cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * 2
+    epsilon = share * law.deviation
+    truth = max(two_releases(law, epsilon, leaves) for leaves in (True, False))
+    delta = run.guarantee(epsilon=epsilon)
+    assert mp.log(truth) - mpf(10) ** -14 <= delta.log_delta
+    found = run.epsilon(delta=delta.delta)
+    assert max(two_releases(law, found, leaves) for leaves in (True, False)) <= delta.delta * (1 + mpf(10) ** -14)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "epsilon", "is_settled"),
+    [(36.0, 2e-4, 2.5e-5, True), (3.0, 0.01, 0.006, True), (2.4, 1.4e-4, 1.3e-5, True), (1.0, 0.2, 0.25, False)],
+)
+def test_a_record_joins_two_releases(sigma: float, rate: float, epsilon: float, is_settled: bool) -> None:
     law = SampledGaussian(1 / sigma, rate, 2)
     truth = float(mp.log(two_releases(law, epsilon, False)))
     assert truth <= joining_log_ceiling(law, epsilon)
     assert epsilon <= joining_ceiling(law, truth) * (1 + 1e-9)
-    found = joining_log_delta(law, epsilon)
-    if found is not None:
-        assert truth - 1e-13 * abs(truth) <= found <= truth + 1e-7
-    answer = joining_epsilon(law, truth)
-    if answer is not None:
-        assert epsilon * (1 - 1e-12) <= answer <= epsilon * (1 + 3e-9)
+    found, answer = joining_log_delta(law, epsilon), joining_epsilon(law, truth)
+    if not is_settled:  # next to the largest loss
+        assert found is answer is None
+        return
+    assert found is not None
+    assert truth - 1e-13 * abs(truth) <= found <= truth + 1e-9
+    assert answer is not None
+    assert epsilon * (1 - 1e-12) <= answer <= epsilon * (1 + 1e-9)
 
 
 @given(log_uniform(0.3, 50.0), log_uniform(1e-6, 0.5), log_uniform(4.0, 1e6), log_uniform(1e-25, 1e-3))
@@ -252,3 +306,17 @@ def test_no_plan_takes_much(sigma: float, rate: float, count: float, epsilon: fl
         if profile is not None:
             low, high = profile.log_bounds(epsilon)
             assert low <= high <= 0
+
+
+@given(log_uniform(3.0, 300.0), st.floats(0.3, 0.999), st.integers(2, 60), st.floats(math.log(1e-7), math.log(0.3)))
+@settings(deadline=None, max_examples=40)
+@example(70.0, 0.87, 8, math.log(0.01))  # one tilt was left, and none larger to bound aliases with
+@example(146.6204177414558, 0.920148238257166, 31, math.log(0.010521210542156009))
+@example(178.4215636314053, 0.9826179253628953, 13, math.log(0.0020006200680174214))
+@example(169.77029167263643, 0.8857149429472745, 4, math.log(0.001446464052087765))
+def test_few_tilts_may_be_left(sigma: float, rate: float, count: int, log_delta: float) -> None:
+    """Of weak noise sampled often: ε is inside what balls certify, but for 1e-9."""
+    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count
+    epsilon, interval = run.epsilon(log_delta=log_delta), run.epsilon_interval(log_delta=log_delta)
+    assert interval.lower <= epsilon <= interval.upper * (1 + 1e-9) + 1e-12
+    assert run.delta(epsilon=epsilon) <= math.exp(log_delta) * (1 + 1e-12)

@@ -102,6 +102,14 @@ def count(value: Any) -> int:
     return number
 
 
+def counts(values: Any) -> NDArray[np.float64]:
+    """Return an array of counts; integers of NumPy are checked together, and one by one only to say what is wrong."""
+    of_integers = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size > 0
+    if of_integers and int(values.min()) >= 0 and int(values.max()) <= MOST:
+        return np.asarray(values, dtype=float)
+    return array_of(lambda _, one: float(count(one)), "counts", values)
+
+
 def accuracy(value: Any) -> float:
     """Return how far an answer may be above the truth, as a share of ε: a number between 0 and 1, both left out."""
     rule = "must be a number > 0 and < 1, a share of epsilon"

@@ -3,7 +3,7 @@
 Every answer has been asked itself: what is returned meets the budget, whatever the shape of the cost.
 
 A search costs what its questions cost, so it asks few: log ε is close to linear in the logarithm of a noise, a rate
-or a count, and interpolation there needs about ten. The scale is laid so that cost falls along it. Where the dominating
+or a count, and interpolation there needs six or so. The scale is laid so that cost falls along it. Where the dominating
 pairs are out of reach, which takes seconds to find out, Rényi DP leads the search, and the pairs are asked at its end.
 """
 
@@ -25,7 +25,10 @@ from cumulant.parameters import MOST, require
 
 FARTHEST = 100  # octaves from 1 in which a parameter is looked for
 RELATIVE = 1e-9  # how far a parameter may be from the best one
-SMOOTH = 1e-4  # a bracket so narrow that interpolation is right to RELATIVE
+LEAST_STEP = 0.02  # of the logarithm of a parameter, in which the first bracket is looked for
+MOST_POINTS = 5  # that are interpolated through
+NORMAL_SHARE = 0.8  # of √(-2 log δ): standard deviations at which a normal loss has about that δ
+LEAST_GUESS = 1e-9  # of a noise, and one over it
 PATIENCE = 3  # questions in which a bracket must halve
 
 Build = Callable[[Any], AbstractMechanism]
@@ -55,7 +58,8 @@ def calibrate(
     or a `true_positive_rate` at a `false_positive_rate`.
 
     The parameter is one that costs less the larger it is, like a noise multiplier or a scale. It is looked for from 1
-    outwards; the value returned was itself asked and is never an overshoot.
+    outwards, or from where a normal loss would be within the budget; the value returned was itself asked and is never
+    an overshoot.
 
     >>> from cumulant import Gaussian
     >>> round(calibrate(lambda sigma: Gaussian(noise_multiplier=sigma) * 10, epsilon=1.0, delta=1e-5), 6)
@@ -73,7 +77,7 @@ def calibrate(
         method=method,
     )
     search = _Search(_builder(build), _NOISE, budget)
-    first = search.asked(1.0)
+    first = search.asked(_likely_noise(search.build, budget))
     found = search.best(first)
     if found is not None:
         return found.value
@@ -179,6 +183,22 @@ def _likely_count(step: AbstractMechanism, epsilon: float, log_delta: float, mos
     return int(min(max(often, 1.0), float(most)))
 
 
+def _likely_noise(build: Build, budget: AbstractBudget) -> float:
+    """Return a noise at which a normal loss would be about within the budget, 1 where nothing is known: a start.
+
+    A normal loss of variance v has about ε = v/2 + 0.8·√(-2v log δ), and v = nγ²(e^{μ²} - 1) on samples.
+    """
+    sampled = build(1.0)._known().sampled
+    if not isinstance(budget, EpsilonBudget) or sampled is None or not sampled.is_ordinary:
+        return 1.0
+    if not budget.epsilon > 0 or not -math.inf < budget.log_delta < 0:
+        return 1.0
+    steep = NORMAL_SHARE * math.sqrt(-2 * budget.log_delta)
+    deviation = 2 * budget.epsilon / (steep + math.sqrt(steep * steep + 2 * budget.epsilon))
+    noise = sampled.mean / math.sqrt(math.log1p((deviation / sampled.rate) ** 2 / sampled.count))
+    return noise if LEAST_GUESS < noise < 1 / LEAST_GUESS else 1.0
+
+
 def _builder(build: Any) -> Build:
     """Return a function that builds mechanisms, and says so where it does not."""
     require(callable(build), "build must be a function from the parameter to a mechanism", build)
@@ -252,7 +272,7 @@ class _Tried:
     over: bool
 
 
-_Ends = tuple[_Tried, _Tried, _Tried | None]  # within the budget, over it, and one more point to interpolate through
+_Ends = tuple[_Tried, _Tried, list[_Tried]]  # within the budget, over it, and others, the newest first
 
 
 @final
@@ -295,8 +315,8 @@ class _Search:
         reach further each time.
         """
         farthest, direction = self.scale.farthest, 1 if first.over else -1
-        here, older, stretch = first, None, 1.5
-        step = max(abs(first.excess), 0.1) if math.isfinite(first.excess) else 1.0
+        here, older, stretch = first, list[_Tried](), 1.5
+        step = max(abs(first.excess), LEAST_STEP) if math.isfinite(first.excess) else 1.0
         while direction * here.place < farthest * (1 - 1e-15):
             # At least a whole number further, and the last of them where the scale ends.
             least = math.log1p(self.scale.fine(here.value) / here.value)
@@ -307,10 +327,10 @@ class _Search:
             rise = abs(here.excess - there.excess)
             reach = abs(there.excess) * abs(there.place - here.place) / rise if 0 < rise < math.inf else math.inf
             step = min(max(stretch * reach, 0.01), 8 * step)
-            older, here, stretch = here, there, 2 * stretch
+            older, here, stretch = [here, *older], there, 2 * stretch
         return None
 
-    def narrowed(self, safe: _Tried, over: _Tried, older: _Tried | None) -> _Tried:
+    def narrowed(self, safe: _Tried, over: _Tried, older: list[_Tried]) -> _Tried:
         """Return the safe end of a bracket that no longer matters; interpolates, and halves whenever that is slow."""
         width, asked = math.inf, 0
         while abs(safe.value - over.value) > (fine := self.scale.fine(min(safe.value, over.value))):
@@ -320,7 +340,7 @@ class _Search:
                 width = math.log1p((high - low) / low)
             value = self.scale.value(_aim(safe, over, older, math.log1p(fine / low)))
             new = self.asked(value if low < value < high and not slow else self.scale.middle(low, high))
-            safe, over, older = (safe, new, over) if new.over else (new, over, safe)
+            safe, over, older = (safe, new, [over, *older]) if new.over else (new, over, [safe, *older])
             asked += 1
         return safe
 
@@ -331,34 +351,40 @@ def _log_ratio(spent: float, budget: float) -> float:
     return math.log(spent / budget) if budget > 0 and 0 < spent / budget < math.inf else math.inf
 
 
-def _aim(safe: _Tried, over: _Tried, older: _Tried | None, fine: float) -> float:
-    """Return where to ask next: at the estimated crossing, or as far beyond it as the nearer end is before it.
+def _aim(safe: _Tried, over: _Tried, older: list[_Tried], fine: float) -> float:
+    """Return where to ask next: beyond the estimated crossing, seen from the nearer end, by what that is in doubt.
 
-    The latter makes both ends of the bracket come in, where interpolation alone would move one of them.
+    So both ends of the bracket come in, where interpolation alone would move one of them.
     """
-    middle = 0.5 * (safe.place + over.place)
-    x = _crossing(safe, over, older)
+    x, doubt = _crossing(safe, over, older)
     near, far = (safe, over) if abs(x - safe.place) <= abs(x - over.place) else (over, safe)
     reach, width = abs(x - near.place), abs(far.place - near.place)
     if not 0 < width < math.inf or not 0 <= reach < width:
-        return middle
-    if width < SMOOTH and reach > fine:
-        return x + math.copysign(0.45 * fine, safe.place - over.place)  # towards the safe end, which is returned
-    if reach < 0.25 * width:
-        return near.place + math.copysign(min(max(2 * reach, 0.9 * fine), 0.5 * width), far.place - near.place)
-    return x
-
-
-def _crossing(safe: _Tried, over: _Tried, older: _Tried | None) -> float:
-    """Return the estimated place of excess 0: inverse interpolation through three points, else two, else the middle."""
-    if not math.isfinite(safe.excess) or not math.isfinite(over.excess):
         return 0.5 * (safe.place + over.place)
-    a, b = safe.excess, over.excess
-    line = safe.place - a * (over.place - safe.place) / (b - a) if b > a else 0.5 * (safe.place + over.place)
-    if older is None or not math.isfinite(older.excess) or older.excess in (a, b) or not b > a:
-        return line
-    c = older.excess
-    bend = ((older.place - safe.place) / (c - a) - (over.place - safe.place) / (b - a)) / (c - b)
-    curve = line + a * b * bend  # Newton's form at excess 0
+    way = max(reach + max(doubt, 0.45 * fine), 0.9 * fine)
+    return near.place + math.copysign(min(way, 0.5 * (reach + width)), far.place - near.place)
+
+
+def _crossing(safe: _Tried, over: _Tried, older: list[_Tried]) -> tuple[float, float]:
+    """Return the estimated place of excess 0, and by about how much one more point would change it.
+
+    It is inverse interpolation by Neville's scheme, through as many points as keep it in the bracket.
+    """
     low, high = sorted((safe.place, over.place))
-    return curve if low < curve < high else line
+    middle, doubt = 0.5 * (low + high), 0.0
+    if not -math.inf < safe.excess < over.excess < math.inf:
+        return middle, doubt
+    points = [safe, over, *(one for one in older if math.isfinite(one.excess))][:MOST_POINTS]
+    if len({one.excess for one in points}) < len(points):
+        points = points[:2]
+    column = [one.place for one in points]
+    x, change = column[0], math.inf
+    for size in range(1, len(points)):
+        for i in range(len(points) - size):
+            a, b = points[i].excess, points[i + size].excess
+            column[i] = (b * column[i] - a * column[i + 1]) / (b - a)
+        if size > 1 and not low < column[0] < high:
+            break
+        before, change, x = change, abs(column[0] - x), column[0]
+        doubt = change * min(change / before, 1.0) if before > 0 else change
+    return x, doubt

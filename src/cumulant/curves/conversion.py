@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from cumulant.numerics.rounding import ROUNDING
 from cumulant.numerics.scalar_logspace import log1m_exp, log1p_exp, log_add, log_expm1
-from cumulant.numerics.search import root
+from cumulant.numerics.search import root_near
 
 SERIES = 0.05  # below this, differences are summed as power series
 
@@ -202,7 +202,13 @@ def _best_touching_point(lam: float, majorant: Callable[[float], tuple[float, fl
         return log_delta + log1m_exp(v) - log1m_exp(-y) - log1m_exp(ratio)
 
     low = -math.log(60.0 / lam)  # r₀^λ = e^{-60} is as good as 0; 1 - r₀ = 1e-170 as 1
-    return math.exp(-root(mean_excess, low, low + 400.0, tolerance=1e-6))
+    high = low + 400.0
+    excess = mean_excess(high)
+    if excess <= 0:
+        return math.exp(-high)
+    # next to 1 it grows with t, or 2t at ε = 0
+    start = high - excess if high - excess > low else high - excess / 2
+    return math.exp(-root_near(mean_excess, start, low, high, tolerance=1e-6))
 
 
 def _gap_of_touching_points(lam: float, total: float) -> float:

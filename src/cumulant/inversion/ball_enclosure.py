@@ -18,8 +18,12 @@ from cumulant.inversion.enclosure import Enclosure, WholeEnclosure, gaussian_eps
 from cumulant.inversion.plan import Tilts
 from cumulant.inversion.purse import Purse
 from cumulant.numerics.balls import as_ball, log_sum_ball, lower_float, precision, upper_float
+from cumulant.numerics.search import smallest_true
 from cumulant.pairs.certified import failure_ball, supremum_ball, top_mass_ball
+from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.grid import tilt
+from cumulant.pairs.maps import MixtureMap
+from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
 
 if TYPE_CHECKING:
@@ -66,8 +70,8 @@ class GaussianInBalls(WholeEnclosure):
             return -math.inf, -math.inf
         far = 2 * math.log2(1 + epsilon / self.mean) + 2 * math.log2(1 + 1 / self.mean)
         with precision(ENCLOSURE_BITS + math.ceil(far)):
-            mean = as_ball(self.mean)
-            low, high = _gaussian_delta(mean * (1 - as_ball(MEAN_ROUNDED_UP)), epsilon), _gaussian_delta(mean, epsilon)
+            mean, at = as_ball(self.mean), as_ball(epsilon)
+            low, high = _gaussian_delta(mean * (1 - as_ball(MEAN_ROUNDED_UP)), at), _gaussian_delta(mean, at)
             # what is no number says nothing: δ lies between 0 and 1
             log_high = min(upper_float(high.log()), 0.0) if high > 0 and high.is_finite() else 0.0
             return (lower_float(low.log()) if low > 0 else -math.inf), log_high
@@ -78,10 +82,65 @@ class GaussianInBalls(WholeEnclosure):
         return (there - here) / step
 
 
-def _gaussian_delta(mean: arb, epsilon: float) -> arb:
-    at, root = as_ball(epsilon), as_ball(2.0).sqrt()
+def _gaussian_delta(mean: arb, at: arb) -> arb:
+    root = as_ball(2.0).sqrt()
     first, second = (at / mean - mean / 2) / root, (at / mean + mean / 2) / root
     return (first.erfc() - at.exp() * second.erfc()) / 2
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class OneSampleInBalls(WholeEnclosure):
+    """One release of Gaussian noise on a Poisson sample, from the profile δ_G of the noise alone.
+
+    With M = (1-γ)Q + γP the integrand of ∫ (M - e^ε Q)_+ is γ(P - tQ)_+, t = 1 + (e^ε - 1)/γ, and that of
+    ∫ (Q - e^ε M)_+ is c(Q - tP)_+, c = 1 - e^ε(1-γ), t = γe^ε/c, where c > 0, else 0. Both (P, Q) and (Q, P) have δ_G.
+    """
+
+    law: GaussianNoise
+    sampling: MixtureMap
+
+    @staticmethod
+    def of(losses: ComposedPairs) -> OneSampleInBalls | None:
+        if losses.releases != 1 or losses.variance > 0 or not isinstance(pair := losses.parts[0][0], CoordinatePair):
+            return None
+        law, sampling = pair.law, pair.sampling
+        if isinstance(law, GaussianNoise) and isinstance(sampling, MixtureMap) and sampling.rate < 1:
+            return OneSampleInBalls(law, sampling)
+        return None
+
+    def _delta(self, epsilon: float) -> arb:
+        """Return δ; a ball around 0 where nothing is left of it, or may be left."""
+        rate, more = as_ball(self.sampling.rate), as_ball(epsilon).expm1()
+        share, ratio = rate, 1 + more / rate
+        if self.sampling.sign < 0:
+            share = rate - (1 - rate) * more
+            if not share > 0:
+                return as_ball(0.0).union(share.upper().max(as_ball(0.0)))  # at most Q's share
+            ratio = rate * (1 + more) / share
+        return share * _gaussian_delta(self.law.mean_ball(), ratio.log())
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        if epsilon == math.inf:
+            return -math.inf, -math.inf
+        far = math.log2(2 + epsilon) - math.log2(self.sampling.rate) - math.log2(min(self.law.mean, 1.0))
+        with precision(2 * ENCLOSURE_BITS + 4 * math.ceil(far)):
+            delta = self._delta(epsilon)
+            log_high = min(upper_float(delta.upper().log()), 0.0) if delta.upper() > 0 else -math.inf
+            return (lower_float(delta.log()) if delta > 0 else -math.inf), log_high if delta.is_finite() else 0.0
+
+    def slope(self, epsilon: float) -> float:
+        step = 1e-6 * epsilon + 1e-300
+        return (self.log_bounds(epsilon + step)[1] - self.log_bounds(epsilon)[1]) / step
+
+    def start(self, log_delta: float) -> float:
+        def is_enough(epsilon: float) -> bool:
+            return self.log_bounds(epsilon)[1] <= log_delta
+
+        high = 2.0**-60
+        while not is_enough(high):
+            high *= 4
+        return smallest_true(is_enough, 0.0, high, relative=1e-12)
 
 
 @final
@@ -99,9 +158,13 @@ class ChernoffInBalls(Enclosure):
         index = around.index + int(np.argmin(log_chernoff(around.theta) + around.k - around.theta * epsilon))
         bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1))
         with precision(bits):
-            t = as_ball(tilt(index))
-            log_c = -t * (1 + 1 / t).log() - (1 + t).log()
-            return ChernoffInBalls(tilt(index), log_c + k_ball(losses, index, bits, purse), left_out_of(losses))
+            return ChernoffInBalls.at(index, k_ball(losses, index, bits, purse), left_out_of(losses))
+
+    @staticmethod
+    def at(index: int, k: arb, left_out: arb) -> ChernoffInBalls:
+        """Return the bound of one tilt, from K there."""
+        t = as_ball(tilt(index))
+        return ChernoffInBalls(tilt(index), k - t * (1 + 1 / t).log() - (1 + t).log(), left_out)
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         with precision(ENCLOSURE_BITS):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
@@ -24,7 +24,6 @@ from cumulant.numerics.balls import (
     lower_float,
     pi_ball,
     precision,
-    transform_effort,
     turned_sum,
     upper_float,
 )
@@ -38,9 +37,12 @@ from cumulant.pairs.pair import DominatingPair
 if TYPE_CHECKING:
     from flint import arb
 
+MOST_RULES = 200  # distinct releases whose moments are proven at a tilt, ten milliseconds each
 MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
-CLOSE_TAIL_NATS = 25.0  # below δ to which a tail may be left out where a line would be long: 1e-11
+CLOSE = TAIL_NATS, 25.0  # below δ to which a tail is left out, the second where a line would be long: 1e-11
+ROUGH = (ROUGH_TAIL_NATS,)  # the same where that is too long
+SETTLED_NATS = 1e-12  # of slack, with which no other line is planned
 MANY_BALL_POINTS = 600  # of a lattice, beyond which the sum is cut
 SMOOTHED_POINTS, FEW_POINTS = 4000, 64  # of a smoothed line: the most, and as few as are tried
 
@@ -62,6 +64,8 @@ class BallLine(Enclosure):
     lattice: BallLattice | None
     left_out: arb  # of P, by which δ may be larger
     bits: int
+
+    enough = SETTLED_NATS
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         with precision(self.bits):
@@ -149,13 +153,13 @@ class BallLine(Enclosure):
         return bounds[True] + whole if True in bounds else arb(math.inf)
 
 
-def ball_line(losses: ComposedPairs, plan: Plan, purse: Purse) -> BallLine:
+def ball_line(losses: ComposedPairs, plan: Plan, purse: Purse, accuracies: Sequence[float] = CLOSE) -> BallLine:
     """Return the line of a plan, so long that what lies beyond is nothing beside the answer, or almost nothing."""
     bits = _bits(losses, plan)
     with precision(bits):
         if losses.lattice is not None:
             return _lattice_line(losses, plan, bits, purse)
-        for accuracy in (TAIL_NATS, CLOSE_TAIL_NATS, ROUGH_TAIL_NATS):
+        for accuracy in accuracies:
             end = line_end(losses, replace(plan, accuracy=accuracy), bits, purse)
             if end is not None and _is_affordable(losses, plan, end[0], bits, purse):
                 return _line(losses, plan, _Points(as_ball(plan.eta), end[0]), end[1], bits, purse=purse)
@@ -195,7 +199,7 @@ def _is_affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, pur
         except OutOfReach:
             return False
         purse.pay(nodes.microseconds)
-        price += transform_effort(nodes.nodes, count, bits)
+        price += nodes.transform_effort(count, bits)
     return lines * price <= purse.left
 
 
@@ -255,7 +259,7 @@ def _line(
         values = [value * (moment / moments[0].real) ** n for value, moment in zip(values, moments, strict=True)]
     chernoff = tuple(
         (tilt(index), k_ball(losses, index, bits, purse, lattice=points.lattice, smoothing=more))
-        for index in _chernoff_tilts(plan, points.step)
+        for index in chernoff_tilts(plan, float(points.step))
     )
     return BallLine(plan.theta, points.step, values, k_theta, tail, chernoff, points.lattice, left_out_of(losses), bits)
 
@@ -263,7 +267,7 @@ def _line(
 def _moments_effort(pair: DominatingPair, index: int, points: _Points, bits: int) -> float:
     """Return about how many microseconds the moments at these points take."""
     nodes = count_nodes(pair, tilt(index), points.last, k_at(pair, index), bits=bits)
-    return nodes.microseconds + transform_effort(nodes.nodes, points.count, bits)
+    return nodes.microseconds + nodes.transform_effort(points.count, bits)
 
 
 @CACHE.remember  # both ends of an interval, and smoothed lines, ask for the same moments
@@ -286,6 +290,8 @@ def k_ball(
     smoothing: arb | float = 0.0,
 ) -> arb:
     """Return K at one tilt."""
+    if len(losses.parts) > MOST_RULES:
+        raise OutOfReach(f"a certificate would take rules for {len(losses.parts)} distinct releases")
     theta = tilt(index)
     t = as_ball(theta)
     total = (gaussian_variance(losses) + smoothing) * t * (t + 1) / 2
@@ -305,9 +311,9 @@ def left_out_of(losses: ComposedPairs) -> arb:
     return sum((n * p for p, n in cut), as_ball(0.0))
 
 
-def _chernoff_tilts(plan: Plan, step: arb) -> list[int]:
+def chernoff_tilts(plan: Plan, step: float) -> list[int]:
     """Return the tilts above and below the line whose bounds of aliases are the smallest: any choice is sound."""
-    t, theta, window = plan.tilts, tilt(plan.index), 2 * math.pi / float(step.mid())
+    t, theta, window = plan.tilts, tilt(plan.index), 2 * math.pi / step
     logs = t.k - t.theta * t.epsilon - np.abs(t.theta - theta) * window
     place = plan.index - t.index
     found = []

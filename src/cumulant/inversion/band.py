@@ -169,6 +169,11 @@ class BandInDoubles(Enclosure):
     enough: float = CLOSE_NATS
     effort: Effort = IN_DOUBLES
 
+    @property
+    def points(self) -> int:
+        """How many frequencies were looked at."""
+        return self.above.weights.size
+
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         if epsilon == math.inf:
             return 0.0, math.nan

@@ -22,22 +22,25 @@ from cumulant.inversion.cut import CHUNKS, round_count
 from cumulant.inversion.enclosure import CLOSE_NATS, EXACT_AT_ZERO
 from cumulant.inversion.lines import SHOWN_NATS
 from cumulant.inversion.plan import DROWNING_NATS, NODES_PER_DROWNED_NAT, NODES_PER_NAT, TAIL_NATS, spacing
-from cumulant.inversion.row_lines import RowLines
+from cumulant.inversion.question import FIRST_LOG_DELTA, LEFT_OUT_NATS
+from cumulant.inversion.row_lines import RowLines, Sums
 from cumulant.inversion.rows import Indices, Rows, RowTilts
-from cumulant.inversion.solve import AGREED_NATS, FIRST_LOG_DELTA, LEFT_OUT_NATS, Directions, Inversion
+from cumulant.inversion.solve import AGREED_NATS, Directions, Inversion
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding
-from cumulant.pairs.grid import SCALES
+from cumulant.pairs.grid import PER_OCTAVE, SCALES
 
 ROUNDS = 2  # plans that are made, each from the answer of the last
 TURNS = 12  # points at which the bounds of one line are tried
 NEAR = 1e-11  # a relative step of Newton's method, after which the next one is below rounding
+MOST_BENT = 0.25  # of such a step, up to which it is bent
 SAFE = 2e-14  # relative, by which ε is raised beyond where the upper bound meets δ: a few units of rounding
 MOST_SHARED_POINTS = 4096  # of a line that many share; longer ones are for single questions
 MOST_SHARED_NODES = 2e5  # of a single pair, that a line may take
 FOLLOWED = 1000.0  # times the end of the longest line, up to which decay is followed to bound all that is beyond
 PLANNED_TILTS = 2  # tilts 2^{k/8}, or steps 2^{m/4}, that are taken as one
 REACH = 4  # of those, beside the saddle, that are looked at
+ALIKE_NATS = 0.5  # of Chernoff's bounds around the saddle, within which rows take the tilt of one of them
 NUMBERS = 1_000_000  # of one array
 
 
@@ -121,6 +124,7 @@ def meet_in_rows(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, 
         sums = still.sums(here)
         slope = sums.slope_or(line.theta)
         way = (still.log_upper(here, sums) - goal[active]) / slope
+        way = way + _bend(sums, slope, way)
         epsilon[active] = np.maximum(here + way, 0.0)
         moving = np.abs(way) > NEAR * here
         moving &= ~((here == 0) & (way <= 0)) & np.isfinite(way)
@@ -140,6 +144,13 @@ def meet_in_rows(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, 
     epsilon = np.where(rough & (epsilon > 0), raised, epsilon)
     is_safe = line.log_upper(epsilon, line.sums(epsilon)) <= goal
     return epsilon, is_safe & ((low >= goal) | (epsilon == 0))
+
+
+def _bend(sums: Sums, slope: Array, way: Array) -> Array:
+    """Return what the second derivative of log δ adds to a step of Newton's method, where it is the smaller part."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        more = (sums.second / sums.total - slope**2) * way**2 / (2 * slope)
+        return np.where(np.abs(more) <= MOST_BENT * np.abs(way), more, 0.0)
 
 
 # δ at ε ---------------------------------------------------------------------------------------------------------------
@@ -243,10 +254,33 @@ def plan_rows(tilts: RowTilts, asked: Asked, nats: float) -> LinePlan:
 def _plan_some(t: RowTilts, asked: Asked, nats: float) -> LinePlan:
     excess = t.k - t.theta * asked.epsilon[:, None] - asked.log_delta[:, None]
     chernoff = excess + log_chernoff(t.theta) + nats
-    slowest = np.minimum.accumulate(t.curvature, axis=1)
     apart = PLANNED_TILTS if nats >= TAIL_NATS else 2 * PLANNED_TILTS  # a coarser answer may lie lower: fewer lines
-    saddle = np.argmin(chernoff, axis=1) // apart
-    near = apart * (saddle[:, None] + np.arange(-REACH, REACH + 1))
+    saddle = np.argmin(chernoff, axis=1)
+    some, which = _alike(chernoff, saddle)
+    bounds = excess[some], chernoff[some], saddle[some]
+    place = _tilt_of_rows(t.of_rows(some), asked.of_rows(some), bounds, apart, nats)[which]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        window = _window(t.theta, chernoff, place, asked, nats)
+    step = np.floor(4 * np.log2(2 * math.pi / np.clip(window, 1e-250, 1e250)) / apart) * apart
+    height = np.maximum(np.take_along_axis(excess, place[:, None], axis=1)[:, 0], 0.0)
+    return LinePlan(place, step.astype(np.intp), height, np.take_along_axis(t.curvature, place[:, None], axis=1)[:, 0])
+
+
+def _alike(chernoff: Array, saddle: Indices) -> tuple[Indices, Indices]:
+    """Return rows that stand for others with about the same bounds around the same saddle, and which for each row."""
+    around = np.clip(saddle[:, None] + np.arange(-1, 2) * PER_OCTAVE, 0, chernoff.shape[1] - 1)
+    about = np.clip(np.take_along_axis(chernoff, around, axis=1) / ALIKE_NATS, -1e15, 1e15)
+    _, some, which = np.unique(
+        np.column_stack([saddle, np.nan_to_num(about).astype(np.intp)]), axis=0, return_index=True, return_inverse=True
+    )
+    return some, which.reshape(-1)
+
+
+def _tilt_of_rows(t: RowTilts, asked: Asked, bounds: tuple[Array, Array, Indices], apart: int, nats: float) -> Indices:
+    """Return the place of the tilt that takes the fewest nodes in each row."""
+    excess, chernoff, saddle = bounds
+    slowest = np.minimum.accumulate(t.curvature, axis=1)
+    near = apart * ((saddle // apart)[:, None] + np.arange(-REACH, REACH + 1))
     near = np.clip(near, 0, (len(t.theta) - 1) // apart * apart)
     above_answer = np.take_along_axis(excess, near, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -255,18 +289,16 @@ def _plan_some(t: RowTilts, asked: Asked, nats: float) -> LinePlan:
         effort += 0.5 * np.log((np.maximum(above_answer, 0.0) + nats) / np.take_along_axis(slowest, near, axis=1))
         effort += NODES_PER_DROWNED_NAT * np.maximum(above_answer - DROWNING_NATS, 0.0)
     best = np.argmin(np.nan_to_num(effort, nan=np.inf), axis=1)[:, None]
-    place, window = (np.take_along_axis(one, best, axis=1)[:, 0] for one in (near, windows))
-    step = np.floor(4 * np.log2(2 * math.pi / np.clip(window, 1e-250, 1e250)) / apart) * apart
-    height = np.maximum(np.take_along_axis(excess, place[:, None], axis=1)[:, 0], 0.0)
-    return LinePlan(place, step.astype(np.intp), height, np.take_along_axis(t.curvature, place[:, None], axis=1)[:, 0])
+    return np.asarray(np.take_along_axis(near, best, axis=1)[:, 0])
 
 
 def _window(theta: Array, chernoff: Array, place: Indices, asked: Asked, nats: float) -> Array:
     """Return how long a period must be for its aliases to be nothing beside δ, on the line at a tilt of each row."""
     at = theta[place]
-    gap = theta - at[:, None]
-    ways = chernoff / np.abs(gap)
-    above, below = (np.min(np.where(side, ways, np.inf), axis=1) for side in (gap > 0, gap < 0))
+    ways = chernoff / (theta - at[:, None])  # above 0 beyond the tilt, below 0 before it, not finite at it
+    columns = np.arange(len(theta))
+    above = np.min(ways, axis=1, initial=np.inf, where=columns > place[:, None])
+    below = -np.max(ways, axis=1, initial=-np.inf, where=columns < place[:, None])
     return np.asarray(np.maximum(np.maximum(above, np.minimum(below, (nats - asked.log_delta) / at)), 1 / at))
 
 
@@ -300,7 +332,7 @@ def ends_of_rows(rows: Rows, at: tuple[int, float], below: Array, curvature: Arr
     tails = np.cumsum(np.column_stack([*pieces, rest])[:, ::-1], axis=1)[:, ::-1]
     fine = (tails <= need[:, None]) & (places <= farthest)
     place = np.argmax(fine, axis=1)
-    count = np.array([round_count(float(omega) / eta) for omega in places[place]])
+    count = np.array([round_count(float(omega) / eta) for omega in places])[place]
     found = []
     for size in np.unique(count[np.any(fine, axis=1)]):
         part = np.flatnonzero(np.any(fine, axis=1) & (count == size))

@@ -15,7 +15,7 @@ from cumulant.numerics.logspace import Array
 from cumulant.pairs.grid import PER_OCTAVE
 
 if TYPE_CHECKING:
-    from cumulant.inversion.solve import Question
+    from cumulant.inversion.question import Question
 
 
 def epsilon_ceilings(questions: Sequence[Question]) -> list[float]:
@@ -65,6 +65,8 @@ def _log_delta_ceiling(question: Question) -> float:
     losses, epsilon = question.losses, question.asked
     if not losses.parts or losses.failure == 1 or not 0 <= epsilon < losses.supremum:
         return math.inf
+    if question.road.is_certain(losses, epsilon):
+        return 0.0
     try:
         around = question.around
     except OutOfReach:

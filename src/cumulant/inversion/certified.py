@@ -14,6 +14,7 @@ of every rounding (`Contour`); such an interval says so, and how wide the part i
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -26,19 +27,22 @@ from cumulant.inversion.ball_enclosure import (
     ChernoffInBalls,
     GaussianInBalls,
     LargestLossInBalls,
+    OneSampleInBalls,
     SmoothedBallLine,
     failure_of,
     largest_loss,
     log_left,
 )
-from cumulant.inversion.ball_line import ball_line, smooth_lines
+from cumulant.inversion.ball_jumps import jump_line
+from cumulant.inversion.ball_line import ROUGH, ball_line, smooth_lines
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.enclosure import Effort, Enclosure, WholeEnclosure
+from cumulant.inversion.enclosure import CLOSE_NATS, Effort, Enclosure, WholeEnclosure
 from cumulant.inversion.enumeration import enumerate_sums
-from cumulant.inversion.lines import enclosures_at
+from cumulant.inversion.lines import InDoubles, paid_enclosures_at
 from cumulant.inversion.plan import Plan, Tilts, plan_for
-from cumulant.inversion.purse import MOST_MICROSECONDS, Purse
-from cumulant.inversion.solve import Directions, Question, Road, ask_delta, ask_epsilon, is_proven, solve_worst_first
+from cumulant.inversion.purse import MOST_MICROSECONDS, MOST_SINES, Purse
+from cumulant.inversion.question import Question, Road, is_proven
+from cumulant.inversion.solve import Directions, ask_delta, ask_epsilon, solve_worst_first
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 
 if TYPE_CHECKING:
@@ -131,6 +135,8 @@ def _epsilon_end(question: Question) -> End:
 def _likely_epsilon(question: Question) -> float:
     if not question.needs_tilts:
         return question.losses.mean
+    if (one := OneSampleInBalls.of(question.losses)) is not None:
+        return one.start(question.asked)
     return math.inf if question.around is None else question.around.epsilon
 
 
@@ -145,7 +151,9 @@ def _has_enough_epsilon(question: Question, _: float, found: list[End]) -> bool:
 
 
 def _is_below(question: Question, epsilon: float, log_delta: float) -> bool:
-    """Return whether Chernoff's bound proves that log δ(ε) is at most this."""
+    """Return whether Chernoff's bound, or a closed form, proves that log δ(ε) is at most this."""
+    if (one := OneSampleInBalls.of(question.losses)) is not None:
+        return one.log_bounds(epsilon)[1] <= log_delta
     around, road = question.around, question.road
     if around is None or not isinstance(road, Balls):
         return False
@@ -178,6 +186,8 @@ def _likely_log_delta(question: Question) -> float:
     losses = question.losses
     if not losses.parts or losses.failure > 0 or not question.asked < losses.supremum:
         return math.inf
+    if (one := OneSampleInBalls.of(losses)) is not None:
+        return one.log_bounds(question.asked)[1]
     try:
         return math.inf if question.around is None else question.around.log_delta
     except OutOfReach:
@@ -196,11 +206,13 @@ def _has_smaller_delta(question: Question, likely: float, found: list[tuple[End,
 
 
 @final
-@dataclass(frozen=True, slots=True)
 class Balls(Road):
-    """Enclosed, or rounded to the side that was asked for, as long as the purse lasts."""
+    """Enclosed, or rounded to the side that was asked for, as long as the purse lasts; another one is for doubles."""
 
-    purse: Purse
+    def __init__(self, purse: Purse) -> None:
+        self.purse = purse
+        self._sines = Purse(MOST_SINES / 4)  # of two directions, each from both sides
+        self._rests_on_doubles = False
 
     def left(self, losses: ComposedPairs, delta: arb, side: int) -> float:
         with precision(ENCLOSURE_BITS):
@@ -217,7 +229,9 @@ class Balls(Road):
         return max(lower_float(top) if side < 0 or top == 0 else upper_float(top), 0.0)
 
     def whole(self, losses: ComposedPairs) -> WholeEnclosure | None:
-        return enumerate_sums(losses) if losses.parts else GaussianInBalls(losses.mean)
+        if not losses.parts:
+            return GaussianInBalls(losses.mean)
+        return enumerate_sums(losses) or OneSampleInBalls.of(losses)
 
     def below_largest(self, losses: ComposedPairs) -> WholeEnclosure:
         return LargestLossInBalls.of(losses)
@@ -225,12 +239,17 @@ class Balls(Road):
     def lines(self, losses: ComposedPairs, around: Tilts) -> Iterable[Enclosure]:
         """Return balls if they are affordable, else the line in doubles whose bounds are the closest."""
         plan = plan_for(around)
+        for line in (
+            lambda: ball_line(losses, plan, self.purse),
+            lambda: jump_line(losses, around, self.purse),
+            lambda: ball_line(losses, plan, self.purse, ROUGH),
+        ):
+            with contextlib.suppress(OutOfReach):
+                return (line(),)
+        if self._sines.left < 0 and self._rests_on_doubles:
+            raise OutOfReach("what lines in doubles have said stands")
         try:
-            return (ball_line(losses, plan, self.purse),)
-        except OutOfReach:
-            pass
-        try:
-            doubles = min(enclosures_at(losses, plan), key=lambda line: _distance(line, around.epsilon))
+            doubles = _closest(paid_enclosures_at(losses, plan, self._sines), around.epsilon)
         except OutOfReach:
             return (_without_line(losses, around),)
         # doubles afford longer lines: where they smooth too much, balls would
@@ -239,7 +258,18 @@ class Balls(Road):
             return (smoothed,)
         if _distance(doubles, around.epsilon) == math.inf:
             return (_without_line(losses, around),)
+        self._rests_on_doubles = True
         return (replace(doubles, enough=0.0, effort=LITTLE),)
+
+
+def _closest(lines: Iterable[InDoubles], epsilon: float) -> InDoubles:
+    """Return the first line whose bounds are as good as equal, else the one whose bounds are the closest."""
+    seen: list[InDoubles] = []
+    for line in lines:
+        if _distance(line, epsilon) <= CLOSE_NATS:
+            return line
+        seen.append(line)
+    return min(seen, key=lambda line: _distance(line, epsilon))
 
 
 def _without_line(losses: ComposedPairs, around: Tilts) -> Enclosure:

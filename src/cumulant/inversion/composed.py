@@ -25,6 +25,7 @@ from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import float_above
 from cumulant.pairs.cache import CACHE, SIMILAR, BatchedTable, evaluate_by_batch_key
 from cumulant.pairs.curve import CUMULANTS, k_of_each, log_affinity, nodes_together
+from cumulant.pairs.discrete import prefers_transform
 from cumulant.pairs.grid import PER_OCTAVE, chunk_frequencies, shared_octaves, tilt, tilts
 from cumulant.pairs.pair import DominatingPair, GaussianPair
 
@@ -287,6 +288,9 @@ def _lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) 
 
 def _fine_lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) -> list[tuple[Complex, Array]]:
     nodes, k = nodes_together(pairs, tilt(index), eta * (count - 1)), k_of_each(pairs, index)
+    kept = LINES.kept(pairs, (index, eta, count))
+    if kept is not None and prefers_transform(nodes.losses.shape[1], count, FINE_SINES):
+        return kept  # so did the other table
     return list(zip(*nodes.log_moment(tilt(index), eta, count, k, cheap=FINE_SINES), strict=True))
 
 

@@ -29,10 +29,12 @@ ROUNDOFF = 4e-16  # relative error of an elementary function, and of products
 LARGEST_ERROR_NATS = 600.0  # of K at a node: a larger one is as useless
 EXACT_NATS = 1e-8  # slack in log δ beyond which no answer is exact
 AGREED_SLACKS = 4.0  # times the slack by which δ is lowered, so that δ(ε), on a line of its own, agrees
-APART_NATS = 1e-9  # at least, where δ(ε) is planned by itself: its slack is at most that
+APART_NATS, APART_SHARE = 1e-9, 0.25  # nats, and of 1e-9 of ε: the same where δ(ε) is planned by itself, at least
 SMALLEST_LOG_DELTA = -650.0  # whose shares are doubles
 FARTHEST_MET = 2.0  # times ε, or less, from where Newton's method begins
 NEWTON_TURNS = 30  # of Newton's method
+MET_NATS = 0.1  # of log δ, within which the slack at an answer is taken
+MET_SHARE = 0.1  # of the slack, within which Newton's method ends: rounding goes as far
 NUDGES = tuple(2.0**k for k in range(-50, -30))  # relative, by which ε is raised until δ is reached
 EXACT_SHARE = 1e-9  # of ε, within which an answer is exact
 MANY_POINTS = 2048  # of a line, whose phases are products of few
@@ -150,9 +152,9 @@ class Contour:
         """Return the upper bound of log δ(ε), and its slope, approximately."""
         epsilon = self._move(epsilon, -1)
         terms, doubt = self._terms(epsilon)
-        total = float(np.sum(terms.real))
+        total = float(terms.real.sum())
         high = total + doubt + self.tail * math.exp(self.common)
-        moving = float(self.z.real @ terms.real - self.z.imag @ terms.imag)
+        moving = self.theta * total - float(self.z.imag @ terms.imag)
         slope = -moving / total if total > doubt and moving > 0 else -self.theta  # of the scale, where errors rule
         log_high = self._scale(epsilon) + math.log(high) + self.common if high > 0 else 0.0
         if self.log_left_out > -math.inf:
@@ -164,7 +166,7 @@ class Contour:
         above = self._move(epsilon, 1)
         terms, doubt = self._terms(above)
         alias = self.alias(above) * math.exp(2 * self.common)  # over a scale that may be smaller than it seems
-        low = float(np.sum(terms.real)) - doubt - self.tail - alias
+        low = float(terms.real.sum()) - doubt - self.tail - alias
         # what is not positive, or not a number, says nothing: δ lies between 0 and 1
         log_low = self._scale(above) + math.log(low) - self.common if low > 0 else -math.inf
         return log_low, self.log_upper(epsilon)[0]
@@ -176,7 +178,7 @@ class Contour:
     def estimated(self, epsilon: float) -> float:
         """Return how much of the distance of the bounds rests on estimates of rounding, in nats."""
         terms, doubt = self._terms(epsilon)
-        total = float(np.sum(terms.real))
+        total = float(terms.real.sum())
         return 2 * math.log1p(doubt / total) if total > 0 else math.inf
 
     def _scale(self, epsilon: float) -> float:
@@ -189,7 +191,7 @@ class Contour:
         phases = turns(-epsilon * self.step, len(self.z)) if many else np.exp(-1j * epsilon * self.z.imag)
         turned = self.weights * phases
         if self.lattice is None:
-            return turned, float(np.sum(self.doubts[0]) + epsilon * np.sum(self.doubts[1]))
+            return turned, float(self.doubts[0].sum() + epsilon * self.doubts[1].sum())
         kernel = self.lattice.payoff(self.z, epsilon)
         return turned * kernel, float(np.abs(kernel) @ (self.doubts[0] + epsilon * self.doubts[1]))
 
@@ -224,23 +226,42 @@ class Bounds(Protocol):
         """Return both."""
 
 
-def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float = APART_NATS) -> float | None:
+def nats_apart(bounds: Bounds, epsilon: float) -> float:
+    """Return by how much less than δ an ε is asked for, so that δ(ε), planned by itself, agrees; 1e-9 of ε is more."""
+    return min(APART_NATS, APART_SHARE * EXACT_SHARE * abs(bounds.log_upper(epsilon)[1]) * epsilon)
+
+
+def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float) -> float | None:
     """Return the least ε whose bound is a little less than log δ; None if it may be above the truth."""
-    low, high = bounds.log_bounds(start)
+    rounded = 2 * ROUNDOFF * abs(log_delta)  # as the logarithm of δ was, and more
+    # the slack is that at the answer, or at the start where δ(ε) will be planned by itself, too
+    near, _, step = (start, 0.0, 0.0) if apart > 0 else _meet(bounds, start, log_delta - rounded, MET_NATS)
+    near += step
+    if math.isnan(near):
+        return None
+    low, high = bounds.log_bounds(near)
     if not high - low <= EXACT_NATS:
         return None
-    rounded = 2 * ROUNDOFF * abs(log_delta)  # as the logarithm of δ was, and more
-    aim = log_delta - rounded - max(AGREED_SLACKS * (high - low), apart)
+    aim, spare = log_delta - rounded - max(AGREED_SLACKS * (high - low), apart), MET_SHARE * (high - low)
+    epsilon, value, _ = _meet(bounds, near, aim - spare, spare)
+    for nudge in NUDGES:
+        if not value > aim:  # only what was tested is returned
+            break
+        epsilon *= 1 + nudge
+        value = bounds.log_upper(epsilon)[0]
+    is_exact = value <= aim and bounds.log_bounds(epsilon * (1 - EXACT_SHARE))[0] >= log_delta
+    return epsilon if is_exact else None
+
+
+def _meet(bounds: Bounds, start: float, aim: float, off: float) -> tuple[float, float, float]:
+    """Return where the upper bound is a value, but for so many nats, that bound, and the next step; NaN if far away."""
     x = start
     for _ in range(NEWTON_TURNS):
         value, slope = bounds.log_upper(x)
-        x += (value - aim) / -slope
+        step = (value - aim) / -slope
+        if abs(value - aim) <= off or abs(step) <= 1e-15 * x:
+            return x, value, step
+        x += step
         if not start / FARTHEST_MET < x < FARTHEST_MET * start:  # bounds say little so far from where they were planned
-            return None
-        if abs(value - aim) <= -1e-15 * slope * x:
             break
-    for nudge in NUDGES:
-        epsilon = x * (1 + nudge)
-        if bounds.log_upper(epsilon)[0] <= aim:  # only what was tested is returned
-            return epsilon if bounds.log_bounds(epsilon * (1 - EXACT_SHARE))[0] >= log_delta else None
-    return None
+    return math.nan, math.nan, math.nan

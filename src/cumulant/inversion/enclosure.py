@@ -127,6 +127,11 @@ class LineInDoubles(Enclosure):
     enough: float = CLOSE_NATS
     effort: Effort = IN_DOUBLES
 
+    @property
+    def points(self) -> int:
+        """How many frequencies were looked at."""
+        return len(self.contour.z)
+
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         high, slope = self.contour.log_upper(epsilon)
         return min(self._with_left_out(high), 0.0), slope

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from cumulant.inversion.contour import EXACT_NATS, EXACT_SHARE, SMALLEST_LOG_DELTA, Contour, log_chernoff, meet_exactly
+from cumulant.inversion.contour import SMALLEST_LOG_DELTA, Contour, log_chernoff, meet_exactly, nats_apart
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.rare_lines import (
     NORMAL_NATS,
@@ -21,11 +21,12 @@ from cumulant.inversion.rare_lines import (
     nats_of_rule,
 )
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.jump_law import bound_negative_moments
+from cumulant.pairs.negative_moments import log_negative_moments
 from cumulant.pairs.sampled_gaussian import SampledGaussian, log_moments_of
 from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, rule_for
 
 JOINING_TILTS = 2.0 ** (np.arange(-48.0, 33.0) / 8)  # over the tilt of a normal loss
+MOST_GROWN_NATS = 1000.0  # of w^-θ: beyond, sums would reach far
 JOINING_PLANS = 3  # of the δ that a line is planned for, or of ε
 JOINING_NATS = 0.5  # by which that may be off
 
@@ -57,7 +58,7 @@ def joining_epsilon(law: SampledGaussian, log_delta: float, least: float = 0.0) 
         contour = _joining_contour(law, epsilon, log_delta)
         if contour is None:
             return None
-        found = meet_exactly(contour, epsilon, log_delta)
+        found = meet_exactly(contour, epsilon, log_delta, nats_apart(contour, epsilon))
         if found is not None:
             return found
         value, slope = contour.log_upper(epsilon)
@@ -80,7 +81,7 @@ def joining_log_delta(law: SampledGaussian, epsilon: float, least: float = -math
         if contour is None:
             return None
         low, high = contour.log_bounds(epsilon)
-        if high - low <= min(EXACT_NATS, -EXACT_SHARE * contour.log_upper(epsilon)[1] * epsilon):
+        if high - low <= nats_apart(contour, epsilon) / 2:
             return min(high, 0.0)
         if abs(high - log_delta) < JOINING_NATS:
             return None
@@ -91,7 +92,7 @@ def joining_log_delta(law: SampledGaussian, epsilon: float, least: float = -math
 def _joining_tilts(law: SampledGaussian, log_delta: float) -> tuple[Array, Array]:
     """Return tilts around that of a normal loss, and bounds of nK there."""
     tau = JOINING_TILTS * (math.sqrt(-2 * log_delta) / law.deviation)
-    return tau, law.count * bound_negative_moments(law.mean, law.rate, tau) + 1e-12
+    return tau, law.count * log_negative_moments(law, tau) + 1e-12
 
 
 def _joining_contour(law: SampledGaussian, epsilon: float, log_delta: float) -> Contour | None:
@@ -102,7 +103,10 @@ def _joining_contour(law: SampledGaussian, epsilon: float, log_delta: float) -> 
 def _follow_joining(law: SampledGaussian, epsilon: float, log_delta: float) -> Contour | None:
     tau, k = _joining_tilts(law, log_delta)
     plan = plan_for(Tilts(0, tau, k, np.ones(len(tau)), epsilon, log_delta))
-    reach = math.sqrt(2 * (NORMAL_NATS + math.log(law.count * (1 + law.rate * plan.theta))))
+    grown = -plan.theta * math.log1p(-law.rate)  # w^-θ, at most
+    if not grown < MOST_GROWN_NATS:
+        return None
+    reach = math.sqrt(2 * (NORMAL_NATS + math.log(law.count * (1 + law.rate * plan.theta)) + grown))
     classes = SizeClasses(law, None, reach + law.mean, 1.0, reach + law.mean, (-reach, reach + law.mean))
     tilted, eta = Tilted.of(classes, Size.ANY, -plan.theta), plan.eta
     omega = frequencies_of(eta)

@@ -17,7 +17,7 @@ import contextlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -109,6 +109,11 @@ class JumpsInDoubles(Enclosure):
     enough: float = CLOSE_NATS
     effort: Effort = IN_DOUBLES
 
+    @property
+    def points(self) -> int:
+        """How many frequencies were looked at."""
+        return len(self.contour.z)
+
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         if epsilon > LARGEST_EPSILON:
             return 0.0, math.nan
@@ -133,7 +138,7 @@ def line_of_jumps(losses: ComposedPairs, epsilon: float, log_delta: float) -> Ju
     if not LEAST_TILT < tilt < LARGEST_TILT or not any(has_jumps(pair) for pair, _ in losses.parts):
         return None
     try:
-        cut = _CutLosses.of(cut_far_losses(losses, epsilon, FARTHEST_TILT * tilt, log_delta + LOG_SHARE), epsilon, tilt)
+        cut = CutLosses.of(cut_far_losses(losses, epsilon, FARTHEST_TILT * tilt, log_delta + LOG_SHARE), epsilon, tilt)
     except OutOfReach:
         return None
     best = None
@@ -151,7 +156,7 @@ def line_of_jumps(losses: ComposedPairs, epsilon: float, log_delta: float) -> Ju
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _CutLosses:
+class CutLosses:
     """Losses that are cut far out, at tilts τ: exponents τL of those with jumps, and K of all others."""
 
     losses: ComposedPairs
@@ -162,7 +167,7 @@ class _CutLosses:
     others: Array
 
     @staticmethod
-    def of(losses: ComposedPairs, epsilon: float, tilt: float) -> _CutLosses:
+    def of(losses: ComposedPairs, epsilon: float, tilt: float) -> CutLosses:
         laws = [(JumpLaw.of(pair), n) for pair, n in losses.parts if has_jumps(pair)]
         first, farthest = math.floor(math.log2(tilt)), max(law.largest_loss for law, _ in laws)
         if not farthest > LEAST_LOSS:
@@ -174,9 +179,9 @@ class _CutLosses:
             each = np.concatenate([losses.cumulants_of_each(octave)[:, 0, :] for octave in octaves], axis=1)
             others = others + np.array([0.0 if has_jumps(pair) else n for pair, n in losses.parts]) @ each
         exponents = [(law, n, law.tilt(tau)) for law, n in laws]
-        return _CutLosses(losses, epsilon, octaves[0] * PER_OCTAVE, tau, exponents, others)
+        return CutLosses(losses, epsilon, octaves[0] * PER_OCTAVE, tau, exponents, others)
 
-    def split_quietly(self, log_delta: float) -> _Split | None:
+    def split_quietly(self, log_delta: float) -> SplitLosses | None:
         """Return the split at the largest share of ε whose quiet losses are nothing beside δ."""
         found, first, last = None, 0, len(SHARES)
         while first < last:
@@ -194,21 +199,33 @@ class _CutLosses:
             return None
         return _Whole(self, [(Jumps(law), n) for law, n, _ in self.laws], Quiet())
 
-    def _split(self, largest: float, log_rest: float) -> _Split:
+    def _split(self, largest: float, log_rest: float) -> SplitLosses:
         k, rest, jumps, log_share = self.others, 0.0, [], log_rest - 1 - math.log(self.losses.releases)
         for law, n, exponents in self.laws:
             jump = law.split(largest)
             log_s, left = jump.bound_quiet(exponents, log_share)
             k, rest = k + n * log_s, rest + n * max(left, 5e-324)  # what underflows is not nothing
             jumps.append((jump, n))
-        return _Split(self, jumps, Quiet(self.tau, k, rest))
+        return SplitLosses(self, jumps, Quiet(self.tau, k, rest))
+
+
+def frequencies_of_jumps(eta: float) -> Array:
+    """Return the frequencies at which a line of this spacing is bounded."""
+    return np.asarray(FIRST_POINT * eta * FREQUENCY_RATIO ** np.arange(float(FREQUENCIES)))
+
+
+def tails_of_jumps(log_bounds: Array, eta: float) -> Array:
+    """Return bounds of Σ |M-S|/|z(z+1)|·η/π beyond each of those frequencies, from log |M-S|, at most, over a scale."""
+    at, bounds = frequencies_of_jumps(eta), np.exp(np.minimum(log_bounds + 1e-6, LARGEST_NATS))
+    pieces = bounds * (1 / at - np.append(1 / at[1:], 0.0) + eta / at**2) / math.pi
+    return np.asarray(np.cumsum(pieces[::-1])[::-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lines(ABC):
     """Jumps of all releases, of which a line is planned and followed."""
 
-    cut: _CutLosses
+    cut: CutLosses
     jumps: list[tuple[Jumps, int]]
     quiet: Quiet
 
@@ -245,11 +262,9 @@ class _Lines(ABC):
         self, plan: Plan, tilted: list[TiltedJumps], others: float, log_s: list[float]
     ) -> tuple[float, float] | None:
         """Return (ω, tail): where the line may end, and a bound of Σ |M-S|/|z(z+1)|·η/π beyond, over e^scale."""
-        at = FIRST_POINT * plan.eta * FREQUENCY_RATIO ** np.arange(float(FREQUENCIES))
+        at = frequencies_of_jumps(plan.eta)
         moduli = [(np.full(FREQUENCIES, s), jump.log_moduli(at)) for s, jump in zip(log_s, tilted, strict=True)]
-        bounds = np.exp(np.minimum(self._compose(at, np.full(FREQUENCIES, others), moduli) + 1e-6, LARGEST_NATS))
-        pieces = bounds * (1 / at - np.append(1 / at[1:], 0.0) + plan.eta / at**2) / math.pi
-        tails = np.cumsum(pieces[::-1])[::-1]
+        tails = tails_of_jumps(self._compose(at, np.full(FREQUENCIES, others), moduli), plan.eta)
         fine = np.flatnonzero(tails <= plan.negligible)
         if not len(fine) or at[fine[0]] / plan.eta > MOST_JUMP_POINTS:
             return None
@@ -264,7 +279,7 @@ class _Lines(ABC):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Split(_Lines):
+class SplitLosses(_Lines):
     """Losses in two parts, quiet ones and jumps."""
 
     def _compose(self, theta: Array, others: Array, moments: list[tuple[Array, Array]]) -> Array:
@@ -282,27 +297,49 @@ class _Split(_Lines):
         k, error = self._follow_others(plan, count)
         g, farther = np.zeros(count, dtype=complex), np.zeros(count)
         for jump, (_, n) in zip(tilted, self.jumps, strict=True):
-            log_s, off_s = jump.quiet_line(plan.eta, count)
-            if not np.all(np.isfinite(log_s.real)):
-                raise OutOfReach("quiet losses vanish to rounding along this line")
-            log_j = jump.log_size
-            values, off_j = jump.line(plan.eta, count, log_j)
-            r = values * np.exp(log_j - log_s)
-            size = np.maximum(np.abs(1 + r), 1e-300)
-            off = off_j * np.exp(log_j - log_s.real) + np.abs(r) * (off_s + 4 * ROUNDOFF)
-            k, error = k + n * log_s, error + n * (off_s + ROUNDOFF * np.abs(log_s))
-            g += n * log1p_complex(r.real, r.imag)
-            farther += n * np.log1p(off / size)
-        off = np.expm1(np.minimum(error, LARGEST_NATS)) + ROUNDOFF * (8 + np.abs(k) + abs(scale))
-        with np.errstate(over="ignore", under="ignore"):
-            quiet, loud = np.exp(k - scale), np.exp(k + g - scale)
-            # S times e^g - 1, or M times 1 - e^{-g}: whichever is larger
-            few, many = quiet * np.expm1(np.minimum(g.real, 0.0) + 1j * g.imag), -loud * np.expm1(-g)
-            values = np.where(g.real <= 0, few, many)
-            astray = np.abs(loud) * np.expm1(np.minimum(farther, LARGEST_NATS))
-            astray += ROUNDOFF * (np.abs(values) + np.abs(g * loud))
-            lost = np.maximum(error, farther) > LARGEST_NATS  # nothing is known
-            return values, np.where(lost, np.inf, np.abs(values) * off + astray * (1 + off))
+            each = follow_release(jump, (plan.eta, count))
+            k, error = k + n * each.log_s, error + n * each.error
+            g, farther = g + n * each.growth, farther + n * each.farther
+        return subtract_quiet(FollowedRelease(k, error, g, farther), scale)
+
+
+class FollowedRelease(NamedTuple):
+    """Of one release, or added up, along a line: log S and its error, log(1 + J/S) and its error, all in nats."""
+
+    log_s: Complex
+    error: Array
+    growth: Complex
+    farther: Array
+
+
+def follow_release(jump: TiltedJumps, line: tuple[float, int]) -> FollowedRelease:
+    """Return log S and log(1 + r), r = J/S, at θ + ijη, j < count."""
+    log_s, off_s = jump.quiet_line(*line)
+    if not np.all(np.isfinite(log_s.real)):
+        raise OutOfReach("quiet losses vanish to rounding along this line")
+    log_j = jump.log_size
+    values, off_j = jump.line(*line, log_j)
+    r = values * np.exp(log_j - log_s)
+    size = np.maximum(np.abs(1 + r), 1e-300)
+    off = off_j * np.exp(log_j - log_s.real) + np.abs(r) * (off_s + 4 * ROUNDOFF)
+    return FollowedRelease(
+        log_s, off_s + ROUNDOFF * np.abs(log_s), log1p_complex(r.real, r.imag), np.asarray(np.log1p(off / size))
+    )
+
+
+def subtract_quiet(line: FollowedRelease, scale: float) -> tuple[Complex, Array]:
+    """Return (M - S)/e^scale = S·(e^g - 1)/e^scale of all releases together, and a bound of its error."""
+    k, error, g, farther = line
+    off = np.expm1(np.minimum(error, LARGEST_NATS)) + ROUNDOFF * (8 + np.abs(k) + abs(scale))
+    with np.errstate(over="ignore", under="ignore"):
+        quiet, loud = np.exp(k - scale), np.exp(k + g - scale)
+        # S times e^g - 1, or M times 1 - e^{-g}: whichever is larger
+        few, many = quiet * np.expm1(np.minimum(g.real, 0.0) + 1j * g.imag), -loud * np.expm1(-g)
+        values = np.where(g.real <= 0, few, many)
+        astray = np.abs(loud) * np.expm1(np.minimum(farther, LARGEST_NATS))
+        astray += ROUNDOFF * (np.abs(values) + np.abs(g * loud))
+        lost = np.maximum(error, farther) > LARGEST_NATS  # nothing is known
+        return values, np.where(lost, np.inf, np.abs(values) * off + astray * (1 + off))
 
 
 @final

@@ -24,6 +24,8 @@ from cumulant.inversion.cut import cut_by_decay, cut_by_samples, cut_on_lattice,
 from cumulant.inversion.enclosure import CLOSE_NATS, LineInDoubles
 from cumulant.inversion.jumps import JumpsInDoubles, line_of_jumps
 from cumulant.inversion.plan import DROWNING_NATS, TAIL_NATS, Plan
+from cumulant.inversion.purse import Purse
+from cumulant.pairs.discrete import line_effort
 
 ROUGH_TAIL_NATS = 14.0  # below δ, to which the tail is pushed where the line would be long: 1e-6
 CLOSE_ENOUGH_NATS = 4e-6  # slack in log δ that is worth saving a long line
@@ -32,10 +34,29 @@ MANY_CLOSED = 100  # releases in closed form, whose lines are worth nodes where 
 SHOWN_NATS = 11.0  # of what rounding is raised by, from which small K are kept to their own digits
 MANY_LATTICE_POINTS = 4096  # of a lattice, beyond which the sum is cut
 MOST_FREQUENCIES = 4e5  # of one line, whatever it is made of
+MOST_PAID_NODES = 1e6  # of a line: about what a rule has at most
+SEARCHED = 40  # sines for a frequency of a line on which ε is looked for
 MOST_EVALUATIONS = 3e5  # nodes and frequencies together that one line may take
 
 
-def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles | JumpsInDoubles | BandInDoubles]:
+InDoubles = LineInDoubles | JumpsInDoubles | BandInDoubles
+
+
+def paid_enclosures_at(losses: ComposedPairs, plan: Plan, purse: Purse) -> Iterator[InDoubles]:
+    """Yield enclosures as long as the purse lasts; they are paid for when they have been followed.
+
+    The first is always there, and what it says stands; where nothing is left before it, `OutOfReach` is raised.
+    """
+    purse.pay(0.0)
+    for enclosure in enclosures_at(losses, plan):
+        nodes = 1.0 if losses.closed else losses.count_nodes(plan.index, enclosure.points * plan.eta)
+        purse.owe(line_effort(min(nodes, MOST_PAID_NODES), enclosure.points) + SEARCHED * enclosure.points)
+        yield enclosure
+        if purse.left < 0:
+            return
+
+
+def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[InDoubles]:
     """Yield enclosures that a plan leads to, cheapest first: of jumps, cut early or smoothed where a line is long."""
     if losses.lattice is not None:
         yield LineInDoubles(_lattice_contour(losses, plan, losses.lattice), route="lattice contour")

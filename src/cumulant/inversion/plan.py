@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -133,6 +133,22 @@ def _walk(losses: ComposedPairs, excess: Excess, normal: Callable[[float], float
     return octaves
 
 
+def walk_down(losses: ComposedPairs, epsilon: float, aim: float) -> Iterator[float]:
+    """Yield K - θε, which bounds log δ(ε) from above, octave by octave towards the saddle, as it falls.
+
+    The walk begins where θε alone would reach the aim.
+    """
+    octave, direction = _octave_of(-aim / epsilon) if epsilon > 0 else 0, 0
+    while FIRST_OCTAVE < octave < LAST_OCTAVE:
+        theta, k, mean, _ = losses.cumulants(octave)
+        yield float(np.min(k - theta * epsilon))
+        towards = 1 if mean[-1] < epsilon else -1 if mean[0] > epsilon else 0
+        if towards in (0, -direction):
+            return
+        direction = towards
+        octave += direction
+
+
 def _octave_of(tilt: float) -> int:
     return math.floor(math.log2(min(max(tilt, 1.0), 2.0 ** (LAST_OCTAVE - 1))))
 
@@ -191,6 +207,8 @@ def plan_for(t: Tilts) -> Plan:
         effort = np.log(window) + 0.5 * np.log((np.maximum(excess, 0.0) + TAIL_NATS) / slowest) + NODES_PER_NAT * excess
         effort += NODES_PER_DROWNED_NAT * np.maximum(excess - DROWNING_NATS, 0.0)
     best = int(np.argmin(effort))
+    if not math.isfinite(window[best]):  # without a larger tilt, or a K that is a number, aliases are not bounded
+        raise OutOfReach("no tilt that is known bounds what a line would miss")
     step = math.floor(4 * math.log2(2 * math.pi / max(float(window[best]), 1e-250)))
     height, curvature = max(float(excess[best]), 0.0), float(t.curvature[best])
     return Plan(t.index + best, float(t.theta[best]), spacing(step), height, curvature, t)

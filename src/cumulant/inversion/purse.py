@@ -1,4 +1,4 @@
-"""What an interval may take: a purse of microseconds that every step in balls is paid from."""
+"""What a question may take: a purse that steps are paid from, microseconds of balls or sines of doubles."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import final
 from cumulant.errors import OutOfReach
 
 MOST_MICROSECONDS = 6e6  # about, of ball arithmetic for a question
+MOST_SINES = 2e8  # pairs of sine and cosine that lines in doubles may take for one direction: a few seconds
 
 
 @final
 class Purse:
-    """About how many microseconds are left.
+    """About how many microseconds, or sines, are left.
 
     Steps are priced by what they ask for, not by a clock, and not by what a cache remembers: the same question has the
     same answer, whatever was asked before it.
@@ -19,11 +20,15 @@ class Purse:
 
     __slots__ = ("left",)
 
-    def __init__(self, microseconds: float = MOST_MICROSECONDS) -> None:
-        self.left = microseconds
+    def __init__(self, much: float = MOST_MICROSECONDS) -> None:
+        self.left = much
 
-    def pay(self, microseconds: float) -> None:
+    def pay(self, price: float) -> None:
         """Take so much out; raise `OutOfReach` where it is not there, with nothing left for what follows."""
-        self.left -= microseconds
+        self.left -= price
         if self.left < 0:
-            raise OutOfReach("a certificate would take longer than a few seconds")
+            raise OutOfReach("the answer would take longer than a few seconds")
+
+    def owe(self, price: float) -> None:
+        """Take so much out for what is done: what follows may find nothing left."""
+        self.left -= price

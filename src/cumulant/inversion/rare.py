@@ -25,20 +25,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
 from cumulant.inversion.contour import (
-    APART_NATS,
     EXACT_NATS,
     EXACT_SHARE,
     SMALLEST_LOG_DELTA,
     Contour,
     log_chernoff,
     meet_exactly,
+    nats_apart,
 )
-from cumulant.inversion.rare_far import LARGEST_RARE_EPSILON, FarReleases, Leak, far_and_leak
+from cumulant.inversion.rare_far import LARGEST_RARE_EPSILON, LEANING_NATS, FarReleases, Leak, far_and_leak, leak_tilts
 from cumulant.inversion.rare_lines import LARGEST_RARE_NATS, NORMAL_NATS, UNITS
 from cumulant.inversion.rare_middle import line_of_middle
 from cumulant.numerics.logspace import Array
@@ -55,13 +55,29 @@ ENDS = 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 30.0  # over the sharpness, b beyond c_
 END_NATS = 62.0  # by which a tilted law has fallen at b
 LEAST_END = 1.0  # b: nodes are multiples of a step, and b lies between two
 LEAST_LOG_EPSILON = -25.0
+GUESS_NATS = 5e-3  # of log ε
 MOST_LARGE = 12  # releases that are large, in a guess
 LEAST_T = -30.0  # of a guess
-RARE_PLANS = 5  # plans, each from the answer of the last
+RARE_PLANS = 6  # plans, each from the answer of the last
 RAISED_NATS = 2.0, 6.0  # nats, of a log δ that no plan was found for
 STEPS = 12  # of Newton's method
 BESIDE_EPSILON = 1e-6  # of ε, at which a slope is looked for
 REPLANNED_NATS = 0.02  # of log δ, by which plans differ
+
+
+class FarPlace(NamedTuple):
+    """Where releases begin to be far: c_f, as a share of ε, and how sharply at least, times c_f.
+
+    Next to ε the line of N is low where single losses make up δ. Where many small ones do, it is lower if c_f is, and
+    P(F) - e^ε Q(F) and Λ may be some times δ. With a = 0.35 c_f, Q(F) is at most e^2 times what lies beyond c_f.
+    """
+
+    share: float
+    sharpness: float
+
+
+FIRST_CUT = FarPlace(1.0, 0.0)
+OTHER_CUTS = FarPlace(1.0, 0.35), FarPlace(0.7, 0.7)  # where bounds are too far apart with the first
 
 
 @final
@@ -80,15 +96,18 @@ class RareProfile:
             return 0.0, math.nan
         high, slope = self.middle.log_upper(epsilon)
         high = min(high, 0.0)
-        far = max(self._far_bounds(epsilon)[1], 0.0)
+        (gain, doubt), (leak, rise) = self.far.gain(epsilon), self.leak.upper(epsilon)
+        far = max(gain + leak + doubt, 0.0)
         total = (math.exp(high) + far + self._quiet(epsilon)) * (1 + 4 * UNITS * (1 - high))
-        # P(L > ε) - e^ε Q(L > ε) = δ, and far losses are larger than ε: they fall by what they are of Q
-        falls = math.exp(high) * slope - math.exp(epsilon) * self.far.mass * self.far.law.count
-        return (math.log(total), float(falls / total)) if 0 < total < 1 else (0.0, slope)
+        falls = math.exp(high) * slope - math.exp(epsilon) * self.far.mass * self.far.law.count + rise
+        if not 0 < total < 1:
+            return 0.0, slope
+        return math.log(total), float(falls / total) if falls < 0 else slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         middle, high = self.middle.log_bounds(epsilon)
-        low = (math.exp(min(middle, 0.0)) + self._far_bounds(epsilon)[0]) * (1 - 4 * UNITS * (1 - high))
+        gain, doubt = self.far.gain(epsilon)
+        low = (math.exp(min(middle, 0.0)) + gain + self.leak.lower(epsilon) - doubt) * (1 - 4 * UNITS * (1 - high))
         return math.log(low) if low > 0 else -math.inf, self.log_upper(epsilon)[0]
 
     def follow(self, start: float, log_delta: float) -> float | None:
@@ -105,11 +124,6 @@ class RareProfile:
                 break
         return x
 
-    def _far_bounds(self, epsilon: float) -> tuple[float, float]:
-        gain, doubt = self.far.gain(epsilon)
-        low, high = self.leak.bounds(epsilon)
-        return gain + low - doubt, gain + high + doubt
-
     def _quiet(self, epsilon: float) -> float:
         """Return Chernoff's bound of δ_S."""
         if self.quiet is None:
@@ -124,18 +138,22 @@ def rare_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
     Holds for:  Poisson sampling, add-or-remove-one, one of two directions; adaptive composition.
     Tightness:  within 1e-9 of what the pair needs.
     """
-    epsilon = _guess_epsilon(law, log_delta)
+    epsilon, place, others = _guess_epsilon(law, log_delta), FIRST_CUT, iter(OTHER_CUTS)
     for _ in range(RARE_PLANS):
-        profile = None if epsilon is None else plan_rare(law, epsilon, log_delta)
+        profile = None if epsilon is None else plan_rare(law, epsilon, log_delta, place)
         if profile is None or epsilon is None:
             return None
-        found = meet_exactly(profile, epsilon, log_delta)
+        found = meet_exactly(profile, epsilon, log_delta, nats_apart(profile, epsilon))
         if found is not None:
             return found
         low, high = profile.log_bounds(epsilon)
-        if abs(high - log_delta) < REPLANNED_NATS and not high - low <= EXACT_NATS:  # more plans would say no more
-            return None
-        epsilon = profile.follow(epsilon, log_delta)
+        if abs(high - log_delta) < REPLANNED_NATS and not high - low <= EXACT_NATS:  # another plan would say no more
+            following = next(others, None)
+            if following is None:
+                return None
+            place = following
+        else:
+            epsilon = profile.follow(epsilon, log_delta)
     return None
 
 
@@ -145,9 +163,9 @@ def rare_log_delta(law: SampledGaussian, epsilon: float) -> float | None:
     Holds for:  Poisson sampling, add-or-remove-one, one of two directions; adaptive composition.
     Tightness:  so near that ε would be within 1e-9 of what the pair needs.
     """
-    log_delta, raised = _guess_rare_log_delta(law, epsilon), 0
+    log_delta, raised, place, others = _guess_rare_log_delta(law, epsilon), 0, FIRST_CUT, iter(OTHER_CUTS)
     for _ in range(RARE_PLANS):
-        profile = plan_rare(law, epsilon, log_delta) if SMALLEST_LOG_DELTA < log_delta < 0 else None
+        profile = plan_rare(law, epsilon, log_delta, place) if SMALLEST_LOG_DELTA < log_delta < 0 else None
         if profile is None:
             if raised >= len(RAISED_NATS):
                 return None
@@ -156,10 +174,13 @@ def rare_log_delta(law: SampledGaussian, epsilon: float) -> float | None:
             continue
         low, high = profile.log_bounds(epsilon)
         is_planned_here = abs(high - log_delta) < REPLANNED_NATS  # then ε was lowered by four times about this slack
-        if high - low <= (EXACT_NATS if is_planned_here else APART_NATS):
+        if high - low <= (EXACT_NATS if is_planned_here else nats_apart(profile, epsilon) / 2):
             return high if profile.log_bounds(epsilon * (1 - EXACT_SHARE))[0] >= high else None
         if is_planned_here:
-            return None
+            following = next(others, None)
+            if following is None:
+                return None
+            place = following
         log_delta = high
     return None
 
@@ -172,11 +193,11 @@ def _guess_rare_log_delta(law: SampledGaussian, epsilon: float) -> float:
     n, mean, rate = law.count, law.mean, law.rate
     k = np.arange(2.0, min(n, MOST_LARGE) + 1)
     chosen = np.cumsum(np.log(np.maximum(n - np.arange(len(k) + 1.0), 1.0) / np.arange(1.0, len(k) + 2)))[1:]
-    some = chosen + k * math.log(rate) + _log_delta_of_gaussian(mean * np.sqrt(k), epsilon - k * math.log(rate))
-    many = float(_log_delta_of_gaussian(np.array([law.deviation]), np.array([epsilon]))[0])
+    means = np.append(mean * np.sqrt(k), [law.deviation, mean * math.sqrt(n)])
+    logs = _log_delta_of_gaussian(means, epsilon - np.append(k, [0.0, 0.0]) * math.log(rate))
+    logs[: len(k)] += chosen + k * math.log(rate)
     one = math.log(n) + log_delta_of_sample(mean, rate, epsilon)
-    all_of_them = float(_log_delta_of_gaussian(np.array([mean * math.sqrt(n)]), np.array([epsilon]))[0])
-    return min(float(np.logaddexp.reduce([one, many, *some.tolist()])), all_of_them, -1e-3)
+    return min(float(np.logaddexp(one, np.logaddexp.reduce(logs[:-1]))), float(logs[-1]), -1e-3)
 
 
 def _log_delta_of_gaussian(mean: Array, epsilon: Array) -> Array:
@@ -193,34 +214,36 @@ def _guess_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
     low, high = LEAST_LOG_EPSILON, math.log(LARGEST_RARE_EPSILON)
     if _guess_rare_log_delta(law, math.exp(high)) > log_delta or _guess_rare_log_delta(law, math.exp(low)) < log_delta:
         return None
-    while high - low > 1e-3:
+    while high - low > GUESS_NATS:
         middle = (low + high) / 2
         low, high = (middle, high) if _guess_rare_log_delta(law, math.exp(middle)) > log_delta else (low, middle)
     return math.exp(high)
 
 
-def plan_rare(law: SampledGaussian, epsilon: float, log_delta: float) -> RareProfile | None:
-    """Return bounds of δ near ε, where it is about δ; None where they would take long."""
+def plan_rare(
+    law: SampledGaussian, epsilon: float, log_delta: float, place: FarPlace = FIRST_CUT
+) -> RareProfile | None:
+    """Return bounds of δ near ε, where it is about δ, with c_f in that place; None where they would take long."""
     if not 0 < epsilon < LARGEST_RARE_EPSILON:
         return None
     with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
-        classes = _classes(law, epsilon, log_delta)
+        classes = _classes(law, epsilon, log_delta, place)
         middle = None if classes is None else line_of_middle(classes, epsilon, log_delta)
         far = None if classes is None or middle is None else far_and_leak(classes, epsilon, log_delta)
     return None if middle is None or far is None else RareProfile(*middle, *far)
 
 
-def _classes(law: SampledGaussian, epsilon: float, log_delta: float) -> SizeClasses | None:
-    """Return far ones from where one loss makes up ε on, as sharply as the tilt of this δ asks for; any are sound."""
+def _classes(law: SampledGaussian, epsilon: float, log_delta: float, place: FarPlace) -> SizeClasses | None:
+    """Return far ones from a place on, at least as sharply as δ's tilt asks for; any are sound."""
     mean, tilt = law.mean, (4 - log_delta) / epsilon
-    at = coordinate_of(epsilon, mean, law.rate)
+    at = coordinate_of(place.share * epsilon, mean, law.rate)
     p = 1 / (
         1 + math.exp(min(-math.log(law.rate) + math.log1p(-law.rate) - mean * at + mean**2 / 2, LARGEST_RARE_NATS))
     )
     rise, bend = (1 + tilt) * mean * p - at, (1 + tilt) * mean**2 * p * (1 - p) - 1
     square = max(bend, 0.0) / 2 + max(rise, 0.0) ** 2 / (4 * RISE_NATS) + 1
-    sharpness = max(math.sqrt(square), LEAST_SHARPNESS, SHARPNESS_OF_STEEP * mean)
-    peak = (1 + tilt) * epsilon - at * at / 2
+    sharpness = max(math.sqrt(square), LEAST_SHARPNESS, SHARPNESS_OF_STEEP * mean, place.sharpness * at)
+    peak = (1 + tilt) * place.share * epsilon - at * at / 2
     while True:
         ends = at + np.array(ENDS) / sharpness
         logs = (1 + tilt) * np.log1p(law.rate * np.expm1(mean * ends - mean**2 / 2)) - ends**2 / 2
@@ -231,7 +254,8 @@ def _classes(law: SampledGaussian, epsilon: float, log_delta: float) -> SizeClas
         if sharpness > LARGEST_SHARPNESS:
             return None
     last = float(ends[fallen[0]])
-    first = -math.sqrt(2 * (NORMAL_NATS + math.log(law.count * (1 + law.rate * tilt))))
+    leaning = min(-float(leak_tilts(epsilon, log_delta)[-1]) * math.log1p(-law.rate), LEANING_NATS)
+    first = -math.sqrt(2 * (NORMAL_NATS + leaning + math.log(law.count * (1 + law.rate * tilt))))
     far = max(
         math.sqrt(max(at, 0.0) ** 2 + 2 * NORMAL_NATS), mean + math.sqrt(max(at - mean, 0.0) ** 2 + 2 * NORMAL_NATS)
     )

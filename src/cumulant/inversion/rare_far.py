@@ -23,12 +23,15 @@ from cumulant.inversion.rare_lines import (
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.cut_law import log_half_erfc
-from cumulant.pairs.jump_law import bound_negative_moments, coordinate_of
+from cumulant.pairs.jump_law import coordinate_of
+from cumulant.pairs.negative_moments import log_negative_moments
 from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.sampled_gaussian import SampledGaussian, log_moments_of
 from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, add_sizes, rule_for
 
 LEAK_TILTS = 2.0 ** (np.arange(-24.0, 18.0) / 6)  # over the tilt of one loss
+FEWEST_LEAK_TILTS = 2  # the line, and a larger one that bounds its aliases
+LEANING_NATS = 15.0  # of w^-τ, at most, on a line
 NEGLIGIBLE_NATS = 27.0  # below δ, where Λ takes no line
 LARGEST_RARE_EPSILON = 300.0  # e^ε and e^{2ε} are doubles
 
@@ -43,7 +46,7 @@ class FarReleases:
     masses: Array  # of φ X_F, times γ
     mass: float  # q_F
     more: float  # p_F - q_F = E_Q[X_F (w-1)]
-    doubts: tuple[float, float]  # of g: what is missed of E_Q[X_F w] and of q_F
+    doubts: tuple[float, float, float]  # what is missed of E_Q[X_F w] and of q_F, of g; and how far p_F - q_F is off
 
     @staticmethod
     def of(classes: SizeClasses, step: float, d: float) -> FarReleases:
@@ -64,8 +67,11 @@ class FarReleases:
             both = side * np.array([place, place - law.mean]) / math.sqrt(2.0)
             of_all, of_sampled = np.exp(log_half_erfc(both) + log_share).tolist()
             of_q, of_p = of_q + of_all, of_p + of_all + law.rate * of_sampled
-        more = float(masses @ np.maximum(np.expm1(law.mean * nodes.t - law.mean**2 / 2), 0.0))
-        return FarReleases(law, nodes.t, masses, without, more, (of_p, of_q))
+        u = law.mean * nodes.t - law.mean**2 / 2  # below 0 where releases that are far lose less than others
+        more = float(masses @ np.expm1(u))
+        sizes = (1 + np.exp(u)) * (8 + nodes.t**2 / 2 + law.mean * (1 + np.abs(nodes.t)) + law.mean**2)
+        of_more = of_p + of_q + UNITS * float(masses @ sizes)
+        return FarReleases(law, nodes.t, masses, without, more, (of_p, of_q, of_more))
 
     def gain(self, epsilon: float) -> tuple[float, float]:
         """Return P(F) - e^ε Q(F), and how far it may be off."""
@@ -84,7 +90,9 @@ class FarReleases:
         kept, nearer = n * math.log1p(-q), n * math.log1p(-d / (1 - q))
         second = (-math.exp(kept) * math.expm1(nearer) - n * d) - math.expm1(epsilon) * (-math.expm1(kept) - n * q)
         doubt = n * (UNITS * (units + sizes) + self.doubts[0] + math.exp(epsilon) * self.doubts[1])
-        rounding = 8 * UNITS * n * (d + math.expm1(epsilon) * q) * (1 + n * q)
+        # the slope of what is of second order, in d: n((1-p)^{n-1} - 1)
+        doubt += n * min(1.0, n * (q + abs(d) + self.doubts[2])) * self.doubts[2]
+        rounding = 8 * UNITS * n * (abs(d) + math.expm1(epsilon) * q) * (1 + n * q)
         # q itself is off by a few units, which changes what is of second order by as many
         return float(n * g + second), float(doubt + rounding)
 
@@ -105,20 +113,35 @@ class Leak:
     k_tilts: Array
     log_mass: float  # log Q(F), at most
 
-    def bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return bounds of Λ(ε): without a line, 0 and Chernoff's."""
+    def upper(self, epsilon: float) -> tuple[float, float]:
+        """Return an upper bound of Λ(ε), and about its slope: without a line, Chernoff's."""
         if not len(self.weights):
-            log_bound = float(np.min(log_chernoff(self.tilts) + self.k_tilts + (1 + self.tilts) * epsilon))
-            return 0.0, math.exp(min(log_bound + 1e-9, LARGEST_RARE_NATS))
-        omega = self.step * np.arange(len(self.weights))
-        total = float(np.sum((self.weights * np.exp(-1j * epsilon * omega)).real))
-        log_scale = self.scale + (1 + self.tau) * epsilon
-        rounded = abs(total) * math.expm1(self.common + UNITS * (1 + abs(self.scale) + abs(log_scale)))
-        doubt = (self.doubts[0] + epsilon * self.doubts[1] + self.tail) * math.exp(self.common) + rounded
+            logs = log_chernoff(self.tilts) + self.k_tilts + (1 + self.tilts) * epsilon
+            return math.exp(min(float(np.min(logs)) + 1e-9, LARGEST_RARE_NATS)), 0.0
+        log_scale, terms, doubt = self._terms(epsilon)
         if not log_scale < LARGEST_RARE_NATS:
-            return 0.0, math.inf
-        scale = math.exp(log_scale)
-        return scale * max(total - doubt - self.alias(epsilon, log_scale), 0.0), scale * max(total + doubt, 0.0)
+            return math.inf, 0.0
+        scale, turned = math.exp(log_scale), self.step * np.arange(len(terms))
+        rise = (1 + self.tau) * float(np.sum(terms.real)) + float(turned @ terms.imag)
+        return scale * max(float(np.sum(terms.real)) + doubt, 0.0), scale * rise
+
+    def lower(self, epsilon: float) -> float:
+        """Return a lower bound of Λ(ε): without a line, 0."""
+        if not len(self.weights):
+            return 0.0
+        log_scale, terms, doubt = self._terms(epsilon)
+        if not log_scale < LARGEST_RARE_NATS:
+            return 0.0
+        return math.exp(log_scale) * max(float(np.sum(terms.real)) - doubt - self.alias(epsilon, log_scale), 0.0)
+
+    def _terms(self, epsilon: float) -> tuple[float, Complex, float]:
+        """Return log of the scale, the terms of the sum over it, and a bound of the error of their sum."""
+        terms = self.weights * np.exp(-1j * epsilon * self.step * np.arange(len(self.weights)))
+        log_scale = self.scale + (1 + self.tau) * epsilon
+        units = self.common + UNITS * (1 + abs(self.scale) + abs(log_scale))
+        rounded = abs(float(np.sum(terms.real))) * math.expm1(units)
+        doubt = (self.doubts[0] + epsilon * self.doubts[1] + self.tail) * math.exp(self.common) + rounded
+        return log_scale, terms, doubt
 
     def alias(self, epsilon: float, log_scale: float) -> float:
         """Return a bound of Σ_{k≠0} e^{-(1+τ)kW} Λ(ε + kW) over the scale; Λ(x) <= e^x Q(F), too."""
@@ -133,17 +156,24 @@ class Leak:
         return min(above, whole / -math.expm1(-self.tau * window)) + below
 
 
+def leak_tilts(epsilon: float, log_delta: float) -> Array:
+    return np.asarray(LEAK_TILTS / epsilon * max(1.0, -log_delta / 8))
+
+
 def far_and_leak(classes: SizeClasses, epsilon: float, log_delta: float) -> tuple[FarReleases, Leak] | None:
     """Return what is far: P(F) - e^ε Q(F), and the line of M^n - N^n."""
     law, n = classes.law, classes.law.count
-    tau = LEAK_TILTS / epsilon * max(1.0, -log_delta / 8)
-    log_f, each = _bound_far(classes, tau), bound_negative_moments(law.mean, law.rate, tau)
+    tau = leak_tilts(epsilon, log_delta)
+    log_f, each = _bound_far(classes, tau), log_negative_moments(law, tau)
     k = math.log(n) + log_f + (n - 1) * each  # M^n - N^n <= nFM^{n-1}
     log_mass = math.log(n) + float(_log_far_masses(classes, np.zeros(1))[0]) + 1e-9
     if float(np.min(log_chernoff(tau) + k + (1 + tau) * epsilon)) <= log_delta - NEGLIGIBLE_NATS:
         far = FarReleases.of(classes, classes.step_of_far, classes.strip_of_far)
         return far, Leak(1.0, 1.0, 0.0, np.zeros(0, dtype=complex), (0.0, 0.0), 0.0, 0.0, tau, k + 1e-9, log_mass)
-    plan = plan_for(Tilts(0, tau, k + epsilon, np.ones(len(tau)), -epsilon, log_delta))
+    some = -tau * math.log1p(-law.rate) <= LEANING_NATS
+    if np.sum(some) < FEWEST_LEAK_TILTS:
+        return None
+    plan = plan_for(Tilts(0, tau[some], k[some] + epsilon, np.ones(int(np.sum(some))), -epsilon, log_delta))
     s, eta, scale = -plan.theta, plan.eta, float(k[plan.index])
     tilted, everything = Tilted.of(classes, Size.FAR, s), Tilted.of(classes, Size.ANY, s)
     omega = frequencies_of(eta)

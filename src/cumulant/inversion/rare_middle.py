@@ -29,7 +29,9 @@ from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.sampled_gaussian import FarCut, Nodes, TiltedLaw, log_moments_of, width_of_cells
 from cumulant.pairs.size_classes import NOTHING, Size, SizeClasses, Tilted, add_sizes, rule_for
 
-MIDDLE_TILTS = 2.0 ** (np.arange(-36.0, 12.0) / 6)  # over the tilt of one loss
+MIDDLE_TILTS = 2.0 ** np.concatenate(  # over the tilt of one loss, finer where lines are
+    [np.arange(-6.0, -1.5, 0.25), np.arange(-1.5, 0.75, 1 / 12), np.arange(0.75, 2.0, 0.25)]
+)
 FEWEST_MIDDLE_TILTS = 8  # of those
 QUIET_SHARES = 0.75, 0.6, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.015  # of ε, the largest quiet loss
 QUIET_RARE_NATS = 27.0  # below δ, where δ_S is nothing beside it
@@ -171,9 +173,9 @@ class _RealTilts:
         step = 2 * math.pi * d / (TILT_NATS + square * d * d)
         count = math.ceil(classes.last / step)
         step = classes.last / (count + 0.5)
-        t = step * np.arange(math.floor(classes.ends[0] / step), math.ceil(classes.ends[1] / step) + 1.0)
-        if len(t) > MOST_TILTED_NODES:
+        if not classes.ends[1] - classes.ends[0] < MOST_TILTED_NODES * step:
             return None
+        t = step * np.arange(math.floor(classes.ends[0] / step), math.ceil(classes.ends[1] / step) + 1.0)
         x = law.rate * np.expm1(law.mean * t - law.mean**2 / 2)
         last = classes.last
         closing = math.log(4 * d) + square * d * d - last * last / 2 - LOG_ROOT

@@ -195,6 +195,13 @@ class Rows:
         kept = CUMULANTS.of(self.pairs, [shared_octaves(pair, octave) for pair in self.pairs])
         return np.array([block.at(octave) for block in kept]).reshape(len(kept), 3, PER_OCTAVE)
 
+    def k(self, octave: int) -> Array:
+        """Return K of every row at the tilts of an octave."""
+        theta = tilts(octave)
+        return np.asarray(
+            self.counts @ self._cumulants(octave)[:, 0] + self.variance[:, None] * theta * (theta + 1) / 2
+        )
+
     def _at(self, octave: int, of_each: Array) -> RowTilts:
         """Return the cumulants of all rows, from those of each pair in neighbouring octaves."""
         theta = np.concatenate([tilts(octave + i) for i in range(len(of_each))])

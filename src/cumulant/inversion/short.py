@@ -7,6 +7,7 @@ way (`cumulant.inversion.solve`), which knows all pairs.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
+from cumulant.errors import OutOfReach
 from cumulant.inversion.contour import EXACT_NATS, EXACT_SHARE, SMALLEST_LOG_DELTA, Contour, log_chernoff, meet_exactly
 from cumulant.inversion.joining import joining_epsilon, joining_log_delta
 from cumulant.inversion.plan import Tilts, approximate, curvature_of, plan_for
@@ -34,10 +36,12 @@ FALLEN_NATS = 32.0  # below δ, to which tail and quadrature are pushed: 1e-14
 BEYOND_NATS = 10.0  # more, beyond which nodes end
 LEFT_NATS = 1e-11  # by which δ is more than what is left of it by a cut
 TILTS = 2.0 ** (np.arange(-32.0, 32.0) / 8)  # over the tilt of a normal loss
-FEW_TILTS = TILTS[12:36:3]  # of those, for a first look
+NEAR_TILTS = TILTS[8:41:2]  # of those, where saddles mostly are
+FEW_TILTS = TILTS[12:36:3]  # for a first look
 DELTA_GUESSES = 2  # of log δ
+GUESSED_SHARES = (1.0, 0.3)  # of the tilt of a normal loss, around which it is looked for
 FEWEST_TILTS = 8  # of those, that are within reach
-UNCUT = 30.0  # t up to which a saddle needs no cut
+UNCUT = 30.0  # t up to which a saddle needs no cut, and up to which a first look goes
 FARTHEST = 60.0  # t of the last node
 LEAST_ASKED = 1e-9  # ε, or -log δ
 LEAST_COUNT, LARGEST_COUNT = 2, 10**7  # of releases, between which lines are short and roundings few
@@ -56,8 +60,10 @@ def shortest_epsilon(releases: SampledGaussian, log_delta: float) -> float | Non
     """
     if not _is_ordinary(releases) or not SMALLEST_LOG_DELTA < log_delta < -LEAST_ASKED:
         return None
-    leaving = _leaving(releases, log_delta)
-    return None if leaving is None else _joining(releases, log_delta, leaving.epsilon)
+    with contextlib.suppress(OutOfReach):
+        leaving = _leaving(releases, log_delta)
+        return None if leaving is None else _joining(releases, log_delta, leaving.epsilon)
+    return None
 
 
 class _Leaving(NamedTuple):
@@ -69,23 +75,25 @@ class _Leaving(NamedTuple):
 
 @lru_cache(maxsize=MOST_KEPT)
 def _leaving(releases: SampledGaussian, log_delta: float) -> _Leaving | None:
-    direction = _Direction.at(releases, True, log_delta)
-    epsilon = None if direction is None else direction.epsilon(log_delta)
-    if epsilon is not None:
-        return _Leaving(epsilon, False)
+    for look in (NEAR_LOOK, LAST_LOOK):
+        direction = _Direction.at(releases, True, log_delta, look)
+        epsilon = None if direction is None else direction.epsilon(log_delta)
+        if epsilon is not None:
+            return _Leaving(epsilon, False)
     epsilon = rare_epsilon(releases, log_delta)
     return None if epsilon is None else _Leaving(epsilon, True)
 
 
 def _joining(releases: SampledGaussian, log_delta: float, least: float) -> float | None:
     """Return the larger of an ε and of that when a record joins."""
-    for tilts in (FEW_TILTS, TILTS):
-        direction = _Direction.at(releases, False, log_delta, tilts)
+    for look in (FIRST_LOOK, NEAR_LOOK, LAST_LOOK):
+        direction = _Direction.at(releases, False, log_delta, look)
         if direction is not None and direction.ceiling(log_delta) <= least:  # by Chernoff's bound
             return least
-    epsilon = None if direction is None else direction.epsilon(log_delta)
-    if epsilon is None:
-        epsilon = joining_epsilon(releases, log_delta, least)
+        epsilon = None if direction is None or look is FIRST_LOOK else direction.epsilon(log_delta, least)
+        if epsilon is not None:
+            return max(epsilon, least)
+    epsilon = joining_epsilon(releases, log_delta, least)
     return None if epsilon is None else max(epsilon, least)
 
 
@@ -98,15 +106,21 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
     """
     if not _is_ordinary(releases) or not LEAST_ASKED < epsilon < math.inf:
         return None
+    with contextlib.suppress(OutOfReach):
+        worst = _worst_log_delta(releases, epsilon)
+        # an ε that took the long way agrees with a δ that takes it
+        return None if worst is None or shortest_epsilon(releases, worst) is None else worst
+    return None
+
+
+def _worst_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
     leaving = _leaving_log_delta(releases, epsilon)
     if leaving is None:
         return None
     joining = _Direction.log_delta(releases, False, leaving, epsilon, leaving)
     if joining is None:
         joining = joining_log_delta(releases, epsilon, leaving)
-    worst = None if joining is None else max(leaving, joining)
-    # an ε that took the long way agrees with a δ that takes it
-    return None if worst is None or shortest_epsilon(releases, worst) is None else worst
+    return None if joining is None else max(leaving, joining)
 
 
 def _leaving_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
@@ -130,8 +144,10 @@ def _guess_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
         if not SMALLEST_LOG_DELTA < about < -LEAST_ASKED:
             return None
         tilt = math.sqrt(-2 * about) / deviation if turn else max(epsilon / deviation**2, 0.5)
-        direction = _Direction.of(releases, True, tilt, about)
-        point = None if direction is None else direction.saddle(epsilon=epsilon)
+        tried = ((tilt * share, look) for share in GUESSED_SHARES for look in (NEAR_LOOK, LAST_LOOK))
+        looks = (_Direction.of(releases, True, first, about, look) for first, look in tried)
+        points = (direction.saddle(epsilon=epsilon) for direction in looks if direction is not None)
+        point = next((point for point in points if point is not None), None)
         if point is None:
             return None
         about = point[1]
@@ -140,6 +156,16 @@ def _guess_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
 
 def _is_ordinary(releases: SampledGaussian) -> bool:
     return releases.is_ordinary and LEAST_COUNT <= releases.count <= LARGEST_COUNT
+
+
+class _Look(NamedTuple):
+    """Tilts, over that of a normal loss, and how far nodes may go; beyond UNCUT far losses may be cut off."""
+
+    tilts: Array
+    farthest: float
+
+
+FIRST_LOOK, NEAR_LOOK, LAST_LOOK = _Look(FEW_TILTS, UNCUT), _Look(NEAR_TILTS, UNCUT), _Look(TILTS, FARTHEST)
 
 
 @final
@@ -154,27 +180,26 @@ class _Direction:
     cells: Nodes
     tau: Array
     k: Array  # raised: rounding and quadrature are far below
+    lift: Array  # nats by which the end of a cut raised that of one release
     slope: Array
     bend: Array
 
     @staticmethod
-    def at(law: SampledGaussian, leaves: bool, log_delta: float, tilts: Array = TILTS) -> _Direction | None:
+    def at(law: SampledGaussian, leaves: bool, log_delta: float, look: _Look) -> _Direction | None:
         """Return cells for the tilts of a δ."""
-        return _Direction.of(law, leaves, math.sqrt(-2 * log_delta) / law.deviation, log_delta, tilts)
+        return _Direction.of(law, leaves, math.sqrt(-2 * log_delta) / law.deviation, log_delta, look)
 
     @staticmethod
-    def of(
-        law: SampledGaussian, leaves: bool, first_tilt: float, log_delta: float, tilts: Array = TILTS
-    ) -> _Direction | None:
+    def of(law: SampledGaussian, leaves: bool, first_tilt: float, log_delta: float, look: _Look) -> _Direction | None:
         """Return cells for tilts around the first; None where they would be many."""
-        tau, n = tilts * first_tilt, law.count
+        tau, n = look.tilts * first_tilt, law.count
         reach = math.sqrt(2 * (FALLEN_NATS + BEYOND_NATS + math.log(n) - float(tau[-1]) * math.log1p(-law.rate)))
         cut, least = None, law.mean + reach
-        if first_tilt * law.mean + least > UNCUT:
+        if first_tilt * law.mean + least > UNCUT and look.farthest > UNCUT:
             by_tilt = FarCut.of_leaving(law, log_delta, first_tilt, least)
             cut = by_tilt if leaves else FarCut.of_joining(law, log_delta, least)
         if leaves and cut is None:
-            tau = tau[(1 + tau) * law.mean + reach <= FARTHEST]
+            tau = tau[: tau.searchsorted((look.farthest - reach) / law.mean - 1)]
         if len(tau) < FEWEST_TILTS:
             return None
         last = _last_node(law, leaves, cut, reach, float(tau[-1]))
@@ -187,17 +212,20 @@ class _Direction:
             return None
         cells = Nodes.on(law, cut, width, (-reach, last))
         losses = cells.log_w if leaves else -cells.log_w
-        logs = cells.log_q + (cells.log_w if leaves else 0.0) + cells.log_kept + tau[:, None] * losses
-        top = np.max(logs, axis=1, keepdims=True)
-        masses = np.exp(logs - top)
-        total = np.sum(masses, axis=1)
-        slope = masses @ losses / total
-        bend = np.maximum(masses @ losses**2 / total - slope**2, 0.0)
-        k = np.log(total) + top[:, 0]
+        logs = tau[:, None] * losses
+        logs += cells.log_q + (cells.log_w if leaves else 0.0) + cells.log_kept
+        ends, top = logs[:, -1].copy(), logs.max(axis=1)
+        logs -= top[:, None]
+        masses = np.exp(logs, out=logs)
+        total, slope, bend = (masses @ np.array([np.ones(len(losses)), losses, losses * losses]).T).T
+        slope, bend = slope / total, bend / total
+        bend = np.maximum(bend - slope * slope, 0.0)
+        k = np.log(total) + top
         k += 1e-11 * np.abs(k) + 1e-13
+        lift = np.zeros(len(tau))
         if cut is not None:  # what is next to its end counts whole
-            k = np.logaddexp(k, logs[:, -1] + bound_end(law, cut, cells, tau))
-        return _Direction(law, leaves, cut, reach, cells, tau, n * k, n * slope, n * bend)
+            lift = np.logaddexp(0.0, ends + bound_end(law, cut, cells, tau) - k)
+        return _Direction(law, leaves, cut, reach, cells, tau, n * (k + lift), lift, n * slope, n * bend)
 
     def ceiling(self, log_delta: float) -> float:
         """Return Chernoff's bound of ε at a δ that cuts leave out next to nothing of."""
@@ -218,11 +246,13 @@ class _Direction:
         place = int(np.argmin(np.abs(away)))
         if not 0 < place < len(tau) - 1:
             return None
-        tilt, front = float(tau[place]), float(logs[place] + tau[place] * at[place])  # log δ at 0 through that tilt
-        if log_delta is not None:
-            epsilon = (front - log_delta) / tilt
+        tilt, here, there = float(tau[place]), float(logs[place]), float(at[place])
+        width = float(curvature_of(tau[place], self.bend[place]))
+        if log_delta is not None:  # -log δ grows by τx + x²/2F'' next to the ε of a tilt
+            above = here - log_delta
+            epsilon = there + 2 * above / (tilt + math.sqrt(max(tilt * tilt + 2 * above / width, 0.0)))
         assert epsilon is not None
-        log_delta = front - tilt * epsilon
+        log_delta = here - (epsilon - there) * (tilt + (epsilon - there) / (2 * width))
         return (epsilon, log_delta) if epsilon > 0 > log_delta else None
 
     def contour(self, epsilon: float, log_delta: float, most: int) -> Contour | None:
@@ -243,18 +273,22 @@ class _Direction:
         if rule is None or not self.reach + last < most * rule[0]:
             return None
         nodes = Nodes.on(law, self.cut, rule[0], (-self.reach, last))
-        line = tilted.log_moments(nodes, (plan.eta, count), math.exp(rule[1]))
+        # the rule is off by a share of the raised moment, which is more of the moment itself
+        line = tilted.log_moments(nodes, (plan.eta, count), math.exp(rule[1] + float(self.lift[plan.index])))
         if line is None or not line[2] <= ROOM * EXACT_NATS:
             return None
         contour = Contour.of((plan.theta, plan.eta), line[:2], end[1], (self.tau, self.k))
         return contour.less_certain(line[2], -math.inf if self.cut is None else self.cut.log_left_out)
 
-    def epsilon(self, log_delta: float) -> float | None:
-        """Return the ε of a δ in this direction."""
+    def epsilon(self, log_delta: float, least: float = 0.0) -> float | None:
+        """Return the ε of a δ in this direction, or `least` if that is enough."""
         point = self.saddle(log_delta=log_delta)
         contour = None if point is None else self.contour(*point, MOST_RULE_POINTS)
         if point is None or contour is None:
             return None
+        # δ(ε), on a line of its own, may be that much above
+        if least > 0 and contour.log_upper(least)[0] <= log_delta - ROOM * EXACT_NATS:
+            return least
         return meet_exactly(contour, point[0], log_delta, apart=0.0)
 
     @staticmethod
@@ -262,17 +296,18 @@ class _Direction:
         law: SampledGaussian, leaves: bool, about: float, epsilon: float, least: float = -math.inf
     ) -> float | None:
         """Return log δ(ε), or a bound that is at most `least`; None where it is not known well enough."""
-        direction = _Direction.at(law, leaves, about)
-        if direction is None:
-            return None
-        if (ceiling := direction.log_ceiling(epsilon)) <= least:  # by Chernoff's bound
-            return ceiling
-        point = direction.saddle(epsilon=epsilon)
-        contour = None if point is None else direction.contour(*point, ROOM * MOST_RULE_POINTS)
-        if contour is None:
-            return None
-        (low, high), slope = contour.log_bounds(epsilon), contour.log_upper(epsilon)[1]
-        return min(high, 0.0) if high - low <= min(ROOM * EXACT_NATS, -EXACT_SHARE * slope * epsilon) else None
+        for look in (NEAR_LOOK, LAST_LOOK):
+            direction = _Direction.at(law, leaves, about, look)
+            if direction is not None and (ceiling := direction.log_ceiling(epsilon)) <= least:  # by Chernoff's bound
+                return ceiling
+            point = None if direction is None else direction.saddle(epsilon=epsilon)
+            contour = None if direction is None or point is None else direction.contour(*point, ROOM * MOST_RULE_POINTS)
+            if contour is None:
+                continue
+            (low, high), slope = contour.log_bounds(epsilon), contour.log_upper(epsilon)[1]
+            if high - low <= min(ROOM * EXACT_NATS, -EXACT_SHARE * slope * epsilon):
+                return min(high, 0.0)
+        return None
 
 
 def _last_node(law: SampledGaussian, leaves: bool, cut: FarCut | None, reach: float, tilt: float) -> float:

@@ -85,7 +85,12 @@ def _guarantee_at_epsilon(
 def _by_profiles(
     known: Known, relation: Relation, method: Method, by_rdp: Guarantee, *, at_epsilon: bool = False
 ) -> Guarantee:
-    """Return what profiles of parts without pairs say, composed with the pairs of the others, if that is less."""
+    """Return what profiles of parts without pairs say, composed with the pairs of the others, if that is less.
+
+    At δ = 0 they say no more than that largest losses add up.
+    """
+    if by_rdp.log_delta == -math.inf:
+        return by_rdp
     directions = known.by_profiles(relation) if method == "best" and known.directions(relation) is None else None
     if directions is None:
         return by_rdp

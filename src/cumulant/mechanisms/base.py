@@ -124,7 +124,7 @@ class AbstractMechanism(ABC):
         array([1.8282, 2.5838, 3.7225])
         """
         share = parameters.accuracy(accuracy)
-        many = parameters.array_of(lambda _, one: float(parameters.count(one)), "counts", counts)
+        many = parameters.counts(counts)
         asked = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
         if asked.size == 1 or asked.shape == many.shape:
             many, asked = np.broadcast_arrays(many, asked)

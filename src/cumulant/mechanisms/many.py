@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from cumulant import parameters
 from cumulant.answer import EXACTLY, Method, delta_from_log
 from cumulant.errors import OutOfReach
 from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows, profile_of_rows
+from cumulant.inversion.row_ceilings import are_within
 from cumulant.inversion.rows import Rows
 from cumulant.mechanisms import answers
 from cumulant.mechanisms.known import Known, Relation
@@ -31,13 +32,24 @@ Array = NDArray[np.float64]
 Directed = Sequence[tuple[Rows, NDArray[np.bool_]]]
 """For each direction of the neighbours, runs as rows, and which of them may be asked together."""
 
+
+class Answer(NamedTuple):
+    """What is asked of rows, and which of them are proven to have an answer that is at most another."""
+
+    of: Callable[[Rows, Array, float], Array]
+    is_at_most: Callable[[Rows, Array, Array], NDArray[np.bool_]]
+
+
+EPSILON = Answer(epsilon_of_rows, lambda rows, log_delta, epsilon: are_within(rows, epsilon, log_delta))
+LOG_DELTA = Answer(log_delta_of_rows, are_within)
+
 CLOSE_RATES = 1e-8  # share of ε: δ is known better than the rates that are read off it
 MOST_NUMBERS = 2_000_000  # of a matrix of counts: more runs are asked in parts
 
 
 def epsilons_at(known: Known, relation: Relation, log_delta: Array, method: Method, accuracy: float) -> Array:
     """Return ε of one run at every δ."""
-    found = _together(_one_run(known, relation, log_delta.size, method), epsilon_of_rows, log_delta.ravel(), accuracy)
+    found = _together(_one_run(known, relation, log_delta.size, method), EPSILON, log_delta.ravel(), accuracy)
     for i in np.flatnonzero(np.isnan(found)):
         found[i] = answers.guarantee_at_delta(
             known, relation, float(log_delta.flat[i]), method, accuracy=accuracy
@@ -48,7 +60,7 @@ def epsilons_at(known: Known, relation: Relation, log_delta: Array, method: Meth
 def deltas_at(known: Known, relation: Relation, epsilon: Array, method: Method, accuracy: float) -> Array:
     """Return δ of one run at every ε."""
     asked = epsilon.ravel()
-    found = _together(_one_run(known, relation, asked.size, method), log_delta_of_rows, asked, accuracy)
+    found = _together(_one_run(known, relation, asked.size, method), LOG_DELTA, asked, accuracy)
     values = np.array([math.nan if math.isnan(one) else delta_from_log(one) for one in found])
     for i in np.flatnonzero(np.isnan(values)):
         values[i] = answers.guarantee_at_epsilon(known, relation, float(asked[i]), method, accuracy=accuracy).delta
@@ -58,7 +70,7 @@ def deltas_at(known: Known, relation: Relation, epsilon: Array, method: Method, 
 def log_deltas_at(known: Known, relation: Relation, epsilon: Array, method: Method, accuracy: float) -> Array:
     """Return log δ of one run at every ε."""
     asked = epsilon.ravel()
-    found = _together(_one_run(known, relation, asked.size, method), log_delta_of_rows, asked, accuracy)
+    found = _together(_one_run(known, relation, asked.size, method), LOG_DELTA, asked, accuracy)
     for i in np.flatnonzero(np.isnan(found)):
         found[i] = answers.guarantee_at_epsilon(known, relation, float(asked[i]), method, accuracy=accuracy).log_delta
     return found.reshape(epsilon.shape)
@@ -101,7 +113,7 @@ def epsilons_of_counts(
         directed = [Rows.multiples(direction, counts) for direction in known.directions(relation) or ()]
         if known.single:  # one release is what its profile says
             directed = [(rows, fit & (counts > 1)) for rows, fit in directed]
-    found = _together(directed, epsilon_of_rows, log_delta, accuracy)
+    found = _together(directed, EPSILON, log_delta, accuracy)
     for i in np.flatnonzero(np.isnan(found)):
         run = step * int(counts[i])
         found[i] = run.epsilon(log_delta=float(log_delta[i]), method=method, accuracy=accuracy)
@@ -138,7 +150,7 @@ def epsilons(
         chosen = np.array([i for i, directions in enumerate(several) if len(directions) == number])
         for part in np.array_split(chosen, math.ceil(len(chosen) ** 2 / MOST_NUMBERS)):
             directed = [Rows.of([several[i][side] for i in part]) for side in range(number)]
-            found[part] = _together(directed, epsilon_of_rows, asked[part], share)
+            found[part] = _together(directed, EPSILON, asked[part], share)
     for i in np.flatnonzero(np.isnan(found)):
         found[i] = runs[i].epsilon(log_delta=float(asked[i]), method=method, accuracy=share)
     return found
@@ -159,16 +171,21 @@ def _one_run(known: Known, relation: Relation, questions: int, method: Method) -
     return [Rows.multiples(direction, np.ones(questions)) for direction in known.directions(relation) or ()]
 
 
-def _together(
-    directed: Directed, answer: Callable[[Rows, Array, float], Array], asked: Array, accuracy: float
-) -> Array:
-    """Return the largest answer over directions in every row; NaN where one of them is not settled."""
+def _together(directed: Directed, answer: Answer, asked: Array, accuracy: float) -> Array:
+    """Return the largest answer over directions in every row; NaN where one of them is not settled.
+
+    A direction is not asked where Chernoff's bound says that its answer is no larger than that of another.
+    """
     found = np.full(len(asked), np.nan if not directed else -np.inf)
     for rows, fit in directed:
         there = np.flatnonzero(fit & ~np.isnan(found))
         here = np.full(len(asked), np.nan)
-        if len(there):
+        some = rows.of_rows(there)
+        is_less = answer.is_at_most(some, asked[there], found[there])
+        here[there[is_less]] = found[there[is_less]]
+        open_still = np.flatnonzero(~is_less)
+        if len(open_still):
             with contextlib.suppress(OutOfReach):
-                here[there] = answer(rows.of_rows(there), asked[there], accuracy)
+                here[there[open_still]] = answer.of(some.of_rows(open_still), asked[there[open_still]], accuracy)
         found = np.maximum(found, here)  # NaN stays
     return found

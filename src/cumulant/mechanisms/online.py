@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from cumulant.inversion.contour import log_chernoff
-from cumulant.inversion.running import RunningEpsilon
+from cumulant.inversion.running_side import RunningSide
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.known import Relation
 from cumulant.pairs.noise import Pair
@@ -36,7 +36,7 @@ class Followed:
         self.run, self.relation = run, relation  # the counts of the accountant, to know them by
         self._new: dict[AbstractMechanism, int] = {}
         self._releases: dict[AbstractMechanism, tuple[Directions, int]] = {}  # to follow another δ
-        self._running: dict[float, list[RunningEpsilon]] = {}
+        self._running: dict[float, list[RunningSide]] = {}
         self._answers: dict[float, float] = {}
         self._sides = 1  # directions of the neighbours
         self._closed = False
@@ -49,8 +49,10 @@ class Followed:
             self._new[mechanism] = self._new.get(mechanism, 0) + count
 
     def remember(self, log_delta: float, epsilon: float) -> None:
-        """Keep an answer until something is added."""
+        """Keep an answer until something is added; the next one is near it."""
         self._answers[log_delta] = epsilon
+        for side in self._running.get(log_delta, []):
+            side.hear(epsilon)
 
     def epsilon(self, log_delta: float) -> float | None:
         """Return ε, rounded up; None where it has to be asked for anew: at first, and where no line settles it."""
@@ -62,17 +64,22 @@ class Followed:
         running = self._running.get(log_delta)
         if running is None:  # followed from the next question on
             if len(self._running) < MOST_DELTAS:
-                self._running[log_delta] = [RunningEpsilon(log_delta) for _ in range(self._sides)]
+                self._running[log_delta] = [RunningSide(log_delta) for _ in range(self._sides)]
                 for directions, count in self._releases.values():
                     _add_to(self._running[log_delta], directions, count)
             return None
-        if [count for _, count in self._releases.values()] == [1]:  # one release has a formula
+        if len(self._releases) == 1 and [count for _, count in self._releases.values()] == [1]:  # it has a formula
             return None
-        values = [side.epsilon() for side in running]
-        if any(map(math.isnan, values)):
-            return None
-        self._answers[log_delta] = max(values)
-        return self._answers[log_delta]
+        worst = -math.inf
+        for side in sorted(running, key=lambda side: -side.last):  # others need no line where Chernoff's bound is less
+            if not side.is_at_most(worst):
+                epsilon = side.epsilon()
+                if math.isnan(epsilon):
+                    return None
+                worst = max(worst, epsilon)
+                side.look_ahead(worst)
+        self._answers[log_delta] = worst
+        return worst
 
     def _take_new(self) -> None:
         new, self._new = self._new, {}
@@ -101,7 +108,7 @@ def _may_fail(pair: Pair) -> bool:
     return not isinstance(pair, GaussianPair) and pair.failure > 0
 
 
-def _add_to(running: list[RunningEpsilon], directions: Directions, count: int) -> None:
+def _add_to(running: list[RunningSide], directions: Directions, count: int) -> None:
     for side, one in enumerate(running):
         for pair, n in directions[side % len(directions)]:
             if isinstance(pair, GaussianPair):

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flint import arb
 
-FEW_TERMS = 1_000_000  # of a transform, up to which products of matrices are faster
 SERIES_TERMS, SERIES_TERMS_PER_BIT = 14, 0.19  # (π/2)^T/T! is below 2^-bits
-BLOCK = 4000  # positions at a time: waves take a hundred bytes each
+BLOCK = 100_000  # waves at a time, of a few hundred bytes each
 
 
 @contextmanager
@@ -40,11 +39,24 @@ def current_bits() -> int:
     return int(ctx.prec)
 
 
-def as_ball(value: float, radius: float = 0.0) -> arb:
-    """Return the ball around a double, which is exact."""
+@lru_cache(maxsize=1)
+def _balls() -> Any:
+    """Return the class of balls: an import statement would take longer than the ball."""
     from flint import arb
 
-    return arb(value, radius) if radius else arb(value)
+    return arb
+
+
+def as_ball(value: float, radius: float = 0.0) -> arb:
+    """Return the ball around a double, which is exact."""
+    return _balls()(value, radius) if radius else _balls()(value)
+
+
+def complex_ball(real: arb, imaginary: float) -> Any:
+    """Return x + iy."""
+    from flint import acb
+
+    return acb(real, imaginary)
 
 
 def pi_ball() -> arb:
@@ -77,11 +89,11 @@ def fraction_near(ball: arb) -> Fraction:
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
-def log_mixture_ball(u: arb, rate: arb) -> arb:
-    """Return log(1 - γ + γe^u), without a difference of numbers near 1."""
-    if u > 1:
+def log_mixture_ball(u: Any, rate: arb) -> Any:
+    """Return log(1 - γ + γe^u), |Im u| < π, without a difference of numbers near 1."""
+    if u.real > 1:
         return u + ((1 - rate) * (-u).exp() + rate).log()
-    if u < -1:
+    if u.real < -1:
         return (1 - rate + rate * u.exp()).log() if rate < 1 else u
     return (rate * u.expm1()).log1p()
 
@@ -121,11 +133,17 @@ def legendre_balls(count: int, bits: int) -> tuple[tuple[arb, arb], ...]:
 
 
 def transform_effort(positions: int, count: int, bits: int) -> float:
-    """Return about how many microseconds a transform takes."""
-    if positions * count <= FEW_TERMS:
-        return positions * count * (bits + 100) / 1000
-    numbers = places_of(count) + count + positions / 3
-    return series_terms(bits) * numbers * (0.8 + bits / 800)
+    """Return about how many microseconds a transform takes, of real positions."""
+    return min(product_effort(positions, count, bits), _series_effort(positions, count, bits))
+
+
+def product_effort(positions: int, count: int, bits: int) -> float:
+    """Return about how many microseconds it takes by products of matrices, as of complex positions."""
+    return positions * count * (bits + 100) / 1000
+
+
+def _series_effort(positions: int, count: int, bits: int) -> float:
+    return series_terms(bits) * (places_of(count) + count + positions / 3) * (0.8 + bits / 800)
 
 
 def places_of(count: int) -> int:
@@ -136,11 +154,12 @@ def series_terms(bits: int) -> int:
     return 2 * math.ceil(SERIES_TERMS_PER_BIT * bits / 2) + SERIES_TERMS
 
 
-def transform_balls(positions: Sequence[arb], weights: Sequence[arb], step: arb, count: int) -> list[Any]:
-    """Return Σ w_i e^{ijηx_i} for j < count, η = step."""
-    if len(positions) * count <= FEW_TERMS:
-        return _transform_by_products(positions, weights, step, count)
-    return _transform_by_series(positions, weights, step, count)
+def transform_balls(positions: Sequence[Any], weights: Sequence[Any], step: arb, count: int) -> list[Any]:
+    """Return Σ w_i e^{ijηx_i} for j < count, η = step; positions and weights may be complex."""
+    size = len(positions), count, current_bits()
+    if isinstance(positions[0], _balls()) and _series_effort(*size) < product_effort(*size):
+        return _transform_by_series(positions, weights, step, count)
+    return _transform_by_products(positions, weights, step, count)
 
 
 def _transform_by_series(positions: Sequence[arb], weights: Sequence[arb], step: arb, count: int) -> list[Any]:
@@ -191,15 +210,15 @@ def _moments_at_places(
     return moments, farthest
 
 
-def _transform_by_products(positions: Sequence[arb], weights: Sequence[arb], step: arb, count: int) -> list[Any]:
+def _transform_by_products(positions: Sequence[Any], weights: Sequence[Any], step: arb, count: int) -> list[Any]:
     """Return the same: every j is a + bB with a < B, a product of two matrices of about √count waves a position."""
     from flint import acb_mat
 
     short = math.isqrt(max(count - 1, 0)) + 1
     long = -(-count // short)
-    product = acb_mat(long, short)
-    for first in range(0, len(positions), BLOCK):
-        some, shares = positions[first : first + BLOCK], weights[first : first + BLOCK]
+    product, block = acb_mat(long, short), BLOCK // short + 1
+    for first in range(0, len(positions), block):
+        some, shares = positions[first : first + block], weights[first : first + block]
         rows = acb_mat(long, len(some), _powers([_wave(step * short * x) for x in some], long))
         columns = acb_mat(short, len(some), _powers([_wave(step * x) for x in some], short, shares)).transpose()
         product += rows * columns
@@ -218,15 +237,17 @@ def turned_sum(values: Sequence[Any], turn: arb) -> arb:
     return total
 
 
-def _wave(x: arb) -> Any:
+def _wave(x: Any) -> Any:
     """Return e^{ix}."""
     from flint import acb
 
+    if isinstance(x, acb):
+        return (x * acb(0, 1)).exp()
     sine, cosine = x.sin_cos()
     return acb(cosine, sine)
 
 
-def _powers(waves: Sequence[Any], count: int, weights: Sequence[arb] | None = None) -> list[Any]:
+def _powers(waves: Sequence[Any], count: int, weights: Sequence[Any] | None = None) -> list[Any]:
     """Return rows of weight·w_i^j, j < count.
 
     Each is a product of two of about half its power: a complex product widens its ball, so chains must be short.

@@ -15,6 +15,7 @@ EXACT_TERMS = 20_000  # up to here every term is evaluated
 START_POINTS = 300  # beyond, the first points: one per standard deviation, at most this many
 MOST_POINTS = 300_000  # no refinement beyond this many evaluations
 NEGLIGIBLE_LOG = math.log(1e-13)  # what the terms between points may add, relative to the sum, before they are refined
+LARGE_SHARE = 1e-10  # of a large logarithm: by how much it may be too large
 SPLIT = 8  # pieces a block is cut into
 
 # l -> (a convex function of l, a nondecreasing one, a bound on the error of the two): the logarithm of a factor.
@@ -22,7 +23,13 @@ Factor = Callable[[Array], tuple[Array, Array, Array]]
 
 
 def binomial_log_sum(
-    weights: Binomial, factor: Factor, *, first: int, last: int, exact_terms: int = EXACT_TERMS
+    weights: Binomial,
+    factor: Factor,
+    *,
+    first: int,
+    last: int,
+    exact_terms: int = EXACT_TERMS,
+    large: float = math.inf,
 ) -> tuple[float, float]:
     """Return a lower and an upper bound of log Σ_{l=first..last} C(n,l) p^l q^(n-l) e^{factor(l)}.
 
@@ -31,7 +38,9 @@ def binomial_log_sum(
     and the terms between two points a < b are bounded. The logarithm of C(n,l) p^l q^(n-l) is concave in l and lies
     below its slopes at a and at b, the convex part of the factor below its chord, and the monotone part below its
     value at b, so each half of a block is below a geometric sum. Blocks that matter are cut until they do not: the
-    upper bound is within 1e-13 of the sum (up to MOST_POINTS evaluations), and it is never below it.
+    upper bound is within 1e-13 of the sum (up to MOST_POINTS evaluations), and it is never below it. Where the upper
+    bound is `large` blocks are cut only until they add about LARGE_SHARE of it too much; then the lower bound is of
+    little use.
     """
     if first > last:
         return -math.inf, -math.inf
@@ -42,7 +51,11 @@ def binomial_log_sum(
         between = _between_points(weights, ell, terms)
         log_terms, error = terms[0] + terms[1] + terms[2], terms[3]
         upper = log_sum([log_sum(log_terms + error), log_sum(between)]) + 16 * ROUNDING
-        wide = np.flatnonzero(between > upper + NEGLIGIBLE_LOG - math.log(len(ell)))
+        if upper < large:
+            wide = np.flatnonzero(between > upper + NEGLIGIBLE_LOG - math.log(len(ell)))
+        else:
+            excess = np.exp(between - upper) * _too_much(ell, terms, between)
+            wide = np.flatnonzero(excess > LARGE_SHARE * upper / len(ell))
         if len(wide) == 0 or len(ell) + SPLIT * len(wide) > MOST_POINTS:
             return log_sum(log_terms - error) - 16 * ROUNDING, upper
         cuts = ell[wide, None] + np.rint((ell[wide + 1] - ell[wide])[:, None] * np.arange(1, SPLIT) / SPLIT)
@@ -101,16 +114,33 @@ def _between_points(weights: Binomial, ell: Array, terms: tuple[Array, ...]) -> 
     slack = np.maximum(error[:-1], error[1:]) + monotone[1:]
     odds = weights.log_p - weights.log_q
     with np.errstate(divide="ignore"):
-        slope_a = odds + np.log((weights.n - a) / (a + 1)) + chord  # of the weight from a to a+1, and from b-1 to b
-        slope_b = odds + np.log((weights.n - b + 1) / b) + chord
+        rise_a, rise_b = np.log((weights.n - a) / (a + 1)), np.log((weights.n - b + 1) / b)
+    slope_a, slope_b = odds + rise_a + chord, odds + rise_b + chord  # of a term from a to a+1, and from b-1 to b
+    sizes = abs(odds) + np.abs(np.where(rise_a > -np.inf, rise_a, 0.0)) + np.abs(rise_b) + np.abs(chord)
+    slack = slack + 4 * ROUNDING * width * sizes  # slopes are rounded, and multiplied by the way
     left = np.ceil((width - 1) / 2)
     below = weight[:-1] + convex[:-1] + _log_geometric(slope_a, left)
     above = weight[1:] + convex[1:] + _log_geometric(-slope_b, width - 1 - left)
     return np.asarray(np.logaddexp(below, above) + slack)
 
 
+def _too_much(ell: Array, terms: tuple[Array, ...], between: Array) -> Array:
+    """Return about the share of each block's bound that is too much: what concave weights and a convex factor bend.
+
+    A guess, by which blocks are chosen: logarithms of terms on their chord, and what the factor is below its own.
+    """
+    log_terms, width = terms[0] + terms[1] + terms[2], np.diff(ell)
+    with np.errstate(invalid="ignore"):
+        slope, chord = np.diff(log_terms) / width, np.diff(terms[1]) / width
+        bend = np.append(chord, chord[-1:])[1:] - np.append(chord[:1], chord)[:-1]
+        straight = log_terms[:-1] + _log_geometric(slope, np.maximum(width - 1, 1.0))
+        return np.asarray(-np.expm1(np.minimum(straight - between, 0.0)) + width * bend / 8)
+
+
 def _log_geometric(slope: Array, count: Array) -> Array:
-    """Return a bound of log Σ_{i=1..count} e^{i·slope}: the largest term, times the count or a geometric series."""
-    with np.errstate(divide="ignore"):
-        terms = np.minimum(np.log(count), -np.log(-np.expm1(-np.abs(slope))))
+    """Return log Σ_{i=1..count} e^{i·slope}, rounded up: the largest term, times a geometric series."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        falls = np.abs(slope)
+        series = np.log(np.expm1(-count * falls) / np.expm1(-falls)) + 4 * ROUNDING
+        terms = np.where(falls > 0, np.minimum(np.log(count), series), np.log(count))
     return np.maximum(slope, count * slope) + terms

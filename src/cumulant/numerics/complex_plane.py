@@ -13,6 +13,7 @@ from cumulant.numerics.logspace import Array
 Complex = NDArray[np.complexfloating[Any, Any]]
 
 NEAR = 0.1  # |x| up to which the series is used: five terms leave 1e-15
+MOST_TURNED_AT_ONCE = 1_000_000  # nodes times frequencies of the shorter part, at a time: a few arrays of 16 MB
 MOST_PRODUCTS = 60_000  # of one block: libraries start threads beyond, which cost more than they gain
 LEAST_BLOCK = 16  # nodes
 SERIES = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(1, 6))
@@ -120,9 +121,12 @@ def add_turned(losses: Array | Complex, masses: Array | Complex, eta: float, cou
     True
     """
     short = math.isqrt(max(count - 1, 0)) + 1
-    rows = np.exp(1j * (eta * short) * np.outer(np.arange(-(-count // short)), losses))
-    columns = np.exp(1j * eta * np.outer(np.arange(short), losses)) * masses
-    return np.asarray(add_products(rows, columns).reshape(-1)[:count])
+    total: Any = 0.0
+    for some in _shares(len(losses), short):
+        rows = np.exp(1j * (eta * short) * np.outer(np.arange(-(-count // short)), losses[some]))
+        columns = np.exp(1j * eta * np.outer(np.arange(short), losses[some])) * masses[some]
+        total = total + add_products(rows, columns)
+    return np.asarray(total.reshape(-1)[:count])
 
 
 def add_versines(losses: Array, masses: Array, eta: float, count: int) -> tuple[Array, Array]:
@@ -133,12 +137,36 @@ def add_versines(losses: Array, masses: Array, eta: float, count: int) -> tuple[
     (4.0, 4.0)
     """
     short = math.isqrt(max(count - 1, 0)) + 1
-    sine_a, versine_a, _ = sine_versine_of_multiples(eta * short * losses, -(-count // short))
-    sine_b, versine_b, _ = sine_versine_of_multiples(eta * losses, short)
-    across, up = sine_a * masses, versine_a * masses
-    # V(a+b) = V(a) + V(b) - V(a)V(b) + sin a sin b, and sin(a+b) = sin a + sin b - sin a V(b) - V(a) sin b
-    even = np.sum(up, axis=1)[:, None] + np.sum(versine_b * masses, axis=1)
-    even += add_products(across, sine_b) - add_products(up, versine_b)
-    odd = np.sum(across, axis=1)[:, None] + np.sum(sine_b * masses, axis=1)
-    odd -= add_products(across, versine_b) + add_products(up, sine_b)
-    return np.asarray(even.reshape(-1)[:count]), np.asarray(odd.reshape(-1)[:count])
+    even, odd = (np.zeros((-(-count // short), short)) for _ in range(2))
+    for some in _shares(len(losses), short):
+        _add_some_versines(even, odd, losses[some], masses[some], eta)
+    return -even.reshape(-1)[:count], odd.reshape(-1)[:count]
+
+
+def _add_some_versines(even: Array, odd: Array, losses: Array, masses: Array, eta: float) -> None:
+    """Add Σ m (cos ωL - 1) and Σ m sin ωL, ω = η(a·short + b) in row a and column b."""
+    long, short = even.shape
+    rows, columns = _turns_less_one(eta * short * losses, long) * masses, _turns_less_one(eta * losses, short)
+    # e^{i(a+b)} - 1 = A + B + AB, A = e^{ia} - 1 and B likewise: no term is larger than the order of the sum
+    products, of_rows, of_columns = add_products(rows, columns), np.sum(rows, axis=1)[:, None], columns @ masses
+    even += of_rows[:long] + of_columns[:short] + products[:long, :short] - products[long:, short:]
+    odd += of_rows[long:] + of_columns[short:] + products[:long, short:] + products[long:, :short]
+
+
+def _shares(nodes: int, short: int) -> list[slice]:
+    """Return which nodes are turned at a time."""
+    some = max(MOST_TURNED_AT_ONCE // short, LEAST_BLOCK)
+    return [slice(first, first + some) for first in range(0, max(nodes, 1), some)]
+
+
+def _turns_less_one(x: Array, count: int) -> Array:
+    """Return e^{ijx} - 1 for j < count, all real parts and then all imaginary ones: few sines, and sums of angles."""
+    found = np.zeros((count, len(x)), dtype=complex)
+    sizes = [2**k for k in range((count - 1).bit_length())]
+    half = np.multiply.outer(0.5 * np.array(sizes), x)
+    sine = np.sin(half)
+    steps = np.empty(half.shape, dtype=complex)
+    steps.real, steps.imag = -2 * sine * sine, 2 * sine * np.cos(half)
+    for size, step, turn in zip(sizes, steps, 1 + steps, strict=True):
+        found[size : 2 * size] = found[: min(size, count - size)] * turn + step
+    return np.concatenate((found.real, found.imag))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -84,7 +85,7 @@ def escapes(cells: Cells, frequencies: Array, groups: int = GROUPS) -> tuple[Arr
     Only sums, products and quotients of doubles are taken, each correctly rounded, and what they can lose is taken off:
     if the cells are true of a law, so are the bounds.
     """
-    if not np.sum(cells.mass) > 0:
+    if not cells.mass.sum() > 0:
         return np.zeros(len(frequencies)), np.zeros(len(frequencies))
     by_pairs = _by_pairs(cells.joined(_group_starts(cells, groups)), frequencies)
     return np.append(by_pairs, 0.0) * SLACK, _by_variation(cells, frequencies)
@@ -93,59 +94,68 @@ def escapes(cells: Cells, frequencies: Array, groups: int = GROUPS) -> tuple[Arr
 def _group_starts(cells: Cells, groups: int) -> NDArray[np.intp]:
     """Return where groups begin: about equal shares of probability and of variance together."""
     middle = (cells.low + cells.high) / 2
-    mass = cells.mass / np.sum(cells.mass)
-    spread = mass * (middle - np.sum(mass * middle)) ** 2
-    shares = np.cumsum(mass + spread / max(float(np.sum(spread)), 1e-300))
-    marks = np.searchsorted(shares, np.arange(1, groups) * (shares[-1] / groups))
-    starts = np.append(0, np.minimum(marks, len(mass) - 1))
-    return starts[np.diff(starts, prepend=-1) > 0]
+    mass = cells.mass / cells.mass.sum()
+    spread = mass * (middle - (mass * middle).sum()) ** 2
+    shares = (mass + spread / max(float(spread.sum()), 1e-300)).cumsum()
+    marks = shares.searchsorted(np.arange(groups) * (shares[-1] / groups))
+    starts = np.minimum(marks, len(mass) - 1)
+    return np.asarray(starts[np.concatenate(([True], starts[1:] > starts[:-1]))])
 
 
 def _by_variation(cells: Cells, frequencies: Array) -> Array:
     """Return P - V/ω, the best over sets of cells on which the density stays below a level: |φ| <= 1 - P + V/ω."""
     with np.errstate(over="ignore"):
         highest = np.maximum(cells.first, cells.last) + cells.variation
-    first, last = (np.where(highest < LARGEST, ends, 0.0) for ends in (cells.first, cells.last))
-    order = np.argsort(highest)
-    order = order[highest[order] < LARGEST]
+    order = highest.argsort()
+    levels = highest[order]
+    order = order[: levels.searchsorted(LARGEST)]
     if not len(order):
         return np.zeros(len(frequencies))
-    shares = np.cumsum(cells.mass[order])
-    marks = np.searchsorted(shares, shares[-1] * LEVELS)
-    chosen = highest <= highest[order[np.minimum(marks, len(order) - 1)]][:, None]
-    together = chosen[:, :-1] & chosen[:, 1:] & (cells.low[1:] <= cells.high[:-1])
-    inside = np.where(highest < LARGEST, cells.variation, 0.0)
-    # runs of cells: the ends of neighbours cancel but for their difference
-    shared = 2 * np.minimum(first[1:], last[:-1])
-    everything = chosen @ (inside + first + last)
-    variation = everything * (1 + LOST) - together @ shared  # a difference: what rounding takes off is added
-    gain = np.max(chosen @ cells.mass * (1 - LOST) - variation / frequencies[:, None] * (1 + LOST), axis=1)
-    return np.asarray(np.clip(gain, 0.0, SLACK))
+    mass = cells.mass[order].cumsum()
+    inside = (cells.first[order] + cells.last[order] + cells.variation[order]).cumsum()
+    levels = levels[np.minimum(mass.searchsorted(mass[-1] * LEVELS), len(order) - 1)]
+    last = highest[order].searchsorted(levels, side="right") - 1  # of the cells that are not above a level
+    # runs of cells: the ends of neighbours that touch, both not above the level, cancel but for their difference
+    higher = np.maximum(highest[1:], highest[:-1])
+    touching = np.flatnonzero((higher < LARGEST) & (cells.low[1:] <= cells.high[:-1]))
+    touching = touching[higher[touching].argsort()]
+    shared = np.concatenate(([0.0], 2 * np.minimum(cells.first[touching + 1], cells.last[touching]))).cumsum()
+    shared = shared[higher[touching].searchsorted(levels, side="right")]
+    variation = inside[last] * (1 + LOST) - shared  # a difference: what rounding takes off is added
+    gain = (mass[last] * (1 - LOST) - variation / frequencies[:, None] * (1 + LOST)).max(axis=1)
+    return np.asarray(np.minimum(np.maximum(gain, 0.0), SLACK))
 
 
 def _by_pairs(cells: Cells, frequencies: Array) -> Array:
     """Return ½ Σ_{I,J} P_I P_J min(1 - cos x), x from ω_k times the least distance to ω_{k+1} times the largest."""
-    i, j = np.triu_indices(len(cells.low), 1)
+    i, j = _pairs_of(len(cells.low))
     nearest = np.maximum(cells.low[j] - cells.high[i], 0.0) * SLACK
     farthest = (cells.high[j] - cells.low[i]) / SLACK
     weight = cells.mass[i] * cells.mass[j]  # each unordered pair stands for two: ½·2
     low, high = frequencies[:-1, None] * nearest, frequencies[1:, None] * farthest
     with np.errstate(over="ignore"):
-        turn = np.floor(low / TURN)
-        # no full turn in between, where 1 - cos vanishes; SLACK has moved both ends by more than rounding does
-        same_turn = (high < (turn + 1) * TURN) & (high < MOST_TURNS)
-        least = np.minimum(_versine_below(low - turn * TURN), _versine_below(high - turn * TURN))
-    return np.asarray(np.where(same_turn, least, 0.0) @ weight)
+        start = np.floor(low / TURN) * TURN
+        # 1 - cos grows on [0, π], and is symmetric about π: least at the end that is nearer to a full turn. One in
+        # between leaves nothing; SLACK has moved both ends by more than rounding does
+        nearer = np.where(high < MOST_TURNS, np.minimum(low - start, start + TURN - high), 0.0)
+    return np.asarray(_versine_below(nearer) @ weight)
+
+
+@lru_cache(maxsize=64)
+def _pairs_of(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return all i < j below a count."""
+    i, j = np.triu_indices(count, 1)
+    return i, j
 
 
 def _versine_below(x: Array) -> Array:
-    """Return a lower bound of 1 - cos x for 0 <= x <= 2π: Taylor's polynomial from the nearer end of the turn.
+    """Return a lower bound of 1 - cos x for x <= π, of 0 if x < 0: Taylor's polynomial of degree 12.
 
-    It has degree 12; cos lies below each of its Taylor polynomials that ends with a positive term.
+    cos lies below each of its Taylor polynomials that ends with a positive term.
     """
-    y = np.minimum(x, TURN - x) - TURN_ERROR  # 1 - cos grows on [0, π], and is symmetric about π
-    square = np.maximum(y, 0.0) ** 2
+    square = np.maximum(x - TURN_ERROR, 0.0) ** 2
     total = np.zeros(square.shape)
     for coefficient in VERSINE_SERIES:
-        total = (total + coefficient) * square
+        total += coefficient
+        total *= square
     return np.asarray(np.maximum(total - 1e-14, 0.0))

@@ -62,6 +62,18 @@ def log_expm1(x: ArrayLike) -> Array:
     return values
 
 
+def log_complement(x: ArrayLike) -> Array:
+    """Return log(1 - e^x) for x <= 0; -inf at 0.
+
+    >>> float(log_complement(-1e-20)), float(log_complement(0.0))
+    (-46.051701859880914, -inf)
+    """
+    x = np.asarray(x, dtype=float)
+    with np.errstate(divide="ignore"):
+        values: Array = np.where(x > -0.6931, np.log(-np.expm1(x)), np.log1p(-np.exp(np.minimum(x, -0.5))))
+    return values
+
+
 def log_binomial(n: ArrayLike, k: ArrayLike) -> Array:
     """Return log C(n, k) for real n >= k >= 0.
 

@@ -16,7 +16,7 @@ from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 
 REACH = 18  # spacings
-CHUNK = 50_000  # atoms at a time
+CHUNK = 8192  # atoms at a time: what they are smeared over stays near
 TRANSFORM_ERROR = 1e-14  # of the smeared sum and its transform, before the division
 
 
@@ -28,14 +28,20 @@ def characteristic_function(positions: Array, weights: Array, step: float, count
     place = (positions - centre) / spacing
     nearest = np.rint(place)
     offset = place - nearest  # in [-½, ½]
-    grid = np.zeros(size)
-    cell = nearest.astype(np.int64)
+    cell = nearest.astype(np.int64) % size
+    grid = np.zeros(size + 2 * REACH)  # beyond both ends, too
     around = np.arange(-REACH, REACH + 1)
     for first in range(0, len(cell), CHUNK):
         some = slice(first, first + CHUNK)
-        smeared = weights[some, None] * np.exp(-((around - offset[some, None]) ** 2) / 8)
-        grid += np.bincount(((cell[some, None] + around) % size).ravel(), weights=smeared.ravel(), minlength=size)
+        smeared = np.exp((offset[some, None] - around) ** 2 * -0.125)
+        smeared *= weights[some, None]
+        low = int(np.min(cell[some]))  # neighbours among atoms are neighbours on the grid, mostly
+        at = (cell[some, None] - low) + (around + REACH)
+        part = np.bincount(at.ravel(), weights=smeared.ravel())
+        grid[low : low + len(part)] += part
+    grid[REACH : 2 * REACH] += grid[-REACH:]
+    grid[-2 * REACH : -REACH] += grid[:REACH]
     j = np.arange(count)
     spread = 2 * (2 * math.pi * j / size) ** 2  # κ²ω²/2
-    values = np.conj(np.fft.rfft(grid)[:count]) * np.exp(spread) / (2 * math.sqrt(2 * math.pi))
+    values = np.conj(np.fft.rfft(grid[REACH:-REACH])[:count]) * np.exp(spread) / (2 * math.sqrt(2 * math.pi))
     return values * np.exp(1j * step * centre * j), np.exp(spread) * TRANSFORM_ERROR

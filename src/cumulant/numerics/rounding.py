@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
+
+from cumulant.numerics.logspace import Array
+
 ULP = 2.0**-52  # a unit in the last place of 1
 ROUNDING = 2.0**-50  # 4 ulp, 8 unit roundoffs: bounds the relative rounding of a few elementary steps
 LEAST = 5e-324  # the smallest double > 0
@@ -26,6 +30,12 @@ def exp_above(log_p: float) -> float:
 def log_above(log_p: float) -> float:
     """Return x <= 0, up by the rounding of the few elementary steps it came from; -inf stays."""
     return min(0.0, log_p + ROUNDING * (1 + abs(log_p))) if log_p > -math.inf else log_p
+
+
+def logs_above(log_p: Array) -> Array:
+    """Return the same of many."""
+    raised = np.minimum(0.0, log_p + ROUNDING * (1 + np.abs(np.where(log_p > -np.inf, log_p, 0.0))))
+    return np.asarray(np.where(log_p > -np.inf, raised, log_p))
 
 
 def less_rounding(log_p: float) -> float:

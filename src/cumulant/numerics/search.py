@@ -21,6 +21,7 @@ SMOOTH = 0.01  # octaves over which a smooth function is a parabola to twelve di
 BENT = 0.01  # share of its rise by which a function may miss its parabola
 SECTION_WIDTH = 1.0 / 7.0  # the next bracket reaches the neighbours of the best point
 NUDGES = (1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 2e-11, 2e-10, 2e-9, 1e-7, 1e-5)  # relative steps to the safe side
+WALK, LONGER = 40, 8.0  # steps to where a sign has changed, and by how much a step may be longer than the last
 SAYS_NOTHING = 1e299  # a value as large as this, or larger
 BLIND = 8  # points in a row at which a function says nothing, after which no others are tried
 
@@ -34,12 +35,43 @@ def root(function: Callable[[float], float], low: float, high: float, *, toleran
     >>> round(root(lambda x: x**3 - 8, 0.0, 100.0, tolerance=1e-9), 6)
     2.0
     """
-    f_low, f_high = -math.inf, math.inf
+    return _between(function, (low, -math.inf), (high, math.inf), tolerance)
+
+
+def root_near(function: Callable[[float], float], start: float, low: float, high: float, *, tolerance: float) -> float:
+    """Return the same where the sign change is near `start`, and the slope there is about 1.
+
+    Steps twice as long as a tangent or a secant says, until the sign has changed.
+
+    >>> round(root_near(lambda x: x + x**3 - 2.2, 0.9, 0.0, 100.0, tolerance=1e-9), 6)
+    1.048228
+    """
+    x = min(max(start, low), high)
+    value = function(x)
+    step = -2 * value - math.copysign(tolerance / 2, value)
+    for _ in range(WALK):
+        there = min(max(x + step, low), high)
+        if there == x or not math.isfinite(value):
+            break
+        further = function(there)
+        if (value < 0) != (further < 0):
+            ends = sorted([(x, value), (there, further)])
+            return _between(function, ends[0], ends[1], tolerance)
+        secant = -2 * further * (there - x) / (further - value) if further != value else math.inf
+        x, value, step = there, further, math.copysign(min(max(abs(secant), abs(step)), LONGER * abs(step)), step)
+    return root(function, x, high, tolerance=tolerance) if value < 0 else root(function, low, x, tolerance=tolerance)
+
+
+def _between(
+    function: Callable[[float], float], below: tuple[float, float], above: tuple[float, float], tolerance: float
+) -> float:
+    """Return the root between two points with their values, infinite where they are not known."""
+    (low, f_low), (high, f_high) = below, above
     width, side = high - low, 0
     for step in range(200):
         if high - low <= tolerance:
             break
-        slow = step % 2 == 0 and high - low > 0.5 * width
+        slow = step > 0 and step % 2 == 0 and high - low > 0.5 * width
         if step % 2 == 0:
             width = high - low
         falsi = high - f_high * (high - low) / (f_high - f_low) if math.isfinite(f_high - f_low) else math.nan

@@ -17,8 +17,8 @@ import numpy as np
 
 from cumulant.pairs.pair import DominatingPair
 
-LIMIT_BYTES = 96 * 2**20  # of all that is kept
-OVERHEAD_BYTES = 200  # of an entry: its key, and its place in the table
+LIMIT_BYTES = 64 * 2**20  # of all that is kept
+OVERHEAD_BYTES = 800  # of an entry: its key, and its place in the table
 BALL_BYTES = 160  # of one ball, about
 SIMILAR = 1.0  # octaves within which parameters take about the same nodes
 
@@ -50,11 +50,11 @@ class Cache:
         return entry[0]
 
     def put(self, new: Iterable[tuple[Hashable, Any]]) -> None:
-        """Keep values; drop those asked for longest ago while there are too many bytes."""
+        """Keep values that are not too large themselves; drop those asked for longest ago while there are too many."""
         sized = [(key, value, OVERHEAD_BYTES + size_in_bytes(value)) for key, value in new]
         with self._lock:
             for key, value, size in sized:
-                if key not in self._values:
+                if key not in self._values and size <= self.limit_bytes:
                     self._values[key] = value, size
                     self._bytes += size
             while self._bytes > self.limit_bytes:
@@ -106,6 +106,11 @@ class BatchedTable(Generic[Value]):
         new = evaluate_by_batch_key(list(missing), self._evaluate)
         self._cache.put(((self._name, one), _own(value)) for one, value in new.items())
         return [new[one] if answer is None else answer for one, answer in zip(asked, answers, strict=True)]
+
+    def kept(self, pairs: Sequence[DominatingPair], question: tuple[Hashable, ...]) -> list[Value] | None:
+        """Return what is kept of the answers of all pairs to one question; None if some are missing."""
+        answers = self._cache.get((self._name, (pair, question)) for pair in pairs)
+        return None if any(answer is None for answer in answers) else answers
 
 
 def evaluate_by_batch_key(asked: Sequence[Asked], evaluate: Callable[..., Sequence[Value]]) -> dict[Asked, Value]:

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.numerics.balls import as_ball, lower_float, precision, transform_balls, upper_float
+from cumulant.numerics.balls import (
+    as_ball,
+    complex_ball,
+    lower_float,
+    precision,
+    product_effort,
+    transform_balls,
+    transform_effort,
+    upper_float,
+)
 from cumulant.numerics.decay import Cells
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.coordinate import CELL_WIDTH, Branch, CoordinatePair, straight_width
@@ -70,32 +79,38 @@ def _tilted(nodes: BallNodes, theta: float, k_theta: float) -> list[arb]:
 @final
 @dataclass(frozen=True, slots=True)
 class NodeCount:
-    """How many nodes there are, and about how many microseconds they take: their proof, their losses and weights."""
+    """How many nodes there are, about how many microseconds they take, proof and all, and whether they are moved."""
 
     nodes: int
     microseconds: float
+    moved: bool = False
+
+    def transform_effort(self, count: int, bits: int) -> float:
+        """Return about how many microseconds their moments at so many points take."""
+        return (product_effort if self.moved else transform_effort)(self.nodes, count, bits)
 
 
 def ball_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int) -> BallNodes:
-    """Return nodes on which M(z) is right for Re z = θ and |Im z| <= ω."""
+    """Return nodes on which M(z) is right for Re z = θ and 0 <= Im z <= ω; they may be beside the real line."""
     count_nodes(pair, theta, omega, k_theta, bits=bits)
     return _evaluated_nodes(pair, theta, omega, k_theta, bits)
 
 
 def count_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int) -> NodeCount:
-    """Return how many nodes M(z) takes for Re z = θ and |Im z| <= ω; raise `OutOfReach` if they are too many."""
-    proof = 0.0
+    """Return how many nodes M(z) takes for Re z = θ and 0 <= Im z <= ω; raise `OutOfReach` if they are too many."""
+    proof, moved = 0.0, False
     if isinstance(pair, FinitePair):
         nodes = work = len(pair.losses)
     elif isinstance(pair, CoordinatePair):
         rules = [(rule, branch.law.terms) for branch, rule in _rules(pair, theta, omega, k_theta, bits)]
         nodes, work = sum(len(rule.nodes) for rule, _ in rules), sum(len(rule.nodes) * n for rule, n in rules)
+        moved = any(rule.y != 0 for rule, _ in rules)
         proof = sum(rule.rectangles * (RECTANGLE_MICROSECONDS + TERM_MICROSECONDS * n) for rule, n in rules)
     else:
         raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
     if nodes > MOST_BALL_NODES or work > MOST_BALL_EXPONENTIALS:
         raise OutOfReach(f"a certificate would take sums over {nodes} nodes")
-    return NodeCount(nodes, proof + NODE_MICROSECONDS * nodes + TERM_MICROSECONDS * work)
+    return NodeCount(nodes, proof + NODE_MICROSECONDS * nodes + TERM_MICROSECONDS * work, moved)
 
 
 @CACHE.remember
@@ -118,7 +133,7 @@ def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: 
         for branch, rule in _rules(pair, theta, omega, k_theta, bits):
             error += rule.log_error.exp()
             for t, weight in rule.nodes:
-                loss, density = _loss_and_density(branch, t)
+                loss, density = _loss_and_density(branch, complex_ball(t, rule.y) if rule.y else t)
                 losses.append(loss)
                 weights.append(density * weight)
         return BallNodes(losses, weights, error)

@@ -205,7 +205,7 @@ class Line(Branch):
 
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         low, high = self.span(theta)
-        step = _shortened(self._step(theta, omega))
+        step = shortened(self._step(theta, omega))
         self._check_count((high - low) / step, theta, omega)
         first = math.floor(low / step)
         t = step * np.arange(first, math.ceil(high / step) + 1, dtype=float)  # exact: no node is off its place
@@ -393,7 +393,7 @@ def _within_reach(values: Array) -> NDArray[np.bool_]:
     return np.asarray(ends > np.max(ends) - BEYOND_NATS)
 
 
-def _shortened(step: float) -> float:
+def shortened(step: float) -> float:
     """Return a step, at most so long, of which multiples below 2^26 are doubles: it has 27 bits."""
     mantissa, exponent = math.frexp(step)
     return math.ldexp(math.floor(math.ldexp(mantissa, 27)), exponent - 27)

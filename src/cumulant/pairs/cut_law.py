@@ -77,6 +77,10 @@ class CutLaw(NormalLaw, SymmetricLaw):
         return True
 
     @property
+    def widths(self) -> tuple[float, float]:
+        return 1.0, min(self.resolved, 1.0)
+
+    @property
     def several(self) -> bool:
         return self.law.several
 

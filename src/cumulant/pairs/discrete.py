@@ -26,7 +26,8 @@ LARGE = 0.5  # K(θ) from which the sum is taken as it stands, tilted: 1 is no l
 FAR = 600.0  # exponents, of e^x or of masses, whose exponential is left to logarithms
 ALL = 40.0  # x from where e^x - 1 - x is e^x to rounding
 CHUNK = 50_000  # numbers at a time: they stay in the cache
-MOST_PHASES = 1_000_000  # at a time: ten arrays of them take 80 MB
+MOST_PHASES = 250_000  # at a time: ten arrays of them take 20 MB
+MOST_TURNED = 300_000  # products of nodes and the fewer frequencies at a time: ten arrays of them take 24 MB
 MANY_NODES = 200_000  # from which eight tilts at once take hundreds of megabytes
 CHEAP = 400_000  # sines and cosines that are no trouble: the plain sum rounds less than the transform
 PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pairs of sine and cosine
@@ -159,8 +160,7 @@ class DiscreteLosses:
 
         By a fast Fourier transform where that is cheaper by so many sines, at least: it is off by units of M, not of K.
         """
-        nodes = self.losses.shape[1]
-        if product_effort(nodes, count) < cheap + transform_effort(nodes, count):
+        if not prefers_transform(self.losses.shape[1], count, cheap):
             return self._by_products(theta, step, count, k_theta)
         tilted, rounding, first, _ = self._sizes(theta, k_theta)
         pieces = [characteristic_function(*law, step, count) for law in zip(self.losses, tilted, strict=True)]
@@ -168,7 +168,7 @@ class DiscreteLosses:
         with np.errstate(divide="ignore"):
             logs = np.asarray(np.log(sums), dtype=complex)
         omega = step * np.arange(count, dtype=float)
-        return _with_error(error + rounding + PHASE * first * omega + self._slipped(theta, omega), logs, k_theta)
+        return with_error(error + rounding + PHASE * first * omega + self._slipped(theta, omega), logs, k_theta)
 
     def _slipped(self, theta: float, omega: Array) -> Array:
         """Return a bound of |e^{zx} - 1| for |x| <= slip, and of what is missing."""
@@ -179,7 +179,7 @@ class DiscreteLosses:
 
     def _by_products(self, theta: float, step: float, count: int, k_theta: Array) -> tuple[Complex, Array]:
         omega = step * np.arange(count, dtype=float)
-        width = 2 * _shorter(count)
+        width = 2 * shorter(count)
         pieces = self._by_rows(lambda laws, k: laws._turned(theta, step, count, k), width, k_theta)
         _, rounding, first, second = self._sizes(theta, k_theta)
         # |E(zL)| <= |z/θ|² E(θL): the remainder of Taylor's formula as an integral
@@ -187,7 +187,7 @@ class DiscreteLosses:
         share = np.where(np.abs(k_theta) < LARGE, excess, np.inf)[:, None] * (1 + (omega / theta) ** 2)
         turned = np.minimum(omega * first, omega * omega * second)  # a phase counts by its square while it is small
         error = rounding * np.minimum(share, 2.0) + PHASE * turned + self._slipped(theta, omega)
-        return _with_error(error, np.concatenate(pieces), k_theta)
+        return with_error(error, np.concatenate(pieces), k_theta)
 
     def _turned(self, theta: float, step: float, count: int, k_theta: Array) -> Complex:
         """Return log M(z)/M(θ) = log(1 + Σ P_i (e^{iωL_i} - 1)), P_i = p_i e^{θL_i}/M(θ).
@@ -195,18 +195,27 @@ class DiscreteLosses:
         Every ω is a sum a + b, b of the first few and a a multiple of their number: sums over nodes of products of
         functions of a and of b are products of matrices. The functions are those of `sine_versine_of_multiples`.
         """
-        short = _shorter(count)
         tilted = self._tilted(theta, k_theta)
+        some = max(1, MOST_TURNED // shorter(count))  # nodes at a time
+        even, odd = self._turned_nodes(slice(0, some), tilted, step, count)
+        for first in range(some, tilted.shape[1], some):
+            more = self._turned_nodes(slice(first, first + some), tilted, step, count)
+            even, odd = even + more[0], odd + more[1]
+        drift = self._tilted_mean(theta, tilted, k_theta)[:, None] * (step * np.arange(count))
+        return log1p_complex(-even, drift + odd)
+
+    def _turned_nodes(self, part: slice, tilted: Array, step: float, count: int) -> tuple[Array, Array]:
+        """Return what some nodes add to both sums."""
+        losses, tilted, short = self.losses[:, part], tilted[:, part], shorter(count)
         weights = tilted[:, :, None]
-        sine_a, versine_a, excess_a = sine_versine_of_multiples(step * short * self.losses, -(-count // short))
-        sine_b, versine_b, excess_b = sine_versine_of_multiples(step * self.losses, short)
+        sine_a, versine_a, excess_a = sine_versine_of_multiples(step * short * losses, -(-count // short))
+        sine_b, versine_b, excess_b = sine_versine_of_multiples(step * losses, short)
         across, up = sine_a * tilted[:, None, :], versine_a * tilted[:, None, :]
         sines, versines = np.swapaxes(sine_b, 1, 2), np.swapaxes(versine_b, 1, 2)
         even = _outer_sum(versine_a @ weights, versine_b @ weights) - up @ versines + across @ sines
         odd = _outer_sum(excess_a @ weights, excess_b @ weights) - across @ versines - up @ sines
         even, odd = (values.reshape(len(tilted), -1)[:, :count] for values in (even, odd))
-        drift = self._tilted_mean(theta, tilted, k_theta)[:, None] * (step * np.arange(count))
-        return log1p_complex(-even, drift + odd)
+        return even, odd
 
     def _tilted(self, theta: float, k_theta: Array) -> Array:
         """Return the masses P_i = p_i e^{θL_i}/M(θ)."""
@@ -287,15 +296,20 @@ def line_effort(nodes: float, count: int) -> float:
     return min(product_effort(nodes, count), CHEAP + transform_effort(nodes, count))
 
 
+def prefers_transform(nodes: float, count: int, cheap: float) -> bool:
+    """Return whether a line is transformed, where that is worth so many sines."""
+    return product_effort(nodes, count) >= cheap + transform_effort(nodes, count)
+
+
 def product_effort(nodes: float, count: int) -> float:
-    return nodes * (2 * PER_ROW * _shorter(count) + PER_PRODUCT * count)
+    return nodes * (2 * PER_ROW * shorter(count) + PER_PRODUCT * count)
 
 
 def transform_effort(nodes: float, count: int) -> float:
     return PER_NODE * nodes + PER_FREQUENCY * count
 
 
-def _shorter(count: int) -> int:
+def shorter(count: int) -> int:
     """Return how many frequencies the shorter part has: all others are sums."""
     return math.isqrt(max(count - 1, 0)) + 1
 
@@ -315,7 +329,7 @@ def _outer_sum(a: Array, b: Array) -> Array:
     return np.asarray(a + np.swapaxes(b, 1, 2))
 
 
-def _with_error(error: Array, values: Complex, k_theta: Array) -> tuple[Complex, Array]:
+def with_error(error: Array, values: Complex, k_theta: Array) -> tuple[Complex, Array]:
     """Return K and log(1 + |ΔM/M|) from log M(z)/M(θ) and its error, which stands for |M| where M drowns in it."""
     floor = np.log(np.maximum(error, 1e-300))
     raised = np.maximum(values.real, floor) + 1j * np.where(np.isfinite(values.imag), values.imag, 0.0)

@@ -22,7 +22,7 @@ from cumulant.pairs.normal_law import NormalMixture
 if TYPE_CHECKING:
     from flint import arb
 
-MOST_TERMS = 2_000_000  # of binomial mixtures at a time: 16 MB
+MOST_TERMS = 250_000  # of binomial mixtures at a time: they stay in the cache
 UNDERFLOW_NATS = 600.0  # below 1, from which a probability is kept as its logarithm
 
 
@@ -77,14 +77,25 @@ class GroupedGaussian(NormalMixture):
 
     def _log_ratio(self, t: Array) -> Array:
         j, log_b = _binomial(self.size, self.rate)
-        exponent = j * self.mean * (t[..., None] - j * self.mean / 2)
-        terms = log_b + exponent
+        terms = j * self.mean * (t[..., None] - j * self.mean / 2) + log_b
         peak = np.max(terms, axis=-1, keepdims=True)
+        terms -= peak
+        with np.errstate(under="ignore"):
+            ratio = np.asarray(np.log(np.sum(np.exp(terms, out=terms), axis=-1)) + peak[..., 0])
+        close = np.abs(ratio) < 1
+        ratio[close] = self._near_ratio(t[close], ratio[close])
+        return ratio
+
+    def _near_ratio(self, t: Array, far: Array) -> Array:
+        """Return the same where w is next to 1, from w - 1 term by term.
+
+        A probability that underflows meets an exponential that may make up for it.
+        """
+        j, log_b = _binomial(self.size, self.rate)
+        exponent = j * self.mean * (t[..., None] - j * self.mean / 2)
         with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-            far = np.log(np.sum(np.exp(terms - peak), axis=-1)) + peak[..., 0]
-            # w - 1 term by term; a probability that underflows meets an exponential that may make up for it
-            each = np.where(log_b > -UNDERFLOW_NATS, np.exp(log_b) * np.expm1(exponent), np.exp(terms))
-            near = np.sum(each, axis=-1)
+            kept = np.exp(log_b) * np.expm1(exponent)
+            near = np.sum(np.where(log_b > -UNDERFLOW_NATS, kept, np.exp(log_b + exponent)), axis=-1)
         close = (near > -0.5) & (near < 1.0)
         return np.where(close, np.log1p(np.where(close, near, 0.0)), far)
 

@@ -57,7 +57,7 @@ def has_jumps(pair: DominatingPair) -> TypeGuard[CoordinatePair]:
     return isinstance(law, GaussianNoise) and not law.several
 
 
-def _noise_of(pair: CoordinatePair) -> GaussianNoise:
+def noise_of(pair: CoordinatePair) -> GaussianNoise:
     law = pair.law.law if isinstance(pair.law, CutLaw) else pair.law
     assert isinstance(law, GaussianNoise)
     return law
@@ -65,7 +65,7 @@ def _noise_of(pair: CoordinatePair) -> GaussianNoise:
 
 def log_delta_of_one(pair: CoordinatePair, epsilon: float) -> float:
     """Return about log δ(ε) of one release, far losses included."""
-    return log_delta_of_sample(_noise_of(pair).mean, pair.sampling.rate, epsilon)
+    return log_delta_of_sample(noise_of(pair).mean, pair.sampling.rate, epsilon)
 
 
 def log_delta_of_sample(mean: float, rate: float, epsilon: float) -> float:
@@ -107,7 +107,7 @@ def cut_far(pair: CoordinatePair, tilt: float, log_share: float, sure: float, lo
     The cut lies where it leaves out at most e^log_share, or sooner, if all that is cut below the loss `sure` is about
     e^log_leak under Q.
     """
-    law, rate, sharpness = _noise_of(pair), pair.sampling.rate, SOFTEST
+    law, rate, sharpness = noise_of(pair), pair.sampling.rate, SOFTEST
     components = list(law.components(rate))
     enough = coordinate_of(sure, law.mean, rate) if sure < LARGEST_EXPONENT else math.inf
     away = math.sqrt(max(-log_leak - max(min(enough, -log_leak), 0.0) ** 2 / 2, SHORTEST_WAY**2))
@@ -126,7 +126,7 @@ def cut_masses(pair: CoordinatePair) -> tuple[float, float]:
     """Return E_Q[1 - χ], and γ times what it is of N(μ, 1), each within a few units of its exponents."""
     law = pair.law
     assert isinstance(law, CutLaw)
-    within, without = _log_masses_beyond(np.array([law.at - _noise_of(pair).mean, law.at]), law.sharpness)
+    within, without = _log_masses_beyond(np.array([law.at - noise_of(pair).mean, law.at]), law.sharpness)
     return math.exp(without), pair.sampling.rate * math.exp(within)
 
 
@@ -140,7 +140,7 @@ def bound_leak(pair: CoordinatePair, sure: float) -> float:
 
     With x = a(c - t) at the coordinate t of that loss, 1 - χ(t-v) <= ½ erfc(x) e^{-2axv} and φ(t-v) <= φ(t) e^{tv}.
     """
-    law, noise = pair.law, _noise_of(pair)
+    law, noise = pair.law, noise_of(pair)
     assert isinstance(law, CutLaw)
     whole = cut_masses(pair)[0] * (1 + 1e-9)
     if not sure < LARGEST_EXPONENT:
@@ -157,7 +157,7 @@ def bound_leak(pair: CoordinatePair, sure: float) -> float:
 
 def bound_negative_cgf(pair: CoordinatePair, tau: Array) -> Array:
     """Return a bound of log E_Q e^{-τL} for τ > 0."""
-    return bound_negative_moments(_noise_of(pair).mean, pair.sampling.rate, tau)
+    return bound_negative_moments(noise_of(pair).mean, pair.sampling.rate, tau)
 
 
 def bound_negative_moments(mean: float, rate: float, tau: Array) -> Array:
@@ -198,7 +198,7 @@ class JumpLaw:
     def of(pair: CoordinatePair) -> JumpLaw:
         law = pair.law
         assert isinstance(law, CutLaw)
-        mean, rate, (at, sharpness) = _noise_of(pair).mean, pair.sampling.rate, (law.at, law.sharpness)
+        mean, rate, (at, sharpness) = noise_of(pair).mean, pair.sampling.rate, (law.at, law.sharpness)
         near = 2.0 ** math.ceil(math.log2(SOFT_RADIANS / min(NEAR_RADIANS / mean, HIGHEST)) - 0.5)
         step = math.pi / math.sqrt(RULE_NATS * (0.5 + sharpness**2 + near**2))
         end = at + DEEP / sharpness

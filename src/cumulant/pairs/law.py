@@ -173,6 +173,11 @@ class LineLaw(Law):
         """
         return self.curvature * d * d / 2 + len(branch.factors) * omega * self.steepest * d
 
+    @property
+    def widths(self) -> tuple[float, float]:
+        """Over what length the density falls beyond either end of a span, about."""
+        return 1.0, 1.0
+
     @abstractmethod
     def whole_span(self, far: float) -> tuple[float, float]:
         """Return a stretch beyond which `log_tails` is small where factors move the density by up to `far`."""

@@ -7,34 +7,41 @@ M(z) is the integral of F(t) = base(t)·Π w(±t)^{a}, with complex exponents a.
 - on half-lines and intervals Gauss-Legendre on pieces. On a piece of half-width c, if |F| <= B on the ellipse around it
   with semi-axes c(ρ ± 1/ρ)/2, n points err by at most c·(64/15)·B·ρ^{-2n}/(1 - ρ^{-2}) (Trefethen 2008, Theorem 4.5).
 
-B comes from bounds of |F| on rectangles, `_Moment.log_modulus_bound`, summed. What is left out is part of the error.
+B comes from bounds of |F| on rectangles, `Moment.log_modulus_bound`, summed. What is left out is part of the error.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import pairwise
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, legendre_balls, log_sum_ball, pi_ball, upper_float
+from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import Branch, Line
 from cumulant.pairs.law import LineLaw, require_symmetric
 
 if TYPE_CHECKING:
     from flint import arb
 
-DEPTH_NATS = 66.0  # nats below M(θ) to which the trapezoidal rule goes: 2e-29
-NEGLIGIBLE_NATS = -70.0  # nats, relative to M(θ), of what a rectangle or a piece may be left out with
+DEPTH_NATS, DEPTH_BITS, BITS_PER_NAT = 66.0, 160, 1.5  # below M(θ) to which the trapezoidal rule goes with so many bits
+LESS_NATS = 4.0  # below that, from which a rectangle is left out
+NEGLIGIBLE_NATS = -70.0  # nats, relative to M(θ), of a piece that is left out
 MOST_PROVEN_NODES = 50_000  # of a trapezoidal rule
-PAD = 3.5  # standard deviations beyond the span of the float path
-RECTANGLE = 0.5  # the widest rectangle by which an integral of a modulus is bounded
+PAD = 3.5  # standard deviations, or widths of a cut, beyond the span of the float path
+RECTANGLE = 0.5  # wide; narrower ones are not halved
 MOST_RECTANGLES = 400  # of one integral
-PROVEN_STRIPS = (0.85, 0.55, *(0.3 * 0.55**k for k in range(16)))  # candidates for d, in units of the widest allowed
-FIRST_STRIP = 2  # tried first, then its neighbours as long as they are better
+PROVEN_STRIPS = 0.85 * 0.8 ** np.arange(46.0)  # candidates for d, in units of the widest allowed
+PROVEN_LOOKS = 300  # points at which an integrand is looked at to choose among them
+MOVED_GAIN = 6.0  # in the step, for which nodes are moved: real ones have faster transforms
+FIRST_RECTANGLES = 12  # of the inner stretch
+CLOSE_NATS = 0.5  # below what is likely of an integral, from which a rectangle is not halved
 WIDEST_STRIP = 9.0  # of the coordinate
 
 POINTS = 24  # of a Gauss-Legendre rule
@@ -45,24 +52,28 @@ MOST_PIECES = 20_000  # of a stretch
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ProvenRule:
-    """Nodes t with weights, the error of the rule relative to M(θ), and how many rectangles its proof took."""
+    """Nodes t with weights, the error of the rule relative to M(θ), and how many rectangles its proof took.
+
+    Nodes are to be moved by iy; then the rule holds for Im z >= 0 alone.
+    """
 
     nodes: list[tuple[arb, arb]]
     log_error: arb
     rectangles: int
+    y: float = 0.0
 
 
 def proven_rule(branch: Branch, theta: float, omega: float, k_theta: float, bits: int) -> ProvenRule:
-    """Return nodes for all |Im z| <= ω at Re z = θ."""
-    moment = _Moment(branch, as_ball(theta), as_ball(omega), as_ball(k_theta))
+    """Return nodes for all 0 <= Im z <= ω at Re z = θ."""
+    moment = Moment(branch, as_ball(theta), as_ball(omega), as_ball(k_theta))
     if isinstance(branch, Line):
-        return _trapezoidal(branch, moment, theta)
+        return _trapezoidal(branch, moment, theta, DEPTH_NATS + (bits - DEPTH_BITS) / BITS_PER_NAT)
     return _by_pieces(branch, moment, _edges(branch, theta, omega), bits)
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Moment:
+class Moment:
     """|F| relative to M(θ), for |Im z| <= ω at Re z = θ."""
 
     branch: Branch
@@ -104,7 +115,7 @@ class _Moment:
         return total
 
 
-def _whole_span(branch: Branch, theta: float) -> tuple[float, float]:
+def whole_span(branch: Branch, theta: float) -> tuple[float, float]:
     """Return a stretch outside which the tails are small, whatever the other parameters."""
     if not isinstance(branch.law, LineLaw):
         return branch.span(theta)
@@ -117,74 +128,105 @@ def _whole_span(branch: Branch, theta: float) -> tuple[float, float]:
 # The whole line -------------------------------------------------------------------------------------------------------
 
 
-def _trapezoidal(branch: Line, moment: _Moment, theta: float) -> ProvenRule:
-    low, high = branch.span(theta)
-    low, high = low - PAD, high + PAD
-    whole = _whole_span(branch, theta)
-    nothing = as_ball(0.0)
-    (h, d, log_b), rectangles = _widest_step(moment, min(branch.law.strip, WIDEST_STRIP), (low, high), whole)
+def _trapezoidal(branch: Line, moment: Moment, theta: float, depth: float) -> ProvenRule:
+    """Return the rule that is off by about e^-depth: on the real line, or moved by y where that allows a wider step.
+
+    For 0 <= Im t <= 2y, 2y·steepest < π, the imaginary part of w is not negative, so |w^{iω}| <= 1 for ω >= 0: a rule
+    at Im t = y, with half-widths of strips of y, does not see ω at all. Of a falling loss y is negative.
+    """
+    (low, high), whole = branch.span(theta), whole_span(branch, theta)
+    deeper = max(math.sqrt(2 * depth) - math.sqrt(2 * DEPTH_NATS), 0.0)
+    before, behind = branch.law.widths
+    low, high = low - (PAD + deeper) * before, high + (PAD + deeper) * behind
+    if not low < high:
+        raise OutOfReach("a law between two cuts has fallen before it begins")
+    whole = min(whole[0] - deeper, low), max(whole[1] + deeper, high)
+    still = Moment(branch, moment.theta, as_ball(0.0), moment.k_theta)
+    looks = whole[0], low, high, whole[1]
+    strip = _likely_strip(moment, theta, depth, looks)
+    y = 0.0
+    if moment.omega > 0:
+        wider = _likely_strip(still, theta, depth, looks)
+        if wider.width / (depth + wider.log_b) > 2 * MOVED_GAIN * strip.width / (depth + strip.log_b):
+            moment, strip, y = still, wider, wider.width / 2
+    # beyond the ends every factor counts as turned by its whole angle: the density must have fallen by as much
+    farther = math.sqrt(2 * len(branch.factors) * float(moment.omega) * branch.law.steepest * strip.width)
+    edges = [whole[0] - farther, *np.linspace(low, high, FIRST_RECTANGLES + 1).tolist(), whole[1] + farther]
+    top, d = as_ball(strip.width), strip.width - y
+    log_b, rectangles = log_integral(lambda a, b: moment.log_modulus_bound(a, b, top), sorted(set(edges)), strip.log_b)
+    log_b = log_sum_ball([log_b, moment.log_tails(as_ball(edges[0]), as_ball(edges[-1]), top)])
+    h = 2 * math.pi * d / (depth + max(upper_float(log_b), 0.0))
     if (high - low) / h > MOST_PROVEN_NODES:
         raise OutOfReach(f"a certificate would take {(high - low) / h:.0f} nodes")
-    first, last = math.floor(low / h), math.ceil(high / h)
-    step = as_ball(h)
+    first, last, step = math.floor(low / h), math.ceil(high / h), as_ball(h)
     aliased = as_ball(2.0).log() + log_b - _log_expm1(2 * pi_ball() * as_ball(d) / step)
-    still = _Moment(branch, moment.theta, nothing, moment.k_theta)
-    cut = _outer(still, nothing, (first * h, last * h), whole, h)
+    cut = _outer(still, as_ball(y), ((whole[0], first * h), (last * h, whole[1])), h, -depth - LESS_NATS)
     # a sum beyond b is at most its first term and the integral: 1 + h times the fall there, times the integral's bound
     farthest = max(abs(whole[0]), abs(whole[1])) * max(branch.law.curvature, 1.0)
-    cut.append(still.log_tails(as_ball(whole[0]), as_ball(whole[1]), nothing) + (1 + step * farthest).log())
+    cut.append(still.log_tails(as_ball(whole[0]), as_ball(whole[1]), as_ball(y)) + (1 + step * farthest).log())
     nodes = [(k * step, step) for k in range(first, last + 1)]
-    return ProvenRule(nodes, log_sum_ball([aliased, *cut]), rectangles + len(cut))
+    return ProvenRule(nodes, log_sum_ball([aliased, *cut]), rectangles + len(cut), y if branch.rises else -y)
 
 
-def _widest_step(
-    moment: _Moment, strip: float, inner: tuple[float, float], whole: tuple[float, float]
-) -> tuple[tuple[float, float, arb], int]:
-    """Return the widest step that some strips allow, with its strip and log B, and how many rectangles that took.
+class _Strip(NamedTuple):
+    """A strip |Im t| <= width, and about log B of it."""
 
-    log B is convex in d, so that one peak is the peak.
+    width: float
+    log_b: float
+
+
+def _likely_strip(moment: Moment, theta: float, depth: float, edges: tuple[float, float, float, float]) -> _Strip:
+    """Return a strip that allows a wide step: what doubles see of it."""
+    branch, law, omega = moment.branch, moment.branch.law, float(moment.omega)
+    assert isinstance(law, LineLaw)
+    d = min(law.strip, WIDEST_STRIP) * PROVEN_STRIPS[:, None]
+    angle, t = law.steepest * d, _looks(*edges)
+    logs = branch.log_tilted_density(t, theta) - float(moment.k_theta) + law.curvature * d * d / 2
+    for side, sampling in branch.moving:
+        share = np.exp(sampling.log_share(law.log_ratio(side * t)))
+        turned = np.where(share < 0.5, share / (1 - np.minimum(share, 0.5)), 1.0)
+        shrunk = np.log1p(-2 * share * (1 - share) * (1 - np.cos(angle))) / 2
+        logs = logs + omega * np.minimum(turned, 1.0) * angle + min(sampling.power(theta), 0.0) * shrunk
+    log_b = np.maximum(np.logaddexp.reduce(logs + np.log(np.gradient(t)), axis=1), 0.0)
+    best = int(np.argmax(d[:, 0] / (depth + log_b)))
+    return _Strip(float(d[best, 0]), float(log_b[best]))
+
+
+def _looks(first: float, low: float, high: float, last: float) -> Array:
+    """Return points between two ends, evenly spaced in the inner stretch and ever wider outside."""
+    outside = 2.0 ** -np.arange(0.0, 16.0, 1 / 32)
+    below, above = low - max(low - first, 1.0) * outside, high + max(last - high, 1.0) * outside[::-1]
+    return np.concatenate([below, np.linspace(low, high, PROVEN_LOOKS), above])
+
+
+def log_integral(log_bound: Callable[[arb, arb], arb], edges: list[float], likely: float) -> tuple[arb, int]:
+    """Return log of a bound of an integral, from bounds of its integrand, and how many rectangles were formed for it.
+
+    The largest of them is halved until each is below what is likely of their sum.
     """
-    place, (best, rectangles) = FIRST_STRIP, _step(moment, strip * PROVEN_STRIPS[FIRST_STRIP], inner, whole)
-    for direction in (-1, 1):
-        while 0 <= place + direction < len(PROVEN_STRIPS):
-            found, more = _step(moment, strip * PROVEN_STRIPS[place + direction], inner, whole)
-            rectangles += more
-            if found[0] <= best[0]:
-                break
-            place, best = place + direction, found
-        if place != FIRST_STRIP:
-            break
-    return best, rectangles
+    waiting: list[tuple[float, float, float, arb]] = []
+
+    def add(a: float, b: float) -> None:
+        log = log_bound(as_ball(a), as_ball(b)) + (as_ball(b) - as_ball(a)).log()
+        heappush(waiting, (-upper_float(log), a, b, log))
+
+    for a, b in pairwise(edges):
+        add(a, b)
+    while -waiting[0][0] > likely - CLOSE_NATS and len(waiting) < MOST_RECTANGLES:
+        _, a, b, _ = heappop(waiting)
+        add(a, (a + b) / 2)
+        add((a + b) / 2, b)
+    return log_sum_ball([log for *_, log in waiting]), 2 * len(waiting)
 
 
-def _step(
-    moment: _Moment, d: float, inner: tuple[float, float], whole: tuple[float, float]
-) -> tuple[tuple[float, float, arb], int]:
-    """Return a step h, the half-width d of the strip it is for, and log B; and how many rectangles that took."""
-    log_b, rectangles = _log_integral(moment, as_ball(d), inner, whole)
-    return (2 * math.pi * d / (DEPTH_NATS + max(upper_float(log_b), 0.0)), d, log_b), rectangles
-
-
-def _log_integral(moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[float, float]) -> tuple[arb, int]:
-    """Return log of a bound of ∫ |F(x + iy)| dx over the whole line, and of how many rectangles it is the sum."""
-    low, high = inner
-    bend = moment.branch.curvature_bounds(float(moment.theta.mid()), low, high).quotient
-    width = min(RECTANGLE, 0.7 / math.sqrt(bend))
-    count = max(min(math.ceil((high - low) / width), MOST_RECTANGLES), 1)
-    edges = [as_ball(x) for x in np.linspace(low, high, count + 1).tolist()]
-    logs = [moment.log_modulus_bound(a, b, y) + (b - a).log() for a, b in pairwise(edges)]
-    logs += _outer(moment, y, inner, whole, 0.0)
-    return log_sum_ball([*logs, moment.log_tails(as_ball(whole[0]), as_ball(whole[1]), y)]), len(logs)
-
-
-def _outer(moment: _Moment, y: arb, inner: tuple[float, float], whole: tuple[float, float], h: float) -> list[arb]:
-    """Return logs of bounds of ∫ |F|, or of the sum with step h, between the inner stretch and the whole one."""
-    waiting = [(a, b) for a, b in ((whole[0], inner[0]), (inner[1], whole[1])) if a < b]
+def _outer(moment: Moment, y: arb, sides: Iterable[tuple[float, float]], h: float, negligible: float) -> list[arb]:
+    """Return logs of bounds of the sum with step h at Im t = y on both sides of the inner stretch."""
+    waiting = [(a, b) for a, b in sides if a < b]
     logs: list[arb] = []
     while waiting:
         a, b = waiting.pop()
         log = moment.log_modulus_bound(as_ball(a), as_ball(b), y) + (as_ball(b) - as_ball(a) + as_ball(h)).log()
-        if log < NEGLIGIBLE_NATS or b - a < RECTANGLE or len(logs) + len(waiting) > MOST_RECTANGLES:
+        if log < negligible or b - a < RECTANGLE or len(logs) + len(waiting) > MOST_RECTANGLES:
             logs.append(log)
         else:
             waiting += [(a, (a + b) / 2), ((a + b) / 2, b)]
@@ -198,10 +240,10 @@ def _log_expm1(x: arb) -> arb:
 # Half-lines and intervals ---------------------------------------------------------------------------------------------
 
 
-def _by_pieces(branch: Branch, moment: _Moment, edges: list[arb], bits: int) -> ProvenRule:
+def _by_pieces(branch: Branch, moment: Moment, edges: list[arb], bits: int) -> ProvenRule:
     constant = (as_ball(64.0) / 15).log() - 2 * POINTS * as_ball(RHO).log() - (1 - as_ball(RHO) ** -2).log()
     rule = legendre_balls(POINTS, bits)
-    still = _Moment(branch, moment.theta, 0 * moment.omega, moment.k_theta)
+    still = Moment(branch, moment.theta, 0 * moment.omega, moment.k_theta)
     # nothing is left out where the pieces begin; as much as beyond their end is counted there all the same
     nodes, errors = [], [moment.log_tails(-edges[-1], edges[-1], 0 * edges[0])]
     for a, b in pairwise(edges):
@@ -221,7 +263,7 @@ def _by_pieces(branch: Branch, moment: _Moment, edges: list[arb], bits: int) -> 
 
 def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
     """Return the ends of pieces: doubles, but for the ends of the branch itself."""
-    low, high = _whole_span(branch, theta)
+    low, high = whole_span(branch, theta)
     count = max(math.ceil((high - low) / _width(branch, theta, omega)), 1)
     if count > MOST_PIECES:
         raise OutOfReach(f"a certificate would take {count} pieces of the coordinate")

@@ -52,6 +52,7 @@ END_NATS = 60.0  # that all releases together may take off the end of a line
 RISE_NATS = 4.0  # by which a tilted law may rise beyond a cut
 LEAST_SHARPNESS = 1.5  # over a unit of t
 BEYOND_CUT = 8.0  # over its sharpness, how far beyond a cut nodes go
+LIGHT = 1e-30  # of the largest mass, below which nodes at either end are not summed
 SHARE_NATS = 27.7  # of δ, that a cut leaves out: 1e-12
 
 
@@ -125,10 +126,13 @@ def is_fine(law: SampledGaussian, cut: FarCut | None, tilt: float, nats: float) 
     -log(cos μd)/μ, as |w(t+id)| >= 1 - γ + γe^u cos μd. Its integral over that of w^-τ is the mean of e^{-at-a²/2}
     under a law that is more log-concave than q, so at most e^{-am} at its mean m, and m = -τμE[p] >= -τμE_Q[p].
     """
-    d = widest_strip(law, cut) * STRIP_SHARES[:, 0]
-    grown = -np.log(np.cos(law.mean * d)) * tilt * min(1.0, law.rate / (1 - law.rate)) + d * d / 2
-    grown += (cut.sharpness * d) ** 2 if cut else 0.0
-    return bool(np.any(2 * math.pi * d / width_of_cells(law, cut) >= nats + grown))
+    power, sharpness = tilt * min(1.0, law.rate / (1 - law.rate)), cut.sharpness if cut else 0.0
+    for share in reversed(STRIP_SHARES[:, 0].tolist()):
+        d = widest_strip(law, cut) * share
+        grown = -math.log(math.cos(law.mean * d)) * power + d * d / 2 + (sharpness * d) ** 2
+        if 2 * math.pi * d / width_of_cells(law, cut) >= nats + grown:
+            return True
+    return False
 
 
 def widest_strip(law: SampledGaussian, cut: FarCut | None) -> float:
@@ -181,6 +185,21 @@ def bound_end(law: SampledGaussian, cut: FarCut, cells: Nodes, tau: Array) -> Ar
     return np.asarray(math.log(4 * d / cells.step) + grown)
 
 
+def slopes_of(
+    law: SampledGaussian, cut: FarCut | None, cells: Nodes, more_and_power: tuple[float, float]
+) -> tuple[Array, Array]:
+    """Return bounds of -t - more + power·μp + (log χ)' on each cell: t and p grow, and (log χ)' falls."""
+    more, power = more_and_power
+    falling, rising = -more - cells.t, power * law.mean * cells.p
+    first, last = (rising[:-1], rising[1:]) if power >= 0 else (rising[1:], rising[:-1])
+    low, high = falling[1:] + first, falling[:-1] + last
+    if cut and cut.sharpness:
+        a, x = cut.sharpness, cut.sharpness * (cells.t - cut.at)
+        low -= a * (x[1:] + np.sqrt(x[1:] ** 2 + 2))
+        high -= a * np.where(x[:-1] > 0, x[:-1] + np.sqrt(x[:-1] ** 2 + 4 / math.pi), 0.0)
+    return low, high
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class TiltedLaw:
@@ -191,28 +210,19 @@ class TiltedLaw:
     s: float
     cells: Nodes
     log_mass: Array
+    slopes: tuple[Array, Array]  # of that, at least and at most on each cell
 
     @staticmethod
     def of(law: SampledGaussian, cut: FarCut | None, s: float, cells: Nodes, k: float) -> TiltedLaw:
-        return TiltedLaw(law, cut, s, cells, s * cells.log_w + cells.log_kept - LOG_ROOT - cells.t**2 / 2 - k)
-
-    def _slopes(self, more: float, power: float) -> tuple[Array, Array]:
-        """Return bounds of -t - more + power·μp + (log χ)' on each cell: t and p grow, and (log χ)' falls."""
-        falling, rising = -self.cells.t - more, power * self.law.mean * self.cells.p
-        low = falling[1:] + np.minimum(rising[:-1], rising[1:])
-        high = falling[:-1] + np.maximum(rising[:-1], rising[1:])
-        if self.cut and self.cut.sharpness:
-            a, x = self.cut.sharpness, self.cut.sharpness * (self.cells.t - self.cut.at)
-            low -= a * (x[1:] + np.sqrt(x[1:] ** 2 + 2))
-            high -= a * np.where(x[:-1] > 0, x[:-1] + np.sqrt(x[:-1] ** 2 + 4 / math.pi), 0.0)
-        return low, high
+        log_mass = s * cells.log_w + (cells.log_q + cells.log_kept - math.log(cells.step) - k)
+        return TiltedLaw(law, cut, s, cells, log_mass, slopes_of(law, cut, cells, (0.0, s)))
 
     def end(self, eta: float, negligible: float, start: float) -> tuple[float, float] | None:
         """Return (ω, tail): where the line may end, and a bound of Σ |φ|^n/|z(z+1)|·η/π beyond."""
         width, mean = self.cells.step, self.law.mean
         of_mass, of_density = (
             np.maximum(np.abs(low), np.abs(high))
-            for low, high in (self._slopes(0.0, self.s), self._slopes(mean, self.s + 1))
+            for low, high in (self.slopes, slopes_of(self.law, self.cut, self.cells, (mean, self.s + 1)))
         )
         density = self.log_mass - math.log(mean) - np.log(self.cells.p)
         mass = width * np.exp((self.log_mass[1:] + self.log_mass[:-1]) / 2 - of_mass * (width / 2)) * (1 - 1e-9)
@@ -239,22 +249,25 @@ class TiltedLaw:
         None if the tilted law does not fall by a nat a unit beyond the cells.
         """
         mean, s, width = self.law.mean, self.s, self.cells.step
-        low, high = self._slopes(0.0, s)
+        low, high = self.slopes
         if not low[0] > 1 or not (self.cut is not None or high[-1] < -1):
             return None
         d = widest_strip(self.law, self.cut) * STRIP_SHARES
         lost = 1 - np.cos(mean * d)
         beyond = 1.0 if self.cut is None else min(float(self.cells.p[-1]) * math.exp(mean * width), 1.0)
         p = np.append(self.cells.p[1:], beyond)  # at the right ends, and beyond the last
-        grown = d * d / 2 + omega * p * np.sin(mean * d) / (1 - p * lost) - max(-s, 0.0) * np.log1p(-p * lost)
-        grown += (self.cut.sharpness * d) ** 2 if self.cut else 0.0
+        less = p * lost
+        grown = omega * np.sin(mean * d) * p / (1 - less)
+        grown += d * d / 2 + ((self.cut.sharpness * d) ** 2 if self.cut else 0.0)
+        if s < 0:
+            grown += s * np.log1p(-less)
         steepest = np.maximum(np.abs(low), np.abs(high))
         highest = (self.log_mass[1:] + self.log_mass[:-1]) / 2 + steepest * (width / 2)
         # nodes may end a cell before the cells do
         ends = float(np.logaddexp(self.log_mass[0] + steepest[0] * width, self.log_mass[-1] + steepest[-1] * width))
         logs = np.append(highest + math.log(width), ends) + grown
-        top = np.max(logs, axis=1, keepdims=True)
-        log_b = np.log(np.sum(np.exp(logs - top), axis=1)) + top[:, 0]
+        top = logs.max(axis=1)
+        log_b = np.log(np.exp(logs - top[:, None]).sum(axis=1)) + top
         steps = 2 * math.pi * d[:, 0] / np.logaddexp(0.0, math.log(2.0) + log_b + 1e-6 + nats)
         closed = ends + (grown[:, -1] if self.cut else np.zeros(len(steps)))
         off = np.logaddexp(-nats, np.log(4.0 + 4.0 / steps + 4.0 * d[:, 0]) + closed)
@@ -264,6 +277,13 @@ class TiltedLaw:
     def log_moments(self, nodes: Nodes, line: tuple[float, int], off: float) -> LogMoments | None:
         """Return nK at θ + ijη, j < count; sums over the nodes are `off`, over M(θ)."""
         return log_moments_of(self.law, self.s, nodes, line, off)
+
+
+def leave_out_light(masses: Array) -> tuple[slice, float]:
+    """Return between which nodes masses count, and at most what all others are together."""
+    heavy = np.flatnonzero(masses > LIGHT * np.max(masses))
+    first, last = (int(heavy[0]), int(heavy[-1]) + 1) if len(heavy) else (0, len(masses))
+    return slice(first, last), float(np.sum(masses[:first]) + np.sum(masses[last:])) * (1 + 1e-12)
 
 
 LogMoments = tuple[Complex, Array, float]
@@ -284,7 +304,8 @@ def log_moments_of(
     grown, q = np.expm1(exponents), np.exp(nodes.log_q)
     k = math.log1p(float(q @ (grown - s * nodes.x)))
     masses, losses = np.exp(nodes.log_q + exponents - k), math.copysign(1.0, s) * nodes.log_w
-    even, odd = add_versines(losses, masses, eta, count)
+    heavy, light = leave_out_light(masses)
+    even, odd = add_versines(losses[heavy], masses[heavy], eta, count)
     values = log1p_complex(-even, odd)
     # roundings of log w, absolute; of q and of tilted masses, relative
     units = ROUNDINGS * ROUNDING
@@ -294,7 +315,7 @@ def log_moments_of(
     small = of_q * (np.abs(grown) + abs(s) * np.abs(nodes.x)) + (1 + grown) * of_power
     still = float(q @ (small + abs(s) * (1 + nodes.x) * of_loss)) * math.exp(-k) + off * (4 + 4 * abs(s))
     turned = float(masses @ (np.abs(losses) * (of_q + of_power + units) + of_loss))
-    astray = off + eta * np.arange(float(count)) * turned + (units + still) * (even + np.abs(odd))
+    astray = off + 2 * light + eta * np.arange(float(count)) * turned + (units + still) * (even + np.abs(odd))
     # where it vanishes to rounding, it is raised to that: then it may be off by that more
     log_astray = np.log(astray)
     raised = values.real < log_astray

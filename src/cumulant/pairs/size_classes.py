@@ -35,12 +35,13 @@ import numpy as np
 
 from cumulant.numerics.complex_plane import Complex, add_turned
 from cumulant.numerics.logspace import Array, log_expm1
+from cumulant.numerics.scalar_logspace import log1p_exp, log_add, log_half_erfc_above
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.normal_law import LOG_ROOT
-from cumulant.pairs.sampled_gaussian import ROUNDING, ROUNDINGS, Nodes, SampledGaussian
+from cumulant.pairs.sampled_gaussian import ROUNDING, ROUNDINGS, Nodes, SampledGaussian, leave_out_light
 
 CELLS_PER_UNIT = 12.0  # of t, of σ, and a third of them of 1/a
-CLASS_STRIPS = 0.06, 0.15, 0.4, 1.0  # of the widest
+CLASS_STRIPS = 1.0, 0.4, 0.15, 0.06  # of the widest
 GROWN_NATS = 30.0  # that an integrand may grow by on the path that bounds the error of a rule
 WIDEST_CLASS_STRIP = 2.0  # units of t
 STRIP_OF_CLASS = 6.0  # over the sharpness
@@ -176,6 +177,8 @@ class Tilted:
     log_w: Array
     p: Array
     windows: Windows
+    log_normal: Array  # of cells: φ at its largest, times the width
+    log_shares: tuple[Array, Array]  # of cells: bounds of log X and log(1 - X)
 
     @staticmethod
     def of(classes: SizeClasses, size: Size, s: float) -> Tilted:
@@ -184,8 +187,11 @@ class Tilted:
         width = min(1.0, 1 / law.mean, 3 / classes.sharpness) / CELLS_PER_UNIT
         edges = np.linspace(first, last, math.ceil((last - first) / width) + 1)
         odds = law.rate * np.exp(law.mean * edges - law.mean**2 / 2)
-        x = odds - law.rate
-        return Tilted(classes, size, s, edges, np.log1p(x), odds / (1 + x), classes.windows(edges))
+        x, windows = odds - law.rate, classes.windows(edges)
+        nearest = np.maximum(np.maximum(edges[:-1], -edges[1:]), 0.0)
+        log_normal = np.log(np.diff(edges)) - nearest**2 / 2 - LOG_ROOT
+        shares = windows.bound_share(size)
+        return Tilted(classes, size, s, edges, np.log1p(x), odds / (1 + x), windows, log_normal, shares)
 
     @property
     def highest(self) -> float:
@@ -220,21 +226,27 @@ class Tilted:
         return np.asarray(np.logaddexp(peak + np.log(np.sum(np.exp(exponents - peak[:, None]), axis=1)), ends) + 1e-9)
 
     def _log_cells(self, y: Array) -> Array:
-        a, b, before, after = self.edges[:-1], self.edges[1:], y[:-1], y[1:]
-        nearest = np.where(a > 0, a, np.where(b < 0, b, 0.0))
-        share, rest = self.windows.bound_share(self.size)
-        grown = (self.classes.sharpness * before) ** 2
-        logs = (before**2 - nearest**2) / 2 - LOG_ROOT + np.minimum(grown + share, np.logaddexp(0.0, grown + rest))
+        before, after, (share, rest) = y[:-1], y[1:], self.log_shares
+        logs = self.log_normal + before**2 / 2
+        if self.size is not Size.ANY:
+            grown = (self.classes.sharpness * before) ** 2
+            logs += np.minimum(grown + share, np.logaddexp(0.0, grown + rest))
         logs += self.s * (self.log_w[1:] if self.s >= 0 else self._log_least(slice(None, -1), before))
-        return np.asarray(logs + np.log(b - a) + 0.5 * np.log1p(((before - after) / (b - a)) ** 2))
+        if y[0] != y[-1]:  # it does not rise
+            logs += 0.5 * np.log1p(((before - after) / np.diff(self.edges)) ** 2)
+        return logs
 
     def _log_least(self, places: slice, y: Array | float) -> Array:
         """Return log of the least |w(t+iy)|."""
         return np.asarray(self.log_w[places] + np.log1p(-self.p[places] * (1 - np.cos(self.classes.law.mean * y))))
 
-    def _turn(self, p: Array | float, y: Array | float) -> Array:
+    def _turn(self, p: Array, y: Array) -> Array:
         angle = self.classes.law.mean * y
         return np.asarray(np.arctan2(p * np.sin(angle), 1 - p + p * np.cos(angle)))
+
+    def _turn_at(self, p: float, y: float) -> float:
+        angle = self.classes.law.mean * y
+        return math.atan2(p * math.sin(angle), 1 - p + p * math.cos(angle))
 
     def _log_below(self, y: float) -> tuple[float, float]:
         """Return log of a bound of what lies below the cells but for arg w, and how far w turns there."""
@@ -245,11 +257,11 @@ class Tilted:
         elif self.size is Size.MIDDLE and classes.quiet is not None:
             share = grown + float(windows.loud[0])
         else:
-            rest = {Size.QUIET: windows.loud, Size.MIDDLE: windows.far, Size.ANY: np.array([-np.inf])}[self.size]
-            share = float(np.logaddexp(0.0, grown + rest[0]))
+            rest = {Size.QUIET: windows.loud, Size.MIDDLE: windows.far}.get(self.size)
+            share = 0.0 if rest is None else log1p_exp(grown + float(rest[0]))
         power = self.s * (float(self.log_w[0]) if self.s >= 0 else math.log1p(-classes.law.rate))
-        mass = float(log_half_erfc(np.array([-first / math.sqrt(2.0)]))[0])
-        return share + power + mass + y * y / 2, float(self._turn(float(self.p[0]), y))
+        mass = log_half_erfc_above(-first / math.sqrt(2.0))
+        return share + power + mass + y * y / 2, self._turn_at(float(self.p[0]), y)
 
     def _log_above(self, y: float) -> tuple[float, float]:
         """Return the same of the way from b + iy to b, or where nodes end, up to two steps beyond, from there."""
@@ -258,24 +270,24 @@ class Tilted:
         if classes.is_ended(self.size):
             share = grown + float((self.windows.quiet if self.size is Size.QUIET else self.windows.near)[-1])
         else:
-            share = 0.0 if self.size is Size.ANY else float(np.logaddexp(0.0, grown + self.windows.near[-1]))
+            share = 0.0 if self.size is Size.ANY else log1p_exp(grown + float(self.windows.near[-1]))
             p = min(p * math.exp(2 * classes.law.mean * WIDEST_STEP), 1.0)
         power = self.s * (float(self.log_w[-1]) if self.s >= 0 else float(self._log_least(slice(-1, None), y)[0]))
         logs = math.log(max(y, 1e-300)) + (y * y - last * last) / 2 - LOG_ROOT + share + power
-        return logs, float(self._turn(p, y))
+        return logs, self._turn_at(p, y)
 
     @property
     def _log_beyond(self) -> float:
         """Log of a bound of the integral beyond the cells, where w^s falls, on the real line."""
         if self.classes.is_ended(self.size):
             return -math.inf
-        mass = float(log_half_erfc(self.edges[-1:] / math.sqrt(2.0))[0])
+        mass = log_half_erfc_above(float(self.edges[-1]) / math.sqrt(2.0))
         return mass + self.s * float(self.log_w[-1])
 
     def log_outside(self, y: Array) -> float:
         """Return log of a bound of what lies outside the cells on a path, as if w did not turn."""
         ends = self._log_below(float(y[0]))[0], self._log_above(float(y[-1]))[0], self._log_beyond
-        return float(np.logaddexp.reduce(ends))
+        return log_add(log_add(ends[0], ends[1]), ends[2])
 
     def strip(self, omega: float, widest: float) -> Array:
         """Return d(t): narrower where w turns fast, so that what turns by ω grows by so many nats at most."""
@@ -295,14 +307,14 @@ class Tilted:
         above += math.log1p((WIDEST_STEP / d) ** 2)
         # a sum of φ up to a place is at most twice its integral, for such steps
         below = self._log_below(0.0)[0] + math.log(2.0)
-        ends = below, above + math.log(2.0) + omega * turn, self._log_beyond
-        return float(np.logaddexp.reduce(ends))
+        return log_add(log_add(below, above + math.log(2.0) + omega * turn), self._log_beyond)
 
 
 def rule_for(tilted: list[Tilted], levels: list[float], omega: float, nats: float) -> SizeRule | None:
     """Return the widest step with errors of about e^-nats beside e^level, for all sizes, up to a frequency."""
-    classes, best = tilted[0].classes, None
+    classes, step = tilted[0].classes, 0.0
     widest = min(WIDEST_CLASS_STRIP, WIDEST_RADIANS / classes.law.mean, STRIP_OF_CLASS / classes.sharpness)
+    found: list[tuple[Array, Array, float]] = []
     for share in CLASS_STRIPS:
         strips = [each.strip(omega, share * widest) for each in tilted]
         missed = [each.log_missed(omega, float(d[-1])) for each, d in zip(tilted, strips, strict=True)]
@@ -310,27 +322,31 @@ def rule_for(tilted: list[Tilted], levels: list[float], omega: float, nats: floa
             continue
         around = [each.log_around(omega, d) for each, d in zip(tilted, strips, strict=True)]
         widths = [np.append(d[1:], d[[0, -1]]) for d in strips]
-        step = min(
+        here = min(
             float(np.min(2 * math.pi * width / np.logaddexp(-LARGEST_NATS, np.logaddexp(0.0, logs - level + nats))))
             for logs, width, level in zip(around, widths, levels, strict=True)
         )
-        if best is None or step > best.step:
-            errors = tuple(
-                float(np.logaddexp.reduce([*(logs - log_expm1(2 * math.pi * width / step)), lost]))
-                for logs, width, lost in zip(around, widths, missed, strict=True)
-            )
-            best = SizeRule(step, errors)
-    return best
+        if not here > step:  # narrower strips would take smaller steps still; any is sound
+            break
+        step, found = here, list(zip(around, widths, missed, strict=True))
+    if not found:
+        return None
+    errors = tuple(
+        float(np.logaddexp.reduce([*(logs - log_expm1(2 * math.pi * width / step)), lost]))
+        for logs, width, lost in found
+    )
+    return SizeRule(step, errors)
 
 
 def add_sizes(s: float, mean: float, nodes: Nodes, line: tuple[float, int], level: float) -> tuple[Complex, Array]:
     """Return ∫ φ X w^{s+iω} over e^level at ω = jη, j < count, by nodes, and an estimate of its rounding."""
     eta, count = line
     masses = np.exp(np.maximum(nodes.log_q + s * nodes.log_w + nodes.log_kept - level, -LARGEST_NATS))
-    values = add_turned(nodes.log_w, masses, eta, count)
+    heavy, light = leave_out_light(masses)
+    values = add_turned(nodes.log_w[heavy], masses[heavy], eta, count)
     units = ROUNDINGS * ROUNDING
     of_loss = units * (np.abs(nodes.x) / (1 + nodes.x) + nodes.p * (mean * np.abs(nodes.t) + mean**2))
     exponents = nodes.t**2 / 2 + np.abs(s * nodes.log_w) + np.minimum(np.abs(nodes.log_kept), 2 * LARGEST_NATS)
     each = units * (4 + exponents) + abs(s) * of_loss
-    still, turned = float(masses @ each), float(masses @ (of_loss + 2 * units * np.abs(nodes.log_w)))
+    still, turned = float(masses @ each) + light, float(masses @ (of_loss + 2 * units * np.abs(nodes.log_w)))
     return values, still + eta * np.arange(float(count)) * turned

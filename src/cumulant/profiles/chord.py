@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import math
+import numpy as np
 
-from cumulant.numerics.rounding import log_above
-from cumulant.numerics.scalar_logspace import log_add
+from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import logs_above
 
 WIDE = 600.0  # nats between two points from which on the first bounds what lies between
 
-Knot = tuple[float, float]
-"""(ε, log δ)"""
+Points = tuple[Array, Array]
+"""ε and log δ"""
 
 
-def log_chord(epsilon: float, low: Knot, high: Knot) -> float:
-    """Return log of (1-f) δ₀ + f δ₁, f = (e^{ε-ε₀} - 1)/(e^{ε₁-ε₀} - 1), rounded up; ε₀ <= ε <= ε₁.
+def log_chord(epsilons: Array, low: Points, high: Points) -> Array:
+    """Return log of (1-f) δ₀ + f δ₁, f = (e^{ε-ε₀} - 1)/(e^{ε₁-ε₀} - 1), rounded up; ε₀ <= ε <= ε₁, for each ε.
 
     Holds for:  two upper bounds δ₀, δ₁ of a privacy profile.
     """
     (start, below), (end, above) = low, high
-    if epsilon == start or not end - start < WIDE or below == -math.inf:
-        return below
-    if end <= epsilon:
-        return above  # a profile does not increase
-    share = min(1.0, math.expm1(epsilon - start) / math.expm1(end - start))
-    near = math.log1p(-share) if share < 1 else -math.inf
-    far = math.log(share) if share > 0 else -math.inf
-    return log_above(max(log_add(below + near, above + far), above) + 1e-13)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        gap = np.minimum(end - start, WIDE)
+        share = np.clip(np.expm1(np.minimum(epsilons - start, gap)) / np.expm1(gap), 0.0, 1.0)
+        between = np.maximum(np.logaddexp(below + np.log1p(-share), above + np.log(share)), above)
+    inside = np.where(end <= epsilons, above, logs_above(between + 1e-13))  # a profile does not increase
+    at_start = (epsilons == start) | ~(end - start < WIDE) | (below == -np.inf)
+    return np.asarray(np.where(at_start, below, inside))

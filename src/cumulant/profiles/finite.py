@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cumulant.numerics.rounding import log_above
+from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import ULP, log_above, logs_above
 from cumulant.pairs.finite_pair import LOSS_ROUNDING, SUM_ERROR, FinitePair
 from cumulant.profiles.profile import PrivacyProfile
+
+TERMS = 10**5  # of sums, at once
 
 
 def finite_profile(pairs: Sequence[FinitePair]) -> PrivacyProfile:
@@ -25,7 +28,11 @@ def finite_profile(pairs: Sequence[FinitePair]) -> PrivacyProfile:
     def log_delta(epsilon: float) -> float:
         return -math.inf if epsilon >= pure else max(_log_delta(pair, epsilon) for pair in pairs)
 
-    return PrivacyProfile(log_delta, max(pure, 0.0))
+    def log_deltas(epsilons: Array) -> Array:
+        found = np.max([_log_deltas(pair, epsilons) for pair in pairs], axis=0)
+        return np.where(epsilons >= pure, -np.inf, found)
+
+    return PrivacyProfile(log_delta, max(pure, 0.0), log_deltas if pairs else None)
 
 
 def _log_delta(pair: FinitePair, epsilon: float) -> float:
@@ -33,3 +40,16 @@ def _log_delta(pair: FinitePair, epsilon: float) -> float:
     seen = gaps > 0
     delta = math.fsum((np.exp(pair.log_masses[seen]) * -np.expm1(-gaps[seen])).tolist()) + pair.failure
     return log_above(math.log(delta * (1 + SUM_ERROR))) if delta > 0 else -math.inf
+
+
+def _log_deltas(pair: FinitePair, epsilons: Array) -> Array:
+    """Return the same at many ε, raised by what plain sums of positive terms can lose."""
+    losses, masses = pair.losses + np.abs(pair.losses) * LOSS_ROUNDING, np.exp(pair.log_masses)
+    rows = max(1, TERMS // max(len(losses), 1))
+    sums = [
+        np.sum(masses * -np.expm1(-np.maximum(losses - epsilons[i : i + rows, None], 0.0)), axis=1)
+        for i in range(0, len(epsilons), rows)
+    ]
+    delta = np.concatenate([*sums, np.empty(0)]) * (1 + len(losses) * ULP) + pair.failure
+    with np.errstate(divide="ignore"):
+        return logs_above(np.log(delta * (1 + SUM_ERROR)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,13 +12,14 @@ import numpy as np
 from cumulant.curves.best_order import log_delta_from_cgf
 from cumulant.curves.curve import Array, Curve
 from cumulant.curves.failure import log_delta_with
-from cumulant.numerics.rounding import log_above
+from cumulant.numerics.rounding import log_above, logs_above
 from cumulant.profiles.chord import log_chord
 from cumulant.profiles.profile import PrivacyProfile
 
 TILTS: Array = 2.0 ** (np.arange(-80, 321) / 8)  # λ: every one of them gives a bound
 PER_OCTAVE = 3  # knots of ε
-FIRST, LAST = 2.0**-4, 2.0**4  # knots between which the best order is searched
+OCTAVES = 4  # of knots above 1, and as many below
+EPSILONS: Array = np.append(0.0, 2.0 ** (np.arange(-OCTAVES * PER_OCTAVE, OCTAVES * PER_OCTAVE + 1) / PER_OCTAVE))
 
 
 def profile_from_orders(cgf: Curve) -> PrivacyProfile:
@@ -39,7 +42,14 @@ def profile_from_orders(cgf: Curve) -> PrivacyProfile:
         best = float(np.min(heights - lam * epsilon * (1 - 1e-15), initial=0.0))
         return log_above(log_delta_with(cgf.failure, best))
 
-    return PrivacyProfile(log_delta, cgf.pure if cgf.failure == 0 else math.inf)
+    def log_deltas(epsilons: Array) -> Array:
+        best = np.min(heights[:, None] - lam[:, None] * epsilons * (1 - 1e-15), axis=0, initial=0.0)
+        best[epsilons >= cgf.pure] = -np.inf
+        if cgf.failure == 0:
+            return logs_above(best)
+        return np.array([log_above(log_delta_with(cgf.failure, one)) for one in best.tolist()], dtype=float)
+
+    return PrivacyProfile(log_delta, cgf.pure if cgf.failure == 0 else math.inf, log_deltas)
 
 
 def profile_from_knots(cgf: Curve) -> PrivacyProfile:
@@ -49,24 +59,38 @@ def profile_from_knots(cgf: Curve) -> PrivacyProfile:
     Tightness:  that of the optimal conversion at knots, `log_delta_from_cgf`.
     """
     by_orders = profile_from_orders(cgf)
+    remembered = replace(cgf, log_moment=_remember(cgf.log_moment))  # searches begin at the same orders
 
     @cache
     def at_knot(epsilon: float) -> float:
-        return log_delta_from_cgf(cgf, epsilon)[0]
+        return log_delta_from_cgf(remembered, epsilon)[0]
 
     def log_delta(epsilon: float) -> float:
-        if epsilon >= min(LAST, cgf.pure):
-            return by_orders.log_delta(epsilon)
-        low, high = _knots_around(epsilon)
-        return min(by_orders.log_delta(epsilon), log_chord(epsilon, (low, at_knot(low)), (high, at_knot(high))))
+        return float(log_deltas(np.array([epsilon]))[0])
 
-    return PrivacyProfile(log_delta, by_orders.pure)
+    def log_deltas(epsilons: Array) -> Array:
+        found, near = by_orders.log_deltas(epsilons), epsilons < min(float(EPSILONS[-1]), cgf.pure)
+        place = np.searchsorted(EPSILONS, epsilons[near], side="right")
+        wanted, index = np.unique(place, return_inverse=True)
+
+        def knots(back: int) -> tuple[Array, Array]:
+            heights = np.array([at_knot(knot) for knot in EPSILONS[wanted - back].tolist()])
+            return EPSILONS[place - back], heights[index]
+
+        found[near] = np.minimum(found[near], log_chord(epsilons[near], knots(1), knots(0)))
+        return found
+
+    return PrivacyProfile(log_delta, by_orders.pure, log_deltas)
 
 
-def _knots_around(epsilon: float) -> tuple[float, float]:
-    """Return ε₀ <= ε <= ε₁."""
-    if epsilon < FIRST:
-        return 0.0, FIRST
-    place = math.floor(PER_OCTAVE * math.log2(epsilon))
-    low, high = (2.0 ** (i / PER_OCTAVE) for i in (place, place + 1))
-    return min(low, epsilon), max(high, epsilon)  # the logarithm may have been rounded
+def _remember(log_moment: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return the same function, which asks for every λ once."""
+    known: dict[float, float] = {}
+
+    def at(lam: Array) -> Array:
+        new = [one for one in dict.fromkeys(lam.tolist()) if one not in known]
+        if new:
+            known.update(zip(new, log_moment(np.array(new)).tolist(), strict=True))
+        return np.array([known[one] for one in lam.tolist()])
+
+    return at

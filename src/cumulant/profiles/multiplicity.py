@@ -9,10 +9,11 @@ from functools import cache
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cumulant.numerics.binomial import Binomial
-from cumulant.numerics.logspace import Array, log_expm1, log_sum
-from cumulant.numerics.rounding import ULP, log_above
+from cumulant.numerics.logspace import Array, log_expm1, log_mean, log_sum
+from cumulant.numerics.rounding import ULP, log_above, logs_above
 from cumulant.numerics.search import largest_true
 from cumulant.parameters import whole_number
 from cumulant.profiles.profile import GroupProfiles
@@ -29,6 +30,9 @@ LARGEST_TILT = 600.0  # e^600 is still a float
 NUDGES = tuple(2.0**k for k in range(-50, -10))  # relative, by which a ratio is raised until it is enough
 LEAST_SHARE = -600.0  # log-probability of no draw from which on it is of no use
 FAR = 30.0  # in units of √mean: how far from the mean they reach; e^-450 is left
+
+Mixture = Callable[[float], float]
+Mixtures = Callable[[Array], Array]
 
 
 @final
@@ -135,12 +139,12 @@ class Multiplicity:
         return max(1, math.floor(mean - 12 * math.sqrt(mean) - 12))
 
 
-def mixture_of_groups(groups: GroupProfiles, law: Multiplicity) -> Callable[[float], float]:
-    """Return ε ↦ log Σ_k Pr[multiplicity = k] δ_k(ε), from above."""
+def mixture_of_groups(groups: GroupProfiles, law: Multiplicity) -> tuple[Mixture, Mixtures | None]:
+    """Return ε ↦ log Σ_k Pr[multiplicity = k] δ_k(ε), from above, and the same for many ε where groups know of many."""
     if law.population == 1:
-        return groups(law.draws).log_delta
+        return groups(law.draws).log_delta, groups(law.draws).of_many
     if law.draws > MANY * law.population:
-        return _coarse_mixture(groups, law)
+        return _coarse_mixture(groups, law), None
 
     @cache
     def block(index: int) -> list[float]:
@@ -169,7 +173,26 @@ def mixture_of_groups(groups: GroupProfiles, law: Multiplicity) -> Callable[[flo
                 break
         return log_above(float(np.logaddexp(total, rest)) + 1e-13)
 
-    return log_mixture
+    def log_mixtures(epsilons: Array) -> Array:
+        """The same at many ε: one multiplicity after the other, for those ε at which the rest still counts."""
+        start, values, left = law.first(), np.empty(len(epsilons)), np.arange(len(epsilons))
+        if start > 1:
+            total = law.log_below(start) + groups(start).log_deltas(epsilons)
+        else:
+            total = np.full(len(epsilons), -np.inf)
+        most = groups(law.draws).log_deltas(epsilons)
+        for k in range(start, min(law.draws, start + law.enough) + 1):
+            total = np.logaddexp(total, weight(k) + groups(k).log_deltas(epsilons[left]))
+            rest = law.log_above(k, weight(k + 1)) + most[left]
+            done = rest <= total + NEGLIGIBLE
+            values[left[done]] = logs_above(np.logaddexp(total[done], rest[done]) + 1e-13)
+            left, total = left[~done], total[~done]
+            if len(left) == 0:
+                break
+        values[left] = [log_mixture(epsilon) for epsilon in epsilons[left].tolist()]
+        return values
+
+    return log_mixture, log_mixtures if groups(1).of_many is not None else None
 
 
 def _least_that_counts(
@@ -184,7 +207,7 @@ def _least_that_counts(
     return start + more
 
 
-def _coarse_mixture(groups: GroupProfiles, law: Multiplicity) -> Callable[[float], float]:
+def _coarse_mixture(groups: GroupProfiles, law: Multiplicity) -> Mixture:
     """Return the same where a record comes up very often: blocks of multiplicities, each at the cost of its last."""
     ends, weights = law.pieces()
     starts = range(0, len(ends), TOGETHER)
@@ -199,41 +222,48 @@ def _coarse_mixture(groups: GroupProfiles, law: Multiplicity) -> Callable[[float
     return log_mixture
 
 
-def least_shared_ratio(log_a: Array, log_weights: Array, log_rest: float, law: Multiplicity) -> float:
-    """Return a little more than the least s >= 0 with Σ_k w_k (a_k - e^s)_+ + rest <= w_0 (e^s - 1), inf if too large.
+def least_shared_ratio(log_a: Array, log_weights: Array, log_rest: float, law: Multiplicity) -> Array:
+    """Return, for each row, a little more than the least s >= 0 with Σ_k w_k (a_k - e^s)_+ + rest <= w_0 (e^s - 1).
 
-    The left side falls with s and the right side grows, so what the inequality was tested at is safe.
+    Infinity where that is too large. The left side falls with s and the right side grows, so what the inequality was
+    tested at is safe.
     """
     log_none = law.log_none()
     if not log_none > LEAST_SHARE:
-        return math.inf
+        return np.full(len(log_a), np.inf)
 
-    def raised_by(s: float) -> float:
+    def raised_by(s: Array) -> Array:
         """More than what rounding makes of either side, in nats."""
         return 1e-12 * (1 + s)
 
-    def is_enough(s: float) -> bool:
-        more = log_a > s
-        terms = log_weights[more] + s + log_expm1(log_a[more] - s)
-        return log_sum([*terms.tolist(), log_rest]) + raised_by(s) <= log_none + float(log_expm1(s))
+    def is_enough(s: Array, log_a: Array) -> NDArray[np.bool_]:
+        terms = log_weights + s[:, None] + log_expm1(np.maximum(log_a - s[:, None], 0.0))
+        left = log_mean(np.column_stack([terms, np.full(len(s), log_rest)]), np.zeros(1))
+        return np.asarray(left + raised_by(s) <= log_none + log_expm1(s))
 
-    order = np.argsort(-log_a)
-    log_gains = np.append(log_rest, log_weights[order] + log_expm1(np.maximum(log_a[order], 0.0)))
+    order = np.argsort(-log_a, axis=1)
+    log_gains = log_weights[order] + log_expm1(np.maximum(np.take_along_axis(log_a, order, axis=1), 0.0))
     log_shares = log_weights[order]
 
-    def crossing(raised: float) -> float:
+    def crossing(raised: Array) -> Array:
         """As (a - x)_+ >= a - x and 0, each k gives a line below the left side: they meet at the last zero of all."""
-        gains = np.logaddexp.accumulate(log_gains + raised)
-        shares = np.logaddexp.accumulate(np.append(log_none, log_shares + raised))
-        return float(np.max(np.logaddexp(0.0, gains - shares)))
+        first = np.ones(len(log_a))
+        gains = np.logaddexp.accumulate(np.column_stack([first * log_rest, log_gains]) + raised[:, None], axis=1)
+        shares = np.column_stack([first * log_none, log_shares + raised[:, None]])
+        return np.asarray(np.max(np.logaddexp(0.0, gains - np.logaddexp.accumulate(shares, axis=1)), axis=1))
 
-    if log_rest == -math.inf and not np.any(log_a > 0):
-        return 0.0
-    s = crossing(raised_by(crossing(0.0)))
+    s = crossing(raised_by(crossing(np.zeros(len(log_a)))))
+    found = np.full(len(log_a), np.inf)
+    if log_rest == -math.inf:
+        found[np.max(log_a, axis=1, initial=-np.inf) <= 0] = 0.0
+    left = np.flatnonzero((found > 0) & np.isfinite(s))
     for nudge in NUDGES:
-        if is_enough(s * (1 + nudge)):
-            return s * (1 + nudge)
-    return math.inf
+        if len(left) == 0:
+            break
+        tried = s[left] * (1 + nudge)
+        enough = is_enough(tried, log_a[left])
+        found[left[enough]], left = tried[enough], left[~enough]
+    return found
 
 
 def tilted_weights(theta: float, law: Multiplicity) -> tuple[Array, Array, float]:

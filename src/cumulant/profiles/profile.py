@@ -18,13 +18,16 @@ from typing import Any, final
 import numpy as np
 
 from cumulant.curves.curve import Curve
+from cumulant.numerics.logspace import Array, log_complement
+from cumulant.numerics.logspace import log_expm1 as logs_expm1
 from cumulant.numerics.quadrature import legendre
-from cumulant.numerics.rounding import ULP, exp_above, log_above
-from cumulant.numerics.scalar_logspace import log1m_exp, log_add, log_expm1
+from cumulant.numerics.rounding import ULP, exp_above, log_above, logs_above
+from cumulant.numerics.scalar_logspace import log1m_exp, log1p_exp, log_add, log_expm1
 from cumulant.numerics.search import smallest_true
 from cumulant.parameters import nonnegative, probability, product_above, real, require, whole_number
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float
+LEAST_OF_MANY, MOST_OF_MANY, FARTHEST_OF_MANY = 1e-12, 1e6, 1e8  # μ and a for which arrays need no further care
 ERFCX_ERROR = 4e-15  # relative, generous for two evaluations and the products around them
 
 
@@ -34,7 +37,8 @@ class PrivacyProfile:
     """An upper bound of δ(ε) for one relation, both directions of the neighbours included.
 
     `log_delta` maps any ε >= 0 to log δ, -inf where δ = 0, rounded up. `pure` is an ε from which on δ = 0, inf if
-    there is none.
+    there is none. `of_many` is the same bound for many ε at once, and `where_slope_is` about the ε at which δ falls by
+    e^s for an increase of e^ε, 0 if it nowhere falls as fast, where there is a formula for it.
 
     >>> laplace_profile(1.0).epsilon(math.log(0.1))
     0.78927896868...
@@ -42,6 +46,14 @@ class PrivacyProfile:
 
     log_delta: Callable[[float], float]
     pure: float = math.inf
+    of_many: Callable[[Array], Array] | None = None
+    where_slope_is: Callable[[Array], Array] | None = None
+
+    def log_deltas(self, epsilons: Array) -> Array:
+        """Return log δ at many ε."""
+        if self.of_many is not None:
+            return self.of_many(epsilons)
+        return np.array([self.log_delta(epsilon) for epsilon in epsilons.tolist()], dtype=float)
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up also where it underflows."""
@@ -76,7 +88,14 @@ GroupProfiles = Callable[[int], PrivacyProfile]
 def gaussian_profile(mean: float) -> PrivacyProfile:
     """Return the profile of N(μ, 1) against N(0, 1); see `gaussian_log_delta`."""
     mean = nonnegative("mean", mean)
-    return PrivacyProfile(lambda epsilon: gaussian_log_delta(mean, epsilon), 0.0 if mean == 0 else math.inf)
+    if not LEAST_OF_MANY < mean < MOST_OF_MANY:
+        return PrivacyProfile(lambda epsilon: gaussian_log_delta(mean, epsilon), 0.0 if mean == 0 else math.inf)
+    return PrivacyProfile(
+        lambda epsilon: gaussian_log_delta(mean, epsilon),
+        of_many=lambda epsilons: gaussian_log_deltas(mean, epsilons),
+        # H_t falls by Q(L > log t) = Φ(-ε/μ - μ/2)
+        where_slope_is=lambda logs: np.maximum(mean * (-_special().ndtri_exp(logs) - mean / 2), 0.0),
+    )
 
 
 def gaussian_log_delta(mean: float, epsilon: float) -> float:
@@ -101,9 +120,25 @@ def gaussian_log_delta(mean: float, epsilon: float) -> float:
         missing = math.erfc(-a / math.sqrt(2)) / 2 + math.exp(-a * a / 2) * _erfcx((a + mu) / math.sqrt(2)) / 2
         return math.log1p(-missing * (1 - min(1.0, ERFCX_ERROR * (1 + a * a))))
     if mu < 0.5:  # the two erfcx would cancel
-        return min(0.0, -a * a / 2 + _log_payoff_integral(a, mu) + 1e-14 * (1 + a * a))
+        return min(0.0, -a * a / 2 + float(_log_payoff_integrals(np.array([a]), mu)[0]) + 1e-14 * (1 + a * a))
     near, far = _erfcx(a / math.sqrt(2)), _erfcx((a + mu) / math.sqrt(2))
     return min(0.0, -a * a / 2 + math.log((near - far) / 2 + ERFCX_ERROR * near) + 1e-15 * (1 + a * a))
+
+
+def gaussian_log_deltas(mean: float, epsilons: Array) -> Array:
+    """Return log δ of N(μ,1) against N(0,1) at many ε, by the formulas of `gaussian_log_delta`, rounded up likewise."""
+    mu = mean
+    a = epsilons / mu * (1 - 2 * ULP) - mu / 2 * (1 + 2 * ULP)
+    values = np.empty(len(a))
+    odd = (a < -6) | (a > FARTHEST_OF_MANY)
+    values[odd] = [gaussian_log_delta(mean, epsilon) for epsilon in epsilons[odd].tolist()]
+    a = a[~odd]
+    if mu < 0.5:
+        values[~odd] = -a * a / 2 + _log_payoff_integrals(a, mu) + 1e-14 * (1 + a * a)
+    else:
+        near, far = (_special().erfcx(x / math.sqrt(2)) for x in (a, a + mu))
+        values[~odd] = -a * a / 2 + np.log((near - far) / 2 + ERFCX_ERROR * near) + 1e-15 * (1 + a * a)
+    return np.minimum(values, 0.0)
 
 
 def _erfcx(x: float) -> float:
@@ -118,17 +153,18 @@ def _special() -> Any:
     return special
 
 
-def _log_payoff_integral(a: float, mu: float) -> float:
-    """Return log of (2π)^{-1/2} ∫_0^∞ e^{-ax-x²/2} (1 - e^{-μx}) dx for a >= -6, by Gauss-Legendre.
+def _log_payoff_integrals(a: Array, mu: float) -> Array:
+    """Return log of (2π)^{-1/2} ∫_0^∞ e^{-ax-x²/2} (1 - e^{-μx}) dx for each a >= -6, by Gauss-Legendre.
 
     All terms are positive, and divided by μ, so that they do not underflow.
     """
     nodes, weights = legendre(120)
-    cut = 2 * 40.0 / (a + math.sqrt(a * a + 80.0))  # there ax + x²/2 = 40
-    x = cut * nodes
-    payoff = -np.expm1(-mu * x) / mu if mu * cut > 1e-17 else x  # up: 1 - e^{-y} <= y
-    integral = cut * float(weights @ (np.exp(-a * x - x * x / 2) * payoff))
-    return math.log(mu) + math.log(integral / math.sqrt(2 * math.pi))
+    cut = 2 * 40.0 / (a + np.sqrt(a * a + 80.0))  # there ax + x²/2 = 40
+    x = cut[:, None] * nodes
+    payoff = np.where(mu * cut[:, None] > 1e-17, -np.expm1(-mu * x) / mu, x)  # up: 1 - e^{-y} <= y
+    # one row after another, so that a value does not depend on those it is asked with
+    integral = cut * np.sum(np.exp(-a[:, None] * x - x * x / 2) * payoff * weights, axis=1)
+    return np.asarray(math.log(mu) + np.log(integral / math.sqrt(2 * math.pi)))
 
 
 def laplace_profile(theta: float) -> PrivacyProfile:
@@ -144,7 +180,13 @@ def laplace_profile(theta: float) -> PrivacyProfile:
     def log_delta(epsilon: float) -> float:
         return -math.inf if epsilon >= theta else log_above(log1m_exp((epsilon - theta) / 2))
 
-    return PrivacyProfile(log_delta, theta)
+    def where_slope_is(logs: Array) -> Array:
+        return np.clip(-2 * (logs + math.log(2.0)) - theta, 0.0, theta)  # δ falls by ½ e^{-(θ+ε)/2}
+
+    def log_deltas(epsilons: Array) -> Array:
+        return logs_above(log_complement(np.minimum(epsilons - theta, 0.0) / 2))
+
+    return PrivacyProfile(log_delta, theta, log_deltas, where_slope_is)
 
 
 def binary_profile(epsilon0: float) -> PrivacyProfile:
@@ -162,7 +204,13 @@ def binary_profile(epsilon0: float) -> PrivacyProfile:
             return -math.inf
         return log_above(log1m_exp(epsilon - epsilon0) - math.log1p(math.exp(-epsilon0)))
 
-    return PrivacyProfile(log_delta, epsilon0)
+    def log_deltas(epsilons: Array) -> Array:
+        return logs_above(log_complement(np.minimum(epsilons - epsilon0, 0.0)) - math.log1p(math.exp(-epsilon0)))
+
+    def where_slope_is(logs: Array) -> Array:
+        return np.where(logs <= -log1p_exp(epsilon0), epsilon0, 0.0)  # one slope up to the end
+
+    return PrivacyProfile(log_delta, epsilon0, log_deltas, where_slope_is)
 
 
 def approximate_profile(epsilon0: float, delta0: float) -> PrivacyProfile:
@@ -178,7 +226,10 @@ def approximate_profile(epsilon0: float, delta0: float) -> PrivacyProfile:
         return rest
     log_failure = math.log(delta0)
     log_survival = math.log1p(-delta0) if delta0 < 1 else -math.inf
-    return PrivacyProfile(lambda e: log_above(log_add(log_failure, log_survival + rest.log_delta(e))))
+    return PrivacyProfile(
+        lambda e: log_above(log_add(log_failure, log_survival + rest.log_delta(e))),
+        of_many=lambda epsilons: logs_above(np.logaddexp(log_failure, log_survival + rest.log_deltas(epsilons))),
+    )
 
 
 def profile_from_loss_tails(
@@ -211,7 +262,15 @@ def larger_profile(one: PrivacyProfile, other: PrivacyProfile) -> PrivacyProfile
 def smaller_profile(one: PrivacyProfile, other: PrivacyProfile) -> PrivacyProfile:
     """Return the pointwise minimum of two bounds of one profile."""
     pure = min(one.pure, other.pure)
-    return PrivacyProfile(lambda e: -math.inf if e >= pure else min(one.log_delta(e), other.log_delta(e)), pure)
+
+    def log_deltas(epsilons: Array) -> Array:
+        return np.where(epsilons >= pure, -np.inf, np.minimum(one.log_deltas(epsilons), other.log_deltas(epsilons)))
+
+    return PrivacyProfile(
+        lambda e: -math.inf if e >= pure else min(one.log_delta(e), other.log_delta(e)),
+        pure,
+        log_deltas if one.of_many is not None and other.of_many is not None else None,
+    )
 
 
 def profile_from_cgf(cgf: Curve, conversion: Callable[[Curve, float], float]) -> PrivacyProfile:
@@ -247,7 +306,14 @@ def group_profile(profile: PrivacyProfile, size: int) -> PrivacyProfile:
         log_steps = log_expm1(epsilon) - log_expm1(epsilon / size) if epsilon > 1e-290 else math.log(size)
         return log_above(log_steps + 4 * ULP * (1 + epsilon) + profile.log_delta(share))
 
-    return PrivacyProfile(log_delta, pure)
+    def log_deltas(epsilons: Array) -> Array:
+        share = epsilons / size * (1 - ULP)
+        apart = np.maximum(epsilons, 1e-290)
+        log_steps = np.where(epsilons > 1e-290, logs_expm1(apart) - logs_expm1(apart / size), math.log(size))
+        found = logs_above(log_steps + 4 * ULP * (1 + epsilons) + profile.log_deltas(share))
+        return np.where(epsilons >= pure, -np.inf, found)
+
+    return PrivacyProfile(log_delta, pure, None if profile.of_many is None else log_deltas)
 
 
 def black_box_groups(profile: PrivacyProfile) -> GroupProfiles:

@@ -7,16 +7,18 @@ is η times one at e^ε. The bounds below are functions of ε', so they go from 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from cumulant.curves.divergences import hockey_stick
-from cumulant.numerics.logspace import Array, log_expm1, log_sum
-from cumulant.numerics.rounding import ULP, log_above
+from cumulant.numerics import logspace
+from cumulant.numerics.logspace import Array, log_sum
+from cumulant.numerics.rounding import ULP, log_above, logs_above
+from cumulant.numerics.scalar_logspace import log_add, log_expm1
 from cumulant.parameters import nonnegative, probability, ratio_above, require, whole_number
 from cumulant.profiles.multiplicity import Multiplicity, mixture_of_groups
-from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
+from cumulant.profiles.profile import LARGEST_EXPONENT, GroupProfiles, PrivacyProfile
 
 # Advanced joint convexity ------------------------------------------------------------------------
 
@@ -77,8 +79,8 @@ def amplified_epsilon(epsilon: float, rate: float) -> float:
         return 0.0
     if rate == 1 or math.isinf(epsilon):
         return epsilon
-    log_x, log_rate = float(log_expm1(epsilon)), math.log(rate)
-    value = float(np.logaddexp(0.0, log_x + log_rate))
+    log_x, log_rate = log_expm1(epsilon), math.log(rate)
+    value = log_add(0.0, log_x + log_rate)
     return min(epsilon, math.nextafter(value + _softplus_error(log_x, log_rate, value), math.inf))
 
 
@@ -90,10 +92,20 @@ def base_epsilon(epsilon: float, rate: float) -> float:
     """
     if rate == 1 or epsilon == 0:
         return epsilon
-    log_x, log_rate = float(log_expm1(epsilon)), math.log(rate)
+    log_x, log_rate = log_expm1(epsilon), math.log(rate)
     log_y = log_x - log_rate  # y = e^ε - 1 itself may overflow
     value = math.log1p(math.exp(log_y)) if log_y < 40 else log_y
     return max(epsilon, value - _softplus_error(log_x, log_rate, value))
+
+
+def base_epsilons(epsilons: Array, rate: float) -> Array:
+    """Return the same at many ε."""
+    if rate == 1:
+        return epsilons
+    log_x, log_rate = logspace.log_expm1(epsilons), math.log(rate)
+    value = np.logaddexp(0.0, log_x - log_rate)
+    size = 1 + np.abs(np.where(epsilons > 0, log_x, 0.0)) + abs(log_rate)  # as `_softplus_error`
+    return np.asarray(np.maximum(epsilons, value - 4 * ULP * (size * np.minimum(1.0, value) + value)))
 
 
 def _softplus_error(log_x: float, log_rate: float, value: float) -> float:
@@ -115,7 +127,11 @@ def amplified_profile(profile: PrivacyProfile, rate: float) -> PrivacyProfile:
     def log_delta(epsilon: float) -> float:
         return -math.inf if epsilon >= pure else log_above(log_rate + profile.log_delta(base_epsilon(epsilon, rate)))
 
-    return PrivacyProfile(log_delta, pure)
+    def log_deltas(epsilons: Array) -> Array:
+        found = logs_above(log_rate + profile.log_deltas(base_epsilons(epsilons, rate)))
+        return np.where(epsilons >= pure, -np.inf, found)
+
+    return PrivacyProfile(log_delta, pure, None if profile.of_many is None else log_deltas)
 
 
 # Couplings ---------------------------------------------------------------------------------------
@@ -159,6 +175,91 @@ def poisson_profile(profile: PrivacyProfile, *, rate: float) -> PrivacyProfile:
     return amplified_profile(profile, probability("rate", rate))
 
 
+def replaced_profile(profile: PrivacyProfile, *, rate: float, place: Callable[[float], float]) -> PrivacyProfile:
+    """Return δ'(ε) = γ (H_x(P || Q) + e^{ε-s} δ(s)),  x = (1/γ - 1)(e^ε - 1) + e^{ε-s},  s = `place(ε)`.
+
+    Given the rest of a Poisson sample let X and Y be the likelihood ratios of the outputs with the record, and with
+    the one that replaces it, against those without. For every y >= 0, as (u + v)_+ <= u_+ + v_+,
+
+        E(1-γ+γX - e^ε(1-γ+γY))_+ <= γE(X-x)_+ + γe^ε E(y-Y)_+,   x = (1/γ - 1)(e^ε - 1) + e^ε y.
+
+    E(X-x)_+ = H_x is at most δ(log x) where x >= 1, else 1 - x + x H_{1/x}, and E(y-Y)_+ = y H_{1/y} of the other
+    direction, at most e^-s δ(s) for y = e^-s. So every place s >= 0 gives a bound; a search needs no proof.
+
+    Holds for:  Poisson sampling, replace-one; a profile for add-or-remove-one of the base mechanism.
+    Tightness:  at the best s attained by records whose ratios rise and fall against each other
+                (`cumulant.pairs.noise.Noise.antithetic`), if they attain the profile in both directions.
+    """
+    rate = probability("rate", rate)
+    if rate == 0:
+        return PrivacyProfile(lambda epsilon: -math.inf, 0.0)
+    log_odds, log_rate, pure = _log_odds(rate), math.log(rate), _replaced_pure(profile.pure, rate)
+
+    def log_delta(epsilon: float) -> float:
+        if epsilon >= pure:
+            return -math.inf
+        s = place(epsilon)
+        log_x = log_add(log_odds + log_expm1(epsilon), epsilon - s)
+        rounding = 8 * ULP * (1 + epsilon + s + abs(log_x) - log_rate)
+        first = _log_hockey_stick(profile, log_x - rounding)  # down: H_x falls
+        second = epsilon - s + profile.log_delta(s)
+        return min(0.0, log_above(log_rate + log_add(first, second) + rounding))
+
+    def log_deltas(epsilons: Array) -> Array:
+        s = np.array([place(epsilon) for epsilon in epsilons.tolist()])
+        log_x = np.logaddexp(log_odds + logspace.log_expm1(epsilons), epsilons - s)
+        rounding = 8 * ULP * (1 + epsilons + s + np.abs(log_x) - log_rate)
+        first = _log_hockey_sticks(profile, log_x - rounding)
+        second = epsilons - s + profile.log_deltas(s)
+        found = logs_above(log_rate + np.logaddexp(first, second) + rounding)
+        return np.where(epsilons >= pure, -np.inf, np.minimum(found, 0.0))
+
+    return PrivacyProfile(log_delta, pure, None if profile.of_many is None else log_deltas)
+
+
+def _log_odds(rate: float) -> float:
+    """Return log(1/γ - 1)."""
+    return math.log1p(-rate) - math.log(rate) if rate < 1 else -math.inf
+
+
+def _replaced_pure(epsilon: float, rate: float) -> float:
+    """Return log((1-γ+γe^ε)/(1-γ+γe^-ε)), rounded up."""
+    if rate == 1 or math.isinf(epsilon):
+        return 2 * epsilon
+    less = -rate * math.expm1(-epsilon)  # 1 - (1-γ+γe^-ε); next to 1 it would cancel, and 1 - γ is exact there
+    log_least = math.log1p(-less) if less < 0.5 else math.log((1 - rate) + rate * math.exp(-epsilon))
+    return (amplified_epsilon(epsilon, rate) - log_least) * (1 + 8 * ULP)
+
+
+def _log_hockey_stick(profile: PrivacyProfile, log_x: float) -> float:
+    """Return log H_x, at most δ(log x) for x >= 1, else 1 - x + x H_{1/x} of the other direction, rounded up."""
+    if log_x >= 0:
+        return profile.log_delta(log_x)
+    return math.log(-math.expm1(log_x) + math.exp(log_x + profile.log_delta(-log_x))) + 4 * ULP
+
+
+def _log_hockey_sticks(profile: PrivacyProfile, log_x: Array) -> Array:
+    """Return the same at many x."""
+    at, below = profile.log_deltas(np.abs(log_x)), np.minimum(log_x, 0.0)
+    with np.errstate(divide="ignore"):  # far above 1, where it is not asked for
+        return np.where(log_x >= 0, at, np.log(-np.expm1(below) + np.exp(below + at)) + 4 * ULP)
+
+
+def gaussian_place(mean: float, rate: float) -> Callable[[float], float]:
+    """Return the best place s of `replaced_profile` for N(μ, 1): s = μt + μ²/2 where the loss at t is ε.
+
+    There e^{μt} = e^{ε/2}(v + √(1+v²)), v = (1/γ - 1) sinh(ε/2) e^{μ²/2}.
+    """
+    log_odds = _log_odds(rate)
+
+    def place(epsilon: float) -> float:
+        log_v = log_odds + mean * mean / 2 + log_expm1(epsilon) - epsilon / 2 - math.log(2.0)
+        rise = math.asinh(math.exp(log_v)) if log_v < LARGEST_EXPONENT else log_v + math.log(2.0)
+        return epsilon / 2 + rise + mean * mean / 2
+
+    return place
+
+
 def without_replacement_profile(profile: PrivacyProfile, *, batch: int, population: int) -> PrivacyProfile:
     """Return δ'(ε') = γ δ(ε),  e^{ε'} = 1 + γ(e^ε - 1),  γ = m/n.
 
@@ -184,13 +285,17 @@ def with_replacement_profile(groups: GroupProfiles, *, draws: int, population: i
     law = Multiplicity.checked(draws, population)
     if law.draws == 0:
         return PrivacyProfile(lambda epsilon: -math.inf, 0.0)
-    mixture = mixture_of_groups(groups, law)
+    mixture, mixtures = mixture_of_groups(groups, law)
     pure = amplified_epsilon(groups(law.draws).pure, law.rate)
 
     def log_delta(epsilon: float) -> float:
         return -math.inf if epsilon >= pure else mixture(base_epsilon(epsilon, law.rate))
 
-    return PrivacyProfile(log_delta, pure)
+    def log_deltas(epsilons: Array) -> Array:
+        assert mixtures is not None
+        return np.where(epsilons >= pure, -np.inf, mixtures(base_epsilons(epsilons, law.rate)))
+
+    return PrivacyProfile(log_delta, pure, None if mixtures is None else log_deltas)
 
 
 def hybrid_with_replacement_profile(groups: GroupProfiles, *, draws: int, population: int) -> PrivacyProfile:

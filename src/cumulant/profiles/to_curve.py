@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 PRECISION = 3e-5  # of K: cells are split until the chords' excess is estimated to be less than this part of it
 MOST_CELLS = 20_000  # of one integral of a profile
 FURTHEST = 24  # the integral ends at 2^24 at the latest
+DYADIC = 2.0 ** np.arange(-60.0, FURTHEST + 1)  # ε where all integrals have knots
 
 
 def cgf_from_profile(profile: PrivacyProfile, *, ceiling: Curve | None = None) -> Curve:
@@ -43,7 +43,7 @@ def cgf_from_profile(profile: PrivacyProfile, *, ceiling: Curve | None = None) -
             "the moments of a profile that never reaches 0 may be infinite; "
             "give a ceiling: a CGF without failure probability that holds for the mechanism"
         )
-    remembered = replace(profile, log_delta=lru_cache(2**17)(profile.log_delta))  # orders share most knots
+    remembered = _remembered(profile)  # orders share most knots
 
     def at(lam: float) -> float:
         excess = _log_excess(lam, remembered, ceiling)
@@ -60,28 +60,39 @@ def cgf_from_profile(profile: PrivacyProfile, *, ceiling: Curve | None = None) -
     )
 
 
+def _remembered(profile: PrivacyProfile) -> PrivacyProfile:
+    """Return the profile that keeps what was asked, and is asked for all that is missing at once."""
+    some = DYADIC[profile.pure > DYADIC] if profile.of_many is not None else np.empty(0)
+    known: dict[float, float] = dict(zip(some.tolist(), profile.log_deltas(some).tolist(), strict=True))
+
+    def log_deltas(epsilons: Array) -> Array:
+        asked: list[float] = epsilons.tolist()
+        missing = [epsilon for epsilon in asked if epsilon not in known]
+        if missing:
+            known.update(zip(missing, profile.log_deltas(np.array(missing)).tolist(), strict=True))
+        return np.array([known[epsilon] for epsilon in asked])
+
+    return replace(profile, log_delta=lambda epsilon: float(log_deltas(np.array([epsilon]))[0]), of_many=log_deltas)
+
+
 def _log_excess(lam: float, profile: PrivacyProfile, ceiling: Curve | None) -> float:
     """Return the logarithm of an upper bound of (e^K - 1)/λ, or of K'(0) at λ = 0."""
     if profile.pure == 0:
         return -math.inf
     if ceiling is None:
         return _chord_integral(lam, profile, profile.pure, -math.inf)
-    tail = _chernoff_tail(lam, ceiling)
-    seen = -math.inf
-    for exponent in range(-60, FURTHEST + 1):
-        end = 2.0**exponent
-        if end >= profile.pure:
-            return _chord_integral(lam, profile, profile.pure, -math.inf)
-        # What has been passed is at least δ(end) ∫_0^end; an end is far enough if the rest is less by e^-17.
-        seen = max(seen, profile.log_delta(end) + math.log1p(lam) + lam * end / 2 + math.log(end))
-        rest = tail(end)
-        if rest <= seen - 17.0:
-            return _chord_integral(lam, profile, end, rest)
-    return math.inf
+    ends = DYADIC[profile.pure > DYADIC]
+    rest = _chernoff_tail(lam, ceiling)(ends)
+    # What has been passed is at least δ(end) ∫_0^end; an end is far enough if the rest is less by e^-17.
+    passed = np.maximum.accumulate(profile.log_deltas(ends) + math.log1p(lam) + lam * ends / 2 + np.log(ends))
+    enough = np.flatnonzero(rest <= passed - 17.0)
+    if len(enough):
+        return _chord_integral(lam, profile, float(ends[enough[0]]), float(rest[enough[0]]))
+    return _chord_integral(lam, profile, profile.pure, -math.inf) if len(ends) < len(DYADIC) else math.inf
 
 
-def _chernoff_tail(lam: float, ceiling: Curve) -> Callable[[float], float]:
-    """Return end ↦ log (λ+1) ∫_end^∞ (e^{λε} + e^{-(λ+1)ε}) c(μ) e^{K̄(μ)-με} dε at the best of some μ > λ.
+def _chernoff_tail(lam: float, ceiling: Curve) -> Callable[[Array], Array]:
+    """Return ends ↦ log (λ+1) ∫_end^∞ (e^{λε} + e^{-(λ+1)ε}) c(μ) e^{K̄(μ)-με} dε at the best of some μ > λ.
 
     c(μ) = μ^μ/(1+μ)^{1+μ} is the largest payoff (1 - e^{-x}) e^{-μx}.
     """
@@ -90,10 +101,10 @@ def _chernoff_tail(lam: float, ceiling: Curve) -> Callable[[float], float]:
     log_payoff = -mu * np.log1p(1 / mu) - np.log1p(mu)
     log_height = ceiling.log_moment(mu) * (1 + 2e-13) + log_payoff + math.log1p(lam) + 1e-13 * np.log1p(mu)
 
-    def log_tail(end: float) -> float:
+    def log_tail(ends: Array) -> Array:
         # the second exponential is at most the first, and falls faster: twice the first is enough
-        values = log_height - gap * end * (1 - 4 * ULP) - np.log(gap) + math.log(2.0)
-        return float(np.min(values))
+        values = log_height - gap * ends[:, None] * (1 - 4 * ULP) - np.log(gap) + math.log(2.0)
+        return np.asarray(np.min(values, axis=1))
 
     return log_tail
 
@@ -104,31 +115,41 @@ def _chord_integral(lam: float, profile: PrivacyProfile, end: float, log_tail: f
     Cells are split in two while the chord's gain by it, a third of which is what a further split would gain,
     matters for K.
     """
-    dyadic = 2.0 ** np.arange(-60.0, FURTHEST)
-    knots = np.concatenate([[0.0], dyadic[dyadic < end], [end]])
-
-    def values(epsilon: Array) -> Array:
-        return np.array([-math.inf if e >= profile.pure else profile.log_delta(e) for e in epsilon.tolist()])
-
-    heights = values(knots)
+    knots = np.concatenate([[0.0], DYADIC[end > DYADIC], [end]])
+    heights = _heights(profile, knots)
+    ends = np.array([knots[:-1], knots[1:], heights[:-1], heights[1:]])
+    cells = _halved(lam, profile, ends, _chord_cells(lam, *ends))
     while True:
-        low, high, middle = knots[:-1], knots[1:], 0.5 * (knots[:-1] + knots[1:])
-        h_low, h_high, h_middle = heights[:-1], heights[1:], values(middle)
-        whole = _chord_cells(lam, low, high, h_low, h_high)
-        halves = np.logaddexp(
-            _chord_cells(lam, low, middle, h_low, h_middle), _chord_cells(lam, middle, high, h_middle, h_high)
-        )
+        whole, halves = cells[0], np.logaddexp(cells[1], cells[2])
         total = log_sum([log_sum(halves), log_tail])
         if total == -math.inf:
             return total
         with np.errstate(over="ignore"):
             gain = np.exp(whole - total) - np.exp(halves - total)
         split = gain / 3 > PRECISION * _sensitivity(total + math.log(lam) if lam > 0 else -math.inf) / len(gain)
-        if not np.any(split) or len(knots) > MOST_CELLS:
+        if not np.any(split) or len(gain) >= MOST_CELLS:
             return total + 1e-13
-        order = np.argsort(np.concatenate([knots, middle[split]]), kind="stable")
-        knots = np.concatenate([knots, middle[split]])[order]
-        heights = np.concatenate([heights, h_middle[split]])[order]
+        _, left, right, low, high, middle, h_low, h_high, h_middle = cells[:, split]
+        children = np.hstack([[low, middle, h_low, h_middle], [middle, high, h_middle, h_high]])
+        new = _halved(lam, profile, children, np.concatenate([left, right]))
+        cells = np.hstack([cells[:, ~split], new])
+
+
+def _heights(profile: PrivacyProfile, epsilons: Array) -> Array:
+    """Return log δ, -inf from the largest loss on."""
+    heights, below = np.full(len(epsilons), -np.inf), epsilons < profile.pure
+    heights[below] = profile.log_deltas(epsilons[below])
+    return heights
+
+
+def _halved(lam: float, profile: PrivacyProfile, ends: Array, whole: Array) -> Array:
+    """Return for cells their integrals whole, of both halves, and the ends, middles and heights they have."""
+    low, high, h_low, h_high = ends
+    middle = 0.5 * (low + high)
+    h_middle = _heights(profile, middle)
+    halves = np.hstack([[low, middle, h_low, h_middle], [middle, high, h_middle, h_high]])
+    left, right = np.split(_chord_cells(lam, *halves), 2)
+    return np.array([whole, left, right, low, high, middle, h_low, h_high, h_middle])
 
 
 def _sensitivity(log_excess: float) -> float:

@@ -10,7 +10,6 @@ neighbours bounds H_t for t = e^ε >= 1, and for t < 1 by H_t(P ‖ Q) = 1 - t +
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -25,6 +24,7 @@ KNOTS = 240  # of ε, and as many of -ε
 DEEPEST_NATS = -90.0  # log δ at the last knot, what is revealed at most
 LEAST_LOG_REVEALED = -600.0  # log δ at the last knot, at least, of losses without a largest value
 FARTHEST_KNOT = 300.0  # ε of the last knot: e^ε must be a double with its square
+FAR_KNOTS = np.append(1e-3 * 1.25 ** np.arange(57), FARTHEST_KNOT)  # where it may be
 LEAST_DELTA = 1e-6  # δ(0) from which rounding is nothing beside it
 RAISED = 1e-9  # by which a profile is raised, relatively: more than doubles round masses by
 KNOT_TILTS = 2.0 ** (np.arange(-32, 97) / 8)  # λ at which a curve is read
@@ -32,11 +32,11 @@ KNOT_TILTS = 2.0 ** (np.arange(-32, 97) / 8)  # λ at which a curve is read
 
 def pair_of_profile(profile: PrivacyProfile) -> FinitePair | None:
     """Return a pair that dominates what the profile bounds; None where doubles do not hold one."""
-    last = _last_knot(profile.log_delta, profile.pure)
+    last = _last_knot(profile)
     if last is None:
         return None
     knots = last * (np.arange(KNOTS + 1) / KNOTS) ** 1.5
-    log_delta = np.array([profile.log_delta(float(epsilon)) for epsilon in knots])
+    log_delta = profile.log_deltas(knots)
     # where losses have no largest value something is revealed, even if it underflows
     return pair_at_knots(knots, log_delta if profile.pure < math.inf else np.maximum(log_delta, LEAST_LOG_REVEALED))
 
@@ -74,16 +74,16 @@ def pair_of_curve(curve: Curve) -> FinitePair | None:
     return pair_of_profile(PrivacyProfile(log_delta, curve.pure))
 
 
-def _last_knot(log_delta: Callable[[float], float], pure: float) -> float | None:
+def _last_knot(profile: PrivacyProfile) -> float | None:
     """Return an ε from which on δ is next to nothing, or falls no more; None where δ(0) is next to nothing."""
-    if not log_delta(0.0) >= math.log(LEAST_DELTA):
+    if not profile.log_delta(0.0) >= math.log(LEAST_DELTA):
         return None
-    if pure < math.inf:
-        return pure if pure <= FARTHEST_KNOT else None
-    low, last = max(DEEPEST_NATS, log_delta(FARTHEST_KNOT) + 1e-9), 1e-3
-    while log_delta(last) > low and last < FARTHEST_KNOT:
-        last = min(1.25 * last, FARTHEST_KNOT)
-    return last
+    if profile.pure < math.inf:
+        return profile.pure if profile.pure <= FARTHEST_KNOT else None
+    low = max(DEEPEST_NATS, profile.log_delta(FARTHEST_KNOT) + 1e-9)
+    if profile.of_many is not None:
+        return float(FAR_KNOTS[np.argmax(profile.log_deltas(FAR_KNOTS) <= low)])
+    return next((knot for knot in FAR_KNOTS.tolist() if not profile.log_delta(knot) > low), FARTHEST_KNOT)
 
 
 def pair_at_knots(knots: Array, log_delta: Array) -> FinitePair | None:

@@ -17,15 +17,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cumulant.numerics.logspace import Array, log_sum
-from cumulant.numerics.rounding import ULP, log_above
-from cumulant.numerics.scalar_logspace import log1m_exp
-from cumulant.numerics.search import largest_true
+from cumulant.numerics.logspace import Array, log_complement, log_mean
+from cumulant.numerics.rounding import ULP, logs_above
 from cumulant.parameters import nonnegative, product_above, require
 from cumulant.profiles.chord import log_chord
 from cumulant.profiles.multiplicity import Multiplicity, least_shared_ratio, tilted_weights
@@ -33,9 +31,11 @@ from cumulant.profiles.profile import LARGEST_EXPONENT, GroupProfiles, PrivacyPr
 from cumulant.profiles.sampling import amplified_epsilon
 
 STEP = 0.25  # of log slopes, from one knot to the next
+FINE_STEP = 2.0**-6  # the same where slopes have formulas
+FARTHEST_SLOPE = 750.0  # nats below 1 after which slopes are not followed
+AHEAD = 4  # doublings of a place that are looked at together
 SECANT = 0.01  # of ε: the distance over which a slope is measured
 SLOPE_TURNS, CLOSE_SHARE = 60, 1e-8  # and how near an ε is looked for, relatively: errors of it count by their squares
-LEAST_SLOPE = 3000  # knots after which slopes are not followed
 
 
 def weighted_with_replacement_profile(groups: GroupProfiles, *, draws: int, population: int) -> PrivacyProfile:
@@ -58,18 +58,16 @@ def weighted_with_replacement_profile(groups: GroupProfiles, *, draws: int, popu
         return PrivacyProfile(lambda epsilon: -math.inf, 0.0)
     ends, log_weights, log_rest = law.charged_together()
     parts = Parts(tuple(groups(size) for size in ends), np.array(log_weights), log_rest, law)
-    knot = cache(parts.at_slope)
     pure = pure_with_replacement(groups(1).pure, draws=draws, population=population)
+    knots = Knots(parts)
+
+    def log_deltas(epsilons: Array) -> Array:
+        return np.where(epsilons >= pure, -np.inf, knots.log_deltas(epsilons))
 
     def log_delta(epsilon: float) -> float:
-        if epsilon >= pure:
-            return -math.inf
-        if epsilon < knot(0)[0]:
-            return 0.0  # before the first knot nothing is claimed
-        place = largest_true(lambda j: j <= LEAST_SLOPE and knot(j)[0] <= epsilon) or 0
-        return log_chord(epsilon, knot(place), knot(place + 1))
+        return -math.inf if epsilon >= pure else float(knots.log_deltas(np.array([epsilon]))[0])
 
-    return PrivacyProfile(log_delta, pure)
+    return PrivacyProfile(log_delta, pure, log_deltas if parts.knows_of_many else None)
 
 
 def pure_with_replacement(epsilon: float, *, draws: int, population: int) -> float:
@@ -98,7 +96,9 @@ def pure_with_replacement(epsilon: float, *, draws: int, population: int) -> flo
         up, down = (math.log1p(math.expm1(x) / law.population) for x in (theta, -theta))
         anyway = min(anyway, law.draws * (up - down) * (1 + 8 * ULP))
     k, log_weights, log_rest = tilted_weights(theta, law)
-    return min(anyway, least_shared_ratio(k * theta, log_weights, log_rest, law)) if len(k) else anyway
+    if len(k) == 0:
+        return anyway
+    return min(anyway, float(least_shared_ratio(k[None, :] * theta, log_weights, log_rest, law)[0]))
 
 
 @final
@@ -111,38 +111,101 @@ class Parts:
     log_rest: float
     law: Multiplicity
 
-    def at_slope(self, place: int) -> tuple[float, float]:
-        """Return (log t, log δ) of the a_k at which δ_k falls with the slope e^{-STEP·place}."""
-        log_a = np.array([_where_slope_is(profile, -STEP * place) for profile in self.profiles])
+    @property
+    def has_formulas(self) -> bool:
+        return all(profile.where_slope_is is not None for profile in self.profiles)
+
+    @property
+    def knows_of_many(self) -> bool:
+        return all(profile.of_many is not None for profile in self.profiles)
+
+    def at_slopes(self, log_slopes: Array) -> tuple[Array, Array]:
+        """Return log t and log δ of the a_k at which δ_k falls with each slope."""
+        log_a = np.column_stack([_where_slopes_are(profile, log_slopes) for profile in self.profiles])
         log_t = least_shared_ratio(log_a, self.log_weights, -math.inf, self.law)
-        if math.isinf(log_t):
-            return log_t, 0.0
-        deltas = [p.log_delta(max(a, log_t)) for p, a in zip(self.profiles, log_a.tolist(), strict=True)]
-        total = log_sum([*(self.log_weights + deltas).tolist(), self.log_rest])
-        return log_t, log_above(total + 1e-13)
+        log_delta = np.zeros(len(log_t))
+        reached = np.isfinite(log_t)
+        above = np.maximum(log_a[reached], log_t[reached, None])
+        rows = [p.log_deltas(a) + w for p, a, w in zip(self.profiles, above.T, self.log_weights, strict=True)]
+        total = log_mean(np.column_stack([*rows, np.full(len(above), self.log_rest)]), np.zeros(1))
+        log_delta[reached] = logs_above(total + 1e-13)
+        return log_t, log_delta
 
 
-def _where_slope_is(profile: PrivacyProfile, log_slope: float) -> float:
-    """Return about the ε at which δ falls with a slope in e^ε, 0 if it falls more slowly: any ε will do."""
+@final
+class Knots:
+    """What is known of (log t, log δ) by the place of its slope; t grows with it but for rounding."""
 
-    def steeper_by(epsilon: float) -> float:
-        here = profile.log_delta(epsilon)
-        if here == -math.inf:
-            return -math.inf
-        change = log1m_exp(min(profile.log_delta(epsilon + SECANT) - here, 0.0))
-        return here + change - epsilon - math.log(math.expm1(SECANT)) - log_slope
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._step = FINE_STEP if parts.has_formulas else STEP
+        self._eighths = np.arange(1, 8) if parts.knows_of_many else np.array([4])  # of a gap, where to look at once
+        self._last = math.ceil(FARTHEST_SLOPE / self._step)
+        self._ahead = AHEAD if parts.knows_of_many else 1
+        self._places = np.zeros(1, dtype=int)
+        self._log_t, self._log_delta = parts.at_slopes(np.zeros(1))
 
-    above, below = steeper_by(0.0), -math.inf
-    if not above > 0:
-        return 0.0
-    low, high = 0.0, 1.0
-    while high < 1e300 and (below := steeper_by(high)) > 0:
-        low, high, above = high, 2 * high, below
+    def log_deltas(self, epsilons: Array) -> Array:
+        """Return the chords between the two knots around each ε."""
+        if len(epsilons) == 0:
+            return np.empty(0)
+        while self._log_t[-1] <= np.max(epsilons) and self._places[-1] < self._last:
+            doubled = (self._places[-1] + 1) * 2 ** np.arange(1, self._ahead + 1) - 1
+            self._add(np.unique(np.minimum(doubled, self._last)))
+        while True:
+            before = np.searchsorted(self._log_t, epsilons, side="right") - 1
+            before = np.clip(before, 0, max(len(self._places) - 2, 0))
+            low, high = self._places[before], self._places[np.minimum(before + 1, len(self._places) - 1)]
+            if np.all(high - low <= 1):
+                break
+            wide = high - low > 1
+            wanted = np.zeros(self._last, dtype=bool)
+            wanted[low[wide] + (high - low)[wide] * self._eighths[:, None] // 8] = True
+            wanted[self._places[:-1]] = False
+            self._add(np.flatnonzero(wanted))
+        after = np.minimum(before + 1, len(self._places) - 1)
+        low_knots, high_knots = ((self._log_t[at], self._log_delta[at]) for at in (before, after))
+        found = log_chord(epsilons, low_knots, high_knots)
+        return np.where(self._log_t[before] <= epsilons, found, 0.0)  # before the first knot nothing is claimed
+
+    def _add(self, places: NDArray[np.int_]) -> None:
+        log_t, log_delta = self._parts.at_slopes(np.asarray(-self._step * places, dtype=float))
+        order = np.argsort(np.concatenate([self._places, places]), kind="stable")
+        self._places = np.concatenate([self._places, places])[order]
+        self._log_t = np.concatenate([self._log_t, log_t])[order]
+        self._log_delta = np.concatenate([self._log_delta, log_delta])[order]
+
+
+def _where_slopes_are(profile: PrivacyProfile, log_slopes: Array) -> Array:
+    """Return about the ε at which δ falls with each slope in e^ε, 0 if it falls more slowly: any ε will do."""
+    if profile.where_slope_is is not None:
+        return profile.where_slope_is(log_slopes)
+
+    def steeper_by(epsilons: Array, which: NDArray[np.int_]) -> Array:
+        here, there = np.split(profile.log_deltas(np.concatenate([epsilons, epsilons + SECANT])), 2)
+        seen, change = here > -np.inf, np.full(len(here), -np.inf)
+        change[seen] = log_complement(np.minimum(there[seen] - here[seen], 0.0))
+        return np.where(seen, here + change - epsilons - math.log(math.expm1(SECANT)) - log_slopes[which], -np.inf)
+
+    count = len(log_slopes)
+    low, high, below = np.zeros(count), np.ones(count), np.full(count, -np.inf)
+    above = steeper_by(low, np.arange(count))
+    steep = above > 0
+    growing = np.flatnonzero(steep)
+    while len(growing):
+        below[growing] = value = steeper_by(high[growing], growing)
+        growing, value = growing[value > 0], value[value > 0]
+        low[growing], high[growing], above[growing] = high[growing], 2 * high[growing], value
+        growing = growing[high[growing] < 1e300]
     for turn in range(SLOPE_TURNS):
-        if high - low <= CLOSE_SHARE * high:
+        which = np.flatnonzero(steep & (high - low > CLOSE_SHARE * high))
+        if len(which) == 0:
             break
-        secant = turn % 3 < 2 and below > -math.inf
-        middle = low + (high - low) * (above / (above - below) if secant else 0.5)
-        value = steeper_by(middle)
-        low, high, above, below = (middle, high, value, below) if value > 0 else (low, middle, above, value)
-    return profile.pure if profile.pure - high < 2 * SECANT else high
+        secant = (turn % 3 < 2) & (below[which] > -np.inf)
+        fall = np.where(secant, above[which] - below[which], 1.0)
+        middle = low[which] + (high - low)[which] * np.where(secant, above[which] / fall, 0.5)
+        value = steeper_by(middle, which)
+        up = value > 0
+        low[which[up]], above[which[up]] = middle[up], value[up]
+        high[which[~up]], below[which[~up]] = middle[~up], value[~up]
+    return np.where(steep, np.where(profile.pure - high < 2 * SECANT, profile.pure, high), 0.0)

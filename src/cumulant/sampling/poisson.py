@@ -24,7 +24,7 @@ from cumulant.pairs.noise import NO_PAIRS, Pairs, gaussian_noise
 from cumulant.pairs.sampled_gaussian import SampledGaussian
 from cumulant.parameters import by_name, probability
 from cumulant.profiles.profile import PrivacyProfile
-from cumulant.profiles.sampling import poisson_profile
+from cumulant.profiles.sampling import gaussian_place, poisson_profile, replaced_profile
 from cumulant.sampling.mixture import (
     NO_LOSS,
     TINIEST_RATE,
@@ -96,7 +96,9 @@ class PoissonSampled(AbstractMechanism):
 
     def _sampled(self) -> SampledGaussian | None:
         """Return the parameters of Gaussian noise under add-or-remove-one, the mean rounded up."""
-        if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE or self.rounded_up_by > 0:
+        if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE:
+            return None
+        if self.rounded_up_by > 0 and not rate_is_close(self.rate, self.rounded_up_by):  # it would not be exact
             return None
         return SampledGaussian(math.nextafter(1 / self.mechanism.noise_multiplier, math.inf), self.rate, 1)
 
@@ -193,9 +195,16 @@ class PoissonSampled(AbstractMechanism):
 
     def _profile(self, base: Known) -> PrivacyProfile | None:
         profile = base.profile()
-        if profile is None or self.relation is REPLACE_ONE:
+        if profile is None:
             return None
-        return poisson_profile(profile, rate=self.rate)
+        if self.relation is ADD_REMOVE:
+            return poisson_profile(profile, rate=self.rate)
+        if isinstance(self.mechanism, Gaussian) and self.rate > 0:
+            mean = gaussian_noise(self.mechanism.noise_multiplier).mean
+            return replaced_profile(profile, rate=self.rate, place=gaussian_place(mean, self.rate))
+        if isinstance(self.mechanism, Laplace):  # half of all ratios are the least one
+            return replaced_profile(profile, rate=self.rate, place=lambda epsilon: profile.pure)
+        return None
 
     def _least_rdp(self, base: Known, order: float) -> float:
         """Return the RDP that is attained: Zhu and Wang (2019), Theorem 6, at integer orders.

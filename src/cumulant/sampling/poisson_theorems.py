@@ -24,6 +24,7 @@ from cumulant.numerics.rounding import LEAST, ROUNDING
 from cumulant.numerics.scalar_logspace import log1p_exp
 from cumulant.parameters import real, require, whole_number
 
+LARGE_NATS = 1e5  # of a sum, from which on a share of it is enough
 CURVE_ERROR = 1e-13  # the relative error a Curve is allowed
 
 
@@ -129,7 +130,8 @@ def tight_log_excess(alpha: int, gamma: float, cgf: Curve) -> float:
     """Return log(A - 1) of `poisson_tight`, rounded up."""
     if not math.isfinite(cgf.at(alpha - 1.0)):
         return math.inf
-    return sampled_sum(alpha, gamma, less_one(power_factor(cgf)), first=2, last=alpha)[1]
+    weights = Binomial.of(alpha, gamma, 1 - gamma)
+    return binomial_log_sum(weights, less_one(power_factor(cgf)), first=2, last=alpha, large=LARGE_NATS)[1]
 
 
 def sampled_sum(alpha: int, gamma: float, factor: Factor, *, first: int, last: int) -> tuple[float, float]:

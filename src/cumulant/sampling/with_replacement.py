@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import ClassVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cumulant.curves.curve import Array, Curve, projected
 from cumulant.inversion.solve import Directions
@@ -152,8 +153,8 @@ class SampledWithReplacement(AbstractMechanism):
         amplify = with_replacement_profile if self.relation is REPLACE_ONE else hybrid_with_replacement_profile
         groups, drawn = group_profiles(self.mechanism), {"draws": self.draws, "population": self.population}
         theorem = amplify(groups, **drawn)
-        if self.draws == 0 or self.draws > FEW_TIMES * self.population or self.population == 1:
-            return theorem
+        if self.draws <= 1 or self.draws > FEW_TIMES * self.population or self.population == 1:
+            return theorem  # one draw has one multiplicity to weigh
         return smaller_profile(theorem, weighted_with_replacement_profile(groups, **drawn))
 
     def _curve(self) -> Curve:
@@ -300,8 +301,8 @@ def _moments(sampled: SampledWithReplacement) -> Curve:
         return projected(zip(PROFILE_TILTS, ceiling(PROFILE_TILTS).tolist(), strict=True), pure=profile.pure)
     moments = cgf_from_profile(profile, ceiling=ceiling)
     points: list[tuple[float, float]] = []
-    for lam in PROFILE_TILTS:
-        useful = (not points or points[-1][1] < USELESS_CGF) and not _hopeless(sampled, lam)
+    for lam, hopeless in zip(PROFILE_TILTS, _hopeless(sampled, np.array(PROFILE_TILTS)).tolist(), strict=True):
+        useful = (not points or points[-1][1] < USELESS_CGF) and not hopeless
         points.append((lam, moments.at(lam) if useful else ceiling.at(lam)))
     return projected(points, pure=profile.pure)
 
@@ -333,15 +334,15 @@ def mixed_moments(sampled: SampledWithReplacement) -> Callable[[Array], Array]:
     return log_moment
 
 
-def _hopeless(sampled: SampledWithReplacement, lam: float) -> bool:
+def _hopeless(sampled: SampledWithReplacement, lam: Array) -> NDArray[np.bool_]:
     """Whether the record coming up k times, however rarely, makes K useless at λ: about Pr[k] e^{K_k(λ)} too large.
 
     Either answer is safe; the integral that is spared would be long, as it has to reach losses of k records.
     """
     if sampled.population == 1:
-        return False
+        return np.zeros(len(lam), dtype=bool)
     law = sampled._law
     times = sorted({*(2**i for i in range(sampled.draws.bit_length())), sampled.draws})
-    moments = np.array([sampled.mechanism.group(size=k)._known().curve().at(lam) for k in times])
+    moments = np.array([sampled.mechanism.group(size=k)._known().curve().log_moment(lam) for k in times])
     log_weights = law.log_weights(np.array(times, dtype=float))
-    return bool(np.max(log_weights + moments) + (lam + 1) * math.log(law.rate) > USELESS_CGF)
+    return np.asarray(np.max(log_weights[:, None] + moments, axis=0) + (lam + 1) * math.log(law.rate) > USELESS_CGF)

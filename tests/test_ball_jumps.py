@@ -1,0 +1,245 @@
+"""What few and rare releases rest on in balls: against mpmath and against nested integration in balls of flint."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import Any
+
+import mpmath
+import pytest
+
+pytest.importorskip("flint")
+
+from flint import acb, arb, ctx
+
+import cumulant as cm
+from cumulant.errors import OutOfReach
+from cumulant.inversion.ball_enclosure import OneSampleInBalls
+from cumulant.inversion.ball_jumps import jump_line
+from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.plan import Tilts, tilts_for_delta
+from cumulant.inversion.purse import Purse
+from cumulant.inversion.unseen import leave_out_unseen
+from cumulant.numerics.balls import as_ball, precision, transform_balls
+from cumulant.pairs.band_law import BandLaw
+from cumulant.pairs.certified import BallNodes, ball_nodes, tilted_moments
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.cut_law import CutLaw
+from cumulant.pairs.law import Law
+from cumulant.pairs.maps import CoordinateMap, Join, Leave, Replace
+from cumulant.pairs.noise import gaussian_noise
+from cumulant.pairs.proven_jumps import bound_jumps
+
+BITS = 160
+
+
+def cuts(sigma: float, far: float, near: float, sharpness: float) -> tuple[CutLaw, CutLaw]:
+    noise = gaussian_noise(sigma)
+    return CutLaw(noise, far, sharpness), CutLaw(noise, near, sharpness)
+
+
+def moment(law: Law, sampling: CoordinateMap, sigma: float, z: complex) -> Any:
+    """Return the integral of φ(t)·cuts·P/Q·e^{zL} from its definition: adaptive integration in balls of 220 bits."""
+    before, ctx.prec = ctx.prec, 220
+    try:
+        mean, rate, power = 1 / arb(sigma), arb(sampling.rate), acb(z)
+
+        def log_w(t: Any, analytic: bool) -> Any:
+            return (1 - rate + rate * (mean * t - mean * mean / 2).exp()).log(analytic=analytic)
+
+        def kept(cut: CutLaw, t: Any) -> Any:
+            return (cut.sharpness * (t - cut.at)).erfc() / 2
+
+        def integrand(t: Any, analytic: bool) -> Any:
+            value = log_w(t, analytic) * (1 + power if isinstance(sampling, Leave | Replace) else -power)
+            value -= power * log_w(-t, analytic) if isinstance(sampling, Replace) else 0
+            share = kept(law.far, t) - kept(law.near, t) if isinstance(law, BandLaw) else 1
+            share = kept(law, t) if isinstance(law, CutLaw) else share
+            return share * (value - t * t / 2).exp() / (2 * arb.pi()).sqrt()
+
+        return acb.integral(integrand, -16, 24, rel_tol=arb("1e-45"), abs_tol=arb("1e-45"))
+    finally:
+        ctx.prec = before
+
+
+LAWS = [
+    (1.0, Leave(0.01), lambda: gaussian_noise(1.0), 4.0, 30.0),
+    (1.0, Join(0.01), lambda: gaussian_noise(1.0), 20.0, 600.0),
+    (2.0, Replace(0.2), lambda: gaussian_noise(2.0), 1.0, 60.0),
+    (1.0, Leave(0.01), lambda: cuts(1.0, 7.0, 4.0, 3.0)[0], 12.0, 200.0),
+    (1.0, Leave(0.01), lambda: BandLaw(*cuts(1.0, 7.0, 4.0, 3.0)), 12.0, 200.0),
+    (0.5, Leave(1e-4), lambda: BandLaw(*cuts(0.5, 8.0, 6.0, 6.0)), 3.0, 90.0),
+]
+
+
+@pytest.mark.parametrize(("sigma", "sampling", "law", "theta", "omega"), LAWS)
+def test_moments_beside_the_real_line_enclose_the_integral(
+    sigma: float, sampling: Any, law: Any, theta: float, omega: float
+) -> None:
+    pair = CoordinatePair(law(), sampling)
+    k = float(moment(pair.law, sampling, sigma, theta).real.log().mid())
+    with precision(BITS):
+        nodes = ball_nodes(pair, theta, omega, k, bits=BITS)
+        values = tilted_moments(nodes, theta, k, step=as_ball(omega / 4), count=5)
+        for j, value in enumerate(values):
+            true = moment(pair.law, sampling, sigma, complex(theta, omega * j / 4)) / as_ball(k).exp()
+            assert value.overlaps(true)
+            assert float(value.real.rad()) < 1e-15
+
+
+def test_some_nodes_are_moved() -> None:
+    """Long lines of few releases would otherwise take nodes for every wave."""
+    far, _ = cuts(1.0, 7.0, 4.0, 1.0)
+    with precision(BITS):
+        nodes = [ball_nodes(CoordinatePair(far, Leave(0.01)), 12.0, omega, 0.0, bits=BITS) for omega in (1e4, 1e5)]
+    assert all(isinstance(rule.losses[0], acb) for rule in nodes)
+    assert len(nodes[0].losses) == len(nodes[1].losses)
+
+
+@pytest.mark.parametrize("omega", [50.0, 400.0, 3000.0])
+@pytest.mark.parametrize("y", [0.1, 0.4])
+def test_jumps_stay_below_their_bound(omega: float, y: float) -> None:
+    law = BandLaw(*cuts(1.0, 7.0, 4.0, 3.0))
+    pair = CoordinatePair(law, Leave(0.01))
+    with precision(BITS):
+        bound = float(bound_jumps(pair, as_ball(12.0), as_ball(omega), as_ball(y), -40.0).upper())
+    for beyond in (1.0, 1.1, 1.7):
+        true = abs(complex(moment(law, Leave(0.01), 1.0, complex(12.0, beyond * omega)).mid()))
+        assert true <= bound
+
+
+def test_transforms_of_complex_positions_enclose_the_sums() -> None:
+    positions = [complex(0.3 * i - 2, 0.01 * i) for i in range(40)]
+    weights = [cmath.exp(-x * x) for x in positions]
+    with precision(BITS):
+        found = transform_balls([acb(x) for x in positions], [acb(x) for x in weights], as_ball(0.75), 30)
+    for j, value in enumerate(found):
+        with mpmath.workdps(40):
+            true = mpmath.fsum(
+                mpmath.mpc(w) * mpmath.exp(mpmath.mpc(0, 0.75 * j) * mpmath.mpc(x))
+                for x, w in zip(positions, weights, strict=True)
+            )
+            assert (
+                abs(mpmath.mpf(value.real.mid().str(45, radius=False)) - true.real) <= float(value.real.rad()) + 1e-35
+            )
+        assert float(value.rad()) < 1e-35
+
+
+# δ itself -------------------------------------------------------------------------------------------------------------
+
+
+def two_deltas(sigma: float, rate: float, epsilon: float) -> Any:
+    """Return δ(ε) of two releases when a record leaves: E_Q[w δ_1(e^ε/w)], by integration in balls of 300 bits.
+
+    Where e^ε/w is at most 1 - γ all of the second release counts: w - e^ε is left.
+    """
+    before, ctx.prec = ctx.prec, 300
+    try:
+        mean, g, root = 1 / arb(sigma), arb(rate), arb(2).sqrt()
+        grown = arb(epsilon).exp()
+
+        def inner(t: Any, analytic: bool) -> Any:
+            w = 1 - g + g * (mean * t - mean * mean / 2).exp()
+            place = ((grown / w - 1 + g) / g).log(analytic=analytic) / mean + mean / 2
+            tails = (w * (1 - g) - grown) * (place / root).erfc() / 2 + w * g * ((place - mean) / root).erfc() / 2
+            return tails * (-t * t / 2).exp() / (2 * arb.pi()).sqrt()
+
+        last = ((grown / (1 - g) - 1 + g) / g).log() / mean + mean / 2  # there e^ε/w = 1 - γ
+        near = last - arb("1e-40")
+        total = acb.integral(inner, arb(-40), near, rel_tol=arb("1e-35"), abs_tol=arb("1e-60")).real
+        beyond = (1 - g - grown) * (last / root).erfc() / 2 + g * ((last - mean) / root).erfc() / 2
+        return total + beyond + arb(0, 1e-35)  # what lies before -40, and next to the place where the formula ends
+    finally:
+        ctx.prec = before
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "epsilon"), [(0.5, 0.01, 3.0), (0.4, 0.002, 8.0), (1.0, 0.001, 0.3), (0.35, 1e-5, 6.0)]
+)
+def test_jumps_of_two_releases_enclose_delta(sigma: float, rate: float, epsilon: float) -> None:
+    true = float(two_deltas(sigma, rate, epsilon).log().mid())
+    losses = ComposedPairs.of([(CoordinatePair(gaussian_noise(sigma), Leave(rate)), 2)])
+    seen = leave_out_unseen(losses, true)
+    around = tilts_for_delta(seen, true)
+    assert isinstance(around, Tilts)
+    low, high = jump_line(seen, around.ask(epsilon, true), Purse()).log_bounds(epsilon)
+    assert low <= true
+    assert true <= high
+    assert high - low < 1e-9
+
+
+@pytest.mark.parametrize(("sigma", "rate"), [(0.3, 1e-6), (1.0, 0.01), (40.0, 0.3), (2.0, 0.9)])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-5, 0.02, 1.5])
+@pytest.mark.parametrize("sampling", [Leave, Join])
+def test_one_release_has_a_closed_form(sigma: float, rate: float, epsilon: float, sampling: Any) -> None:
+    """Against the integral of its definition."""
+    one = OneSampleInBalls.of(ComposedPairs.of([(CoordinatePair(gaussian_noise(sigma), sampling(rate)), 1)]))
+    assert one is not None
+    low, high = one.log_bounds(epsilon)
+    with mpmath.workdps(40):
+        mean, g, grown = 1 / mpmath.mpf(sigma), mpmath.mpf(rate), mpmath.exp(mpmath.mpf(epsilon))
+        edge = (mpmath.log((grown - 1 + g) / g) if sampling is Leave else _joining_edge(grown, g)) / mean + mean / 2
+        m = [(1 - g) * mpmath.ncdf(s * edge) + g * mpmath.ncdf(s * (edge - mean)) for s in (1, -1)]
+        q = [mpmath.ncdf(s * edge) for s in (1, -1)]
+        true = m[1] - grown * q[1] if sampling is Leave else q[0] - grown * m[0]
+        if true <= 0:
+            assert low == -math.inf
+            return
+        log = mpmath.log(true)
+        assert low <= log <= high
+        assert high - low <= 1e-12 * (1 + abs(log))
+
+
+def _joining_edge(grown: Any, g: Any) -> Any:
+    """Return u with 1 = e^ε(1 - γ + γe^u), or far below everything where there is none."""
+    left = 1 / grown - 1 + g
+    return mpmath.log(left / g) if left > 0 else mpmath.mpf(-(10**6))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "delta"),
+    [(0.425, 1.2e-3, 13, 5e-15), (0.335, 4.6e-3, 95, 6.5e-18), (1.0, 0.01, 1, 1e-5), (11.15, 0.1155, 2, 1.9e-6)],
+)
+def test_few_and_rare_releases_are_certified(sigma: float, rate: float, steps: int, delta: float) -> None:
+    interval = (cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * steps).epsilon_interval(delta=delta)
+    assert interval.certified
+    assert interval.width <= 1e-10 * interval.upper
+
+
+def test_jumps_are_refused_where_they_are_not_known() -> None:
+    losses = ComposedPairs.of([(CoordinatePair(gaussian_noise(1.0), Join(0.01)), 3)])
+    around = tilts_for_delta(losses, -10.0)
+    assert around is not None
+    with pytest.raises(OutOfReach):
+        jump_line(losses, around, Purse())
+
+
+def test_nodes_on_the_real_line_stay_there() -> None:
+    with precision(BITS):
+        nodes = ball_nodes(CoordinatePair(gaussian_noise(1.0), Leave(0.01)), 4.0, 0.0, 0.0, bits=BITS)
+    assert isinstance(nodes, BallNodes)
+    assert isinstance(nodes.losses[0], arb)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "count", "epsilon"),
+    [
+        (5.254644653274676, 0.00012320555873039977, 3, 0.01873147327855546),
+        (3.367249595432495, 0.00024873348226175647, 10**6, 4.148659557581509),
+        (1.4471818757496717, 2.259107390456211e-06, 2, 0.04675964865984681),
+        (10.0, 0.00975, 100, 0.483),
+        (1.0, 1.72e-7, 5, 2.93),
+        (1.0, 1e-300, 1, 1e10),
+        (1e300, 0.5, 1, 1e10),
+    ],
+)
+def test_far_from_what_is_likely_intervals_say_something(sigma: float, rate: float, count: int, epsilon: float) -> None:
+    """Jumps may have fallen before they begin. All releases have at least the δ of one, which is a formula."""
+    interval = (cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count).delta_interval(epsilon=epsilon)
+    with mpmath.workdps(60):
+        mean, g, more = 1 / mpmath.mpf(sigma), mpmath.mpf(rate), mpmath.expm1(mpmath.mpf(epsilon))
+        t = min(mpmath.log1p(more / g) / mean + mean / 2, mpmath.mpf(10) ** 6)  # farther out nothing is left
+        without, within = (mpmath.erfc((t - shift) / mpmath.sqrt(2)) / 2 for shift in (0, mean))
+        assert interval.upper >= g * within - (more + g) * without
+    assert 0 <= interval.lower <= interval.upper < 1e-30

@@ -1,0 +1,286 @@
+"""Runs that grow: jumps that are added up, and Chernoff's bounds, against quadrature and losses on a lattice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import cumulant as cm
+from cumulant.inversion.contour import EXACT_SHARE
+from cumulant.inversion.running import RunningEpsilon
+from cumulant.inversion.running_ahead import Ahead, coarsen, is_dominated
+from cumulant.inversion.running_ceiling import RunningCeiling
+from cumulant.inversion.running_jumps import StandingJumps
+from cumulant.inversion.running_side import RunningSide
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.maps import Join, Leave
+from cumulant.pairs.noise import GaussianNoise, LaplaceNoise
+from exact_references import Bracket, removed_masses
+
+Sample = tuple[float, float]
+"""μ and γ."""
+
+
+@pytest.fixture(autouse=True)
+def digits() -> Iterator[None]:
+    with mp.workdps(20):
+        yield
+
+
+def ratio(sample: Sample, t: mpf) -> mpf:
+    mean, rate = map(mpf, sample)
+    return 1 - rate + rate * mp.exp(mean * t - mean**2 / 2)
+
+
+def place(sample: Sample, ratio_there: mpf) -> mpf:
+    """Return t with w(t) = ratio; -inf where w is larger everywhere."""
+    mean, rate = map(mpf, sample)
+    inner = (ratio_there - 1 + rate) / rate
+    return mp.log(inner) / mean + mean / 2 if inner > 0 else -mp.inf
+
+
+def delta_of_one(sample: Sample, epsilon: mpf, leaves: bool) -> mpf:
+    """Return P(L > ε) - e^ε Q(L > ε), of any sign of ε."""
+    mean, rate = map(mpf, sample)
+    t = place(sample, mp.exp(epsilon if leaves else -epsilon))
+    if t == -mp.inf:  # all losses are larger, or none is
+        return 1 - mp.exp(epsilon) if leaves else mpf(0)
+    if leaves:
+        plain, moved = mp.erfc(t / mp.sqrt(2)) / 2, mp.erfc((t - mean) / mp.sqrt(2)) / 2
+        return (1 - rate) * plain + rate * moved - mp.exp(epsilon) * plain
+    plain, moved = mp.erfc(-t / mp.sqrt(2)) / 2, mp.erfc((mean - t) / mp.sqrt(2)) / 2
+    return plain - mp.exp(epsilon) * ((1 - rate) * plain + rate * moved)
+
+
+def delta_of_two(first: Sample, second: Sample, epsilon: float, leaves: bool) -> mpf:
+    """Return δ(ε) of two releases: E δ_2(ε - L_1), over the coordinate of the first."""
+
+    def integrand(t: mpf) -> mpf:
+        w = ratio(first, t)
+        density = mp.exp(-t * t / 2) / mp.sqrt(2 * mp.pi) * (w if leaves else 1)
+        return density * delta_of_one(second, mpf(epsilon) - (mp.log(w) if leaves else -mp.log(w)), leaves)
+
+    rate = mpf(second[1])
+    goal = mp.exp(mpf(epsilon)) / (1 - rate) if leaves else mp.exp(-mpf(epsilon)) / (1 - rate)
+    kink = place(first, goal)
+    edges = [*mp.linspace(mpf(-12), 20 + 3 * mpf(first[0]), 24), *([kink] if kink > -12 else [])]
+    return mp.quad(integrand, sorted(edges))
+
+
+def pair_of(sample: Sample, leaves: bool = True) -> CoordinatePair:
+    return CoordinatePair(GaussianNoise(sample[0]), Leave(sample[1]) if leaves else Join(sample[1]))
+
+
+# Jumps ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "epsilon", "is_alike"),
+    [
+        ((1.0, 0.01), (0.95, 0.01), 0.24, True),
+        ((1.3, 2e-3), (1.32, 1.9e-3), 0.06, True),
+        ((0.5, 0.02), (1.0, 0.01), 0.25, False),
+        ((1.0, 1e-3), (2.0, 1e-4), 0.02, False),
+    ],
+)
+def test_jumps_of_one_and_then_two(first: Sample, second: Sample, epsilon: float, is_alike: bool) -> None:
+    """The second release comes to a line that was planned without it."""
+    log_delta = float(mp.log(delta_of_two(first, second, epsilon, True)))
+    standing = StandingJumps.planned({pair_of(first): 1}, epsilon, log_delta)
+    assert standing is not None
+    standing.add({pair_of(second): 1})
+    enclosure = standing.enclosure()
+    assert enclosure is not None
+    for factor in (0.9, 1.0, 1.3):
+        truth = mp.log(delta_of_two(first, second, factor * epsilon, True))
+        low, high = enclosure.log_bounds(factor * epsilon)
+        assert low <= truth <= high
+    found, is_exact = standing.epsilon(1.05 * epsilon, log_delta)
+    assert found >= epsilon * (1 - 1e-15)  # log δ was rounded
+    assert is_exact or not is_alike
+    assert not is_exact or found <= epsilon * (1 + EXACT_SHARE)
+
+
+def test_jumps_of_many_that_are_all_different() -> None:
+    """Against losses on a lattice, which enclose δ by themselves."""
+    samples = [(1 / (0.8 + 0.01 * i), 0.004 + 1e-4 * i) for i in range(24)]
+    epsilon, log_delta = 0.35, math.log(1e-5)
+    standing = StandingJumps.planned(dict.fromkeys(map(pair_of, samples[:13]), 1), epsilon, log_delta)
+    assert standing is not None
+    standing.add(dict.fromkeys(map(pair_of, samples[13:]), 1))
+    bracket = Bracket([(removed_masses(1 / mean, rate), 1) for mean, rate in samples], 2e-3, 16.0)
+    enclosure = standing.enclosure()
+    assert enclosure is not None
+    for factor in (1.0, 1.3):
+        low, high = enclosure.log_bounds(factor * epsilon)
+        assert high - low < 1e-8
+        assert math.exp(low) <= bracket.above(factor * epsilon)
+        assert math.exp(high) >= bracket.below(factor * epsilon)
+
+
+def test_cuts_of_fewer_releases_say_nothing_of_many_more() -> None:
+    """What others can make up for was bounded for a number of releases: beyond, nothing is claimed."""
+    pair = pair_of((1.0, 0.01))
+    standing = StandingJumps.planned({pair: 4}, 0.3, math.log(1e-5))
+    assert standing is not None
+    assert standing.enclosure() is not None
+    standing.add({pair: 4000})
+    assert standing.enclosure() is None
+    assert standing.epsilon(0.5, math.log(1e-5)) == (math.inf, False)
+
+
+def test_only_what_has_jumps_is_added_up() -> None:
+    assert StandingJumps.planned({pair_of((1.0, 0.01), leaves=False): 3}, 0.2, -11.0) is None
+
+
+# A schedule, asked after every step -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sigma", "rate", "number"), [(1.0, 0.01, 8), (0.7, 1e-3, 6), (2.0, 0.01, 14)])
+def test_first_steps_of_a_schedule(sigma: float, rate: float, number: int) -> None:
+    """Few, rare and distinct: as exact as asked anew, and never below the truth."""
+    accountant, before = cm.Accountant(), 0.0
+    for i in range(number):
+        accountant.compose(cm.Gaussian(noise_multiplier=sigma * (1 + 1e-3 * i)).poisson(rate=rate))
+        epsilon = accountant.epsilon(delta=1e-5)
+        assert epsilon > before
+        before = epsilon
+        if i in (1, 2, 5, number - 1):
+            anew = accountant.run.guarantee(delta=1e-5)
+            assert epsilon <= anew.epsilon * (1 + 1e-9)
+            assert epsilon >= anew.epsilon * (1 - 1e-9) or not anew.exact
+            assert accountant.delta(epsilon=epsilon) <= 1e-5
+    assert epsilon >= accountant.run.epsilon_interval(delta=1e-5).lower
+
+
+def test_a_line_is_tried_again_though_every_step_is_asked_for() -> None:
+    """Questions between two tries do not put the next one off."""
+    running = RunningEpsilon(math.log(1e-5))
+    for i in range(50):
+        running.add(pair_of((1 / (1.0 + 1e-4 * i), 0.01)), 1)
+        running.epsilon()
+    assert running._line is not None
+
+
+# Chernoff's bound -----------------------------------------------------------------------------------------------------
+
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
+
+
+def log_moment(sample: Sample, tau: float, leaves: bool) -> float:
+    """Return K(τ) by one Gauss-Legendre rule on [-14, 30]."""
+    t = 8 + 22 * NODES
+    w = 1 - sample[1] + sample[1] * np.exp(sample[0] * t - sample[0] ** 2 / 2)
+    density = np.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+    return math.log(22 * float(WEIGHTS @ (density * w ** (1 + tau if leaves else -tau))))
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize(
+    ("first", "second", "epsilon"),
+    [((1.0, 0.2), (0.8, 0.15), 0.25), ((0.5, 0.3), (0.7, 0.1), 0.2), ((0.3, 0.5), (0.3, 0.4), 0.3)],
+)
+def test_ceilings(first: Sample, second: Sample, epsilon: float, leaves: bool) -> None:
+    """Nothing below the truth is claimed; what Chernoff's bound in many digits says is."""
+    truth = float(mp.log(delta_of_two(first, second, epsilon, leaves)))
+
+    def chernoff(tau: float) -> float:
+        k = log_moment(first, tau, leaves) + log_moment(second, tau, leaves)
+        return tau * math.log(tau) - (1 + tau) * math.log(1 + tau) + k - tau * epsilon
+
+    best = min(chernoff(float(tau)) for tau in np.geomspace(0.1, 20.0, 400))
+    ceiling = RunningCeiling()
+    for sample in (first, second):
+        ceiling.add(pair_of(sample, leaves), 1)
+    assert truth < best
+    assert not ceiling.is_within(epsilon, truth, 0.0)
+    assert ceiling.is_within(epsilon, best + 0.02, 0.0)
+    assert not ceiling.is_within(epsilon, best + 0.02, 25.0)  # with Gaussians it is no longer true
+
+
+def test_a_ceiling_follows_releases_to_other_tilts() -> None:
+    """Tilts of a few releases are far from those of many; Gaussians have K in closed form to compare with."""
+    ceiling, pair = RunningCeiling(), pair_of((0.5, 0.2), leaves=False)
+    for number in (1, 9, 90, 900):
+        ceiling.add(pair, number)
+        total = {1: 1, 9: 10, 90: 100, 900: 1000}[number]
+        step = cm.Gaussian(noise_multiplier=2.0).poisson(rate=0.2) * total
+        epsilon = step.epsilon(delta=1e-5)
+        assert ceiling.is_within(1.5 * epsilon, math.log(1e-5), 0.0)
+        assert not ceiling.is_within(0.2 * epsilon, math.log(1e-5), 0.0)
+
+
+# Releases that stand for others, and that are still to come -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize("sample", [(0.93, 0.01), (1.0, 0.2), (3.1, 1e-3), (0.05, 0.5)])
+def test_a_pair_that_stands_for_another_dominates_it(sample: Sample, leaves: bool) -> None:
+    """The profile is nowhere below, for losses of any sign; so with a larger rate."""
+    pair = pair_of(sample, leaves)
+    rounded = coarsen(pair)
+    assert isinstance(rounded, CoordinatePair)
+    assert isinstance(rounded.law, GaussianNoise)
+    mean = float(rounded.law.mean)
+    assert sample[0] <= mean <= sample[0] * 2.0 ** (1 / 16)
+    assert is_dominated(pair, rounded)
+    assert not is_dominated(pair_of((1.1 * mean, sample[1]), leaves), rounded)
+    assert not is_dominated(pair_of(sample, not leaves), rounded)
+    for epsilon in np.linspace(-1.0, 1.0, 21):
+        truth = delta_of_one(sample, mpf(epsilon), leaves)
+        for other in ((mean, sample[1]), (mean, 1.5 * sample[1])):
+            assert is_dominated(pair, pair_of(other, leaves))
+            assert truth <= delta_of_one(other, mpf(epsilon), leaves) + mpf(10) ** -18
+
+
+def test_other_pairs_stand_for_themselves() -> None:
+    laplace = CoordinatePair(LaplaceNoise(0.5), Leave(0.1))
+    assert coarsen(laplace) is laplace
+    assert is_dominated(laplace, laplace)
+    assert not is_dominated(laplace, pair_of((5.0, 0.1)))
+
+
+def test_what_is_found_ahead_lasts_for_as_many_as_were_looked_at() -> None:
+    ahead, first, wider = Ahead(), pair_of((1.0, 0.1)), pair_of((0.9, 0.1))
+    ahead.add(first, 160, 160)
+    assert not ahead.is_at_most(1.0)
+    assert not ahead.look(1.0, 160, lambda pair, count: False)
+    assert ahead.look(1.0, 160, lambda pair, count: pair == first and count == 10)
+    ahead.add(wider, 9, 169)
+    assert ahead.is_at_most(1.0)
+    assert not ahead.is_at_most(0.999)
+    ahead.add(first, 1, 170)
+    assert ahead.is_at_most(1.0)
+    ahead.add(wider, 1, 171)
+    assert not ahead.is_at_most(1.0)
+
+
+def test_what_is_found_ahead_ends_with_a_release_that_is_worse() -> None:
+    ahead = Ahead()
+    ahead.add(pair_of((1.0, 0.1)), 160, 160)
+    assert ahead.look(1.0, 160, lambda pair, count: True)
+    ahead.add(pair_of((1.01, 0.1)), 1, 161)
+    assert not ahead.is_at_most(1.0)
+    assert not ahead.look(1.0, 161, lambda pair, count: True)  # for a while
+
+
+@pytest.mark.parametrize("falls", [True, False])
+def test_a_side_is_never_called_smaller_than_it_is(falls: bool) -> None:
+    """Joining records of a schedule, against ε on a line of their own."""
+    means = np.linspace(1.0, 0.6, 240)[:: 1 if falls else -1]
+    log_delta = math.log(1e-5)
+    below, above, alone = RunningSide(log_delta), RunningSide(log_delta), RunningEpsilon(log_delta)
+    is_said = 0
+    for i, mean in enumerate(means.tolist()):
+        for running in (below, above, alone):
+            running.add(pair_of((mean, 0.2), leaves=False), 5)
+        if i >= 100:
+            truth = alone.epsilon()
+            assert not below.is_at_most(truth * (1 - 1e-7))
+            is_said += above.is_at_most(1.06 * truth)
+    assert is_said > 100
