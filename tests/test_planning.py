@@ -149,6 +149,25 @@ def test_a_cost_with_jumps() -> None:
     assert build(value).epsilon(delta=0.0) <= 2.0
 
 
+@pytest.mark.parametrize("reach", [0.3, 0.9, 3.0])
+def test_a_rough_search_leads_to_where_the_pairs_are_in_reach(reach: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rényi DP costs 1.3/x here and jumps at 0.66; the pairs cost 1/x, and say nothing at x = 1 and below `reach`."""
+    asked: list[str] = []
+
+    def guarantee(self: cm.Laplace, *, log_delta: float, method: str) -> cm.Guarantee:
+        asked.append(method)
+        if method != "rdp" and self.scale > reach and self.scale != 1:
+            return cm.Guarantee.by_pairs(1 / self.scale, log_delta, "contour", excess=None)
+        return cm.Guarantee.by_rdp(1.3 / self.scale + (self.scale < 0.66) / 2, log_delta, 2.0)
+
+    monkeypatch.setattr(cm.Laplace, "guarantee", guarantee)
+    value = cm.calibrate(lambda x: cm.Laplace(scale=x), epsilon=2.0, delta=1e-6)
+    least = 0.5 if reach < 0.5 else 0.66
+    assert least * (1 - 1e-12) <= value <= least * (1 + 2e-9)
+    assert asked.count("best") <= (MOST_QUESTIONS if reach < 0.5 else 3)  # in vain at first, near the end, and after it
+    assert reach > 0.5 or len(asked) <= MOST_QUESTIONS
+
+
 # Rates ----------------------------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.pairs.atoms import Binary
 from cumulant.pairs.finite_pair import FinitePair, finite_pair
 from cumulant.profiles.finite import finite_profile
+from cumulant.profiles.from_curve import profile_from_knots, profile_from_orders
 from cumulant.profiles.multiplicity import Multiplicity
 from cumulant.profiles.profile import (
     GroupProfiles,
@@ -50,6 +51,7 @@ from cumulant.profiles.sampling import (
     without_replacement_profile,
 )
 from cumulant.profiles.to_curve import cgf_from_profile
+from cumulant.profiles.weighted_draws import weighted_with_replacement_profile
 from cumulant.sampling.membership import RandomizedMembership
 
 Array = NDArray[np.float64]
@@ -668,7 +670,21 @@ MANY: dict[str, Callable[[], PrivacyProfile]] = {
     "replaced Gaussian": lambda: replaced_profile(gaussian_profile(0.8), rate=0.3, place=gaussian_place(0.8, 0.3)),
     "replaced, all": lambda: replaced_profile(gaussian_profile(0.8), rate=1.0, place=lambda epsilon: epsilon / 2),
     "drawn": lambda: with_replacement_profile(laplace_groups(0.7), draws=9, population=20),
+    "Gaussian": lambda: gaussian_profile(0.3),
+    "large groups": lambda: group_profile(gaussian_profile(2.0), 5),
+    "orders": lambda: profile_from_orders(_curve()),
+    "orders that fail": lambda: profile_from_orders(_curve(failure=0.75)),
+    "knots": lambda: profile_from_knots(_curve()),
+    "weighted": lambda: weighted_with_replacement_profile(gaussian_groups(0.7), draws=9, population=20),
+    "weighted box": lambda: weighted_with_replacement_profile(
+        black_box_groups(profile_from_knots(_curve())), draws=9, population=20
+    ),
 }
+UNBOUNDED = ("Gaussian", "sampled Gaussian", "replaced Gaussian", "large groups", "orders", "knots")
+
+
+def _curve(*, failure: float = 0.0) -> Curve:
+    return Curve(log_moment=lambda lam: 0.02 * lam * (1 + lam), kl=0.02, failure=failure)
 
 
 def _few_outputs() -> FinitePair:
@@ -679,11 +695,20 @@ def _few_outputs() -> FinitePair:
 def test_many_epsilons_are_answered_as_each_by_itself(name: str) -> None:
     profile = MANY[name]()
     assert profile.of_many is not None
-    epsilons = np.array([*EPSILONS, 1e-300, 7.0, 100.0])
+    epsilons = np.array([*EPSILONS, 5e-324, 1e-300, 7.0, 100.0, 1e9, 1e160])
     found = profile.log_deltas(epsilons)
     for epsilon, log_delta in zip(epsilons.tolist(), found.tolist(), strict=True):
         one = profile.log_delta(epsilon)
         assert log_delta == one or abs(log_delta - one) <= 1e-9 * (1 + abs(one))  # multiplicities are cut at 1e-9
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_the_farthest_epsilons_overflow_nowhere(name: str) -> None:
+    profile, epsilons = MANY[name](), np.array([1e290, 1e300, 1.7e308])
+    one_by_one = [profile.log_delta(epsilon) for epsilon in epsilons.tolist()]
+    for found in (profile.log_deltas(epsilons).tolist(), one_by_one):  # neither warns
+        assert not any(math.isnan(log_delta) for log_delta in found)
+        assert min(found) > -math.inf or name not in UNBOUNDED  # what has no largest loss is never without δ
 
 
 @pytest.mark.parametrize("theta", [1e-3, 0.5, 3.0, 40.0])

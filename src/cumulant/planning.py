@@ -4,7 +4,8 @@ Every answer has been asked itself: what is returned meets the budget, whatever 
 
 A search costs what its questions cost, so it asks few: log ε is close to linear in the logarithm of a noise, a rate
 or a count, and interpolation there needs six or so. The scale is laid so that cost falls along it. Where the dominating
-pairs are out of reach, which takes seconds to find out, Rényi DP leads the search, and the pairs are asked at its end.
+pairs are out of reach, which takes seconds to find out, Rényi DP leads the search. The pairs are asked again near its
+end: where they prove more, they end it, else they are asked once more when it is over.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ MOST_POINTS = 5  # that are interpolated through
 NORMAL_SHARE = 0.8  # of √(-2 log δ): standard deviations at which a normal loss has about that δ
 LEAST_GUESS = 1e-9  # of a noise, and one over it
 PATIENCE = 3  # questions in which a bracket must halve
+ROUGHLY = 0.01  # how far a parameter may be from the best one by Rényi DP before the pairs are asked, relatively
 
 Build = Callable[[Any], AbstractMechanism]
 
@@ -264,15 +266,23 @@ def _whole_up_to(most: int) -> _Scale:
 @final
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A parameter that was asked, its place on the scale, and log(spent ε / budget) there."""
+    """A parameter that was asked, its place on the scale, log(spent ε / budget) there, and what proves it."""
 
     value: float
     place: float
     excess: float
     over: bool
+    proven_by: str
 
 
-_Ends = tuple[_Tried, _Tried, list[_Tried]]  # within the budget, over it, and others, the newest first
+@final
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """A parameter within the budget, one over it, and others, the newest first."""
+
+    safe: _Tried
+    over: _Tried
+    older: list[_Tried]
 
 
 @final
@@ -291,22 +301,30 @@ class _Search:
         if proven_by == "rdp" and not self.method:
             self.method = "rdp"  # safe: never less than the best
         # Safe side: whether the budget is met is compared without logarithms; what is not a number does not meet it.
-        return _Tried(value, self.scale.place(value), _log_ratio(spent, budget.most), not spent <= budget.most)
+        over = not spent <= budget.most
+        return _Tried(value, self.scale.place(value), _log_ratio(spent, budget.most), over, proven_by)
 
     def best(self, first: _Tried) -> _Tried | None:
         """Return the dearest parameter within the budget, None if there is no crossing on the scale."""
-        found = self._crossed(first)
+        ends = self.enclosed(first)
+        near = self.narrowed(ends, by_rdp=ROUGHLY if self.budget.method != "rdp" else 0.0) if ends else None
         if self.method != "rdp" or self.budget.method == "rdp":
-            return found
+            return near.safe if near else None
         self.method = self.budget.method  # from now on, whatever it takes
-        if found is None:
+        if near is None:
             return self._crossed(self.asked(first.value))
+        there = self.asked(near.safe.value)
+        if there.proven_by != "rdp":
+            return self._crossed(there) or there
+        self.method = "rdp"
+        found = self.narrowed(near).safe
+        self.method = self.budget.method
         beyond = self.asked(self.scale.dearer(found.value))
         return found if beyond.over else self._crossed(beyond) or beyond
 
     def _crossed(self, first: _Tried) -> _Tried | None:
         ends = self.enclosed(first)
-        return None if ends is None else self.narrowed(*ends)
+        return None if ends is None else self.narrowed(ends).safe
 
     def enclosed(self, first: _Tried) -> _Ends | None:
         """Return two parameters between which the budget is crossed, None if there are none on the scale.
@@ -323,18 +341,23 @@ class _Search:
             place = here.place + direction * max(step, least)
             there = self.asked(self.scale.value(min(max(place, -farthest), farthest)))
             if there.over != first.over:
-                return (there, here, older) if first.over else (here, there, older)
+                return _Ends(there, here, older) if first.over else _Ends(here, there, older)
             rise = abs(here.excess - there.excess)
             reach = abs(there.excess) * abs(there.place - here.place) / rise if 0 < rise < math.inf else math.inf
             step = min(max(stretch * reach, 0.01), 8 * step)
             older, here, stretch = [here, *older], there, 2 * stretch
         return None
 
-    def narrowed(self, safe: _Tried, over: _Tried, older: list[_Tried]) -> _Tried:
-        """Return the safe end of a bracket that no longer matters; interpolates, and halves whenever that is slow."""
-        width, asked = math.inf, 0
+    def narrowed(self, ends: _Ends, *, by_rdp: float = 0.0) -> _Ends:
+        """Return a bracket that no longer matters, or one of a share `by_rdp` of the parameter since Rényi DP leads.
+
+        Interpolates, and halves whenever that is slow.
+        """
+        safe, over, older, width, asked = ends.safe, ends.over, ends.older, math.inf, 0
         while abs(safe.value - over.value) > (fine := self.scale.fine(min(safe.value, over.value))):
             low, high = sorted((safe.value, over.value))
+            if self.method == "rdp" and high - low <= by_rdp * low:
+                break
             slow = asked % PATIENCE == 0 and math.log1p((high - low) / low) > 0.5 * width
             if asked % PATIENCE == 0:
                 width = math.log1p((high - low) / low)
@@ -342,7 +365,7 @@ class _Search:
             new = self.asked(value if low < value < high and not slow else self.scale.middle(low, high))
             safe, over, older = (safe, new, [over, *older]) if new.over else (new, over, [safe, *older])
             asked += 1
-        return safe
+        return _Ends(safe, over, older)
 
 
 def _log_ratio(spent: float, budget: float) -> float:

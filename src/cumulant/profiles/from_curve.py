@@ -14,7 +14,7 @@ from cumulant.curves.curve import Array, Curve
 from cumulant.curves.failure import log_delta_with
 from cumulant.numerics.rounding import log_above, logs_above
 from cumulant.profiles.chord import log_chord
-from cumulant.profiles.profile import PrivacyProfile
+from cumulant.profiles.profile import FARTHEST, PrivacyProfile
 
 TILTS: Array = 2.0 ** (np.arange(-80, 321) / 8)  # λ: every one of them gives a bound
 PER_OCTAVE = 3  # knots of ε
@@ -39,7 +39,7 @@ def profile_from_orders(cgf: Curve) -> PrivacyProfile:
     def log_delta(epsilon: float) -> float:
         if epsilon >= cgf.pure:
             return log_delta_with(cgf.failure, -math.inf)
-        best = float(np.min(heights - lam * epsilon * (1 - 1e-15), initial=0.0))
+        best = float(np.min(heights - lam * min(epsilon, FARTHEST) * (1 - 1e-15), initial=0.0))
         return log_above(log_delta_with(cgf.failure, best))
 
     def log_deltas(epsilons: Array) -> Array:

@@ -27,6 +27,7 @@ from cumulant.numerics.search import smallest_true
 from cumulant.parameters import nonnegative, probability, product_above, real, require, whole_number
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float
+FARTHEST = 1e290  # ε: at larger ones arrays hold the δ of this one, whose products and quotients are doubles
 LEAST_OF_MANY, MOST_OF_MANY, FARTHEST_OF_MANY = 1e-12, 1e6, 1e8  # μ and a for which arrays need no further care
 ERFCX_ERROR = 4e-15  # relative, generous for two evaluations and the products around them
 
@@ -50,9 +51,9 @@ class PrivacyProfile:
     where_slope_is: Callable[[Array], Array] | None = None
 
     def log_deltas(self, epsilons: Array) -> Array:
-        """Return log δ at many ε."""
+        """Return log δ at many ε; the largest ε are asked as less, safely, as δ does not increase."""
         if self.of_many is not None:
-            return self.of_many(epsilons)
+            return self.of_many(np.minimum(epsilons, FARTHEST))
         return np.array([self.log_delta(epsilon) for epsilon in epsilons.tolist()], dtype=float)
 
     def delta(self, epsilon: float) -> float:
