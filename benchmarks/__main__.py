@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     draws.add_argument("--cases", type=int, default=1500)
     draws.add_argument("--seed", type=int, default=1)
+    draws.add_argument("--intervals", type=int, metavar="EVERY", help="certified intervals of every so many settings")
     draws.set_defaults(command=_draws)
     memory = commands.add_parser(
         "memory", help="resident memory of a service asked one different question after another"
@@ -130,9 +131,10 @@ def _walk(_: argparse.Namespace) -> None:
 
 
 def _draws(options: argparse.Namespace) -> None:
-    from benchmarks.draws import measure
+    from benchmarks.draws import measure, measure_intervals
 
-    for line in measure(options.cases, options.seed):
+    every, cases, seed = options.intervals, options.cases, options.seed
+    for line in measure_intervals(cases, seed, every) if every else measure(cases, seed):
         print(line, flush=True)
 
 

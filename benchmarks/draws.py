@@ -1,7 +1,7 @@
 """Random DP-SGD settings, wide: how long an answer takes, and whether it is exact. `python -m benchmarks draws`.
 
 Each setting is new, in one warm process on one thread; a peer's Rényi accountant answers the same in the same run, if
-it is installed. Times are CPU times.
+it is installed. `--intervals 15` asks every fifteenth setting for its certified interval instead. Times are CPU times.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import cumulant as cm
 Answer = TypeVar("Answer")
 
 SIGMAS, RATES, STEPS, DELTAS = (0.3, 50.0), (1e-6, 1.0), (1.0, 1e7), (1e-30, 1e-3)  # log-uniform
+NARROW, SOON = 1e-10, 1.0  # relative width, and seconds, of certified intervals
 SHARES = {"median": 0.5, "p95": 0.95, "p99": 0.99, "worst": 1.0}  # of the settings
 
 
@@ -39,15 +40,20 @@ class Setting:
         )
         return Setting(sigma, rate, max(1, round(steps)), delta)
 
+    @property
+    def run(self) -> cm.Composed:
+        return cm.Gaussian(noise_multiplier=self.sigma).poisson(rate=self.rate) * self.steps
+
     def guarantee(self) -> cm.Guarantee:
-        run = cm.Gaussian(noise_multiplier=self.sigma).poisson(rate=self.rate) * self.steps
-        return run.guarantee(delta=self.delta)
+        return self.run.guarantee(delta=self.delta)
+
+    def interval(self) -> cm.Interval:
+        return self.run.epsilon_interval(delta=self.delta)
 
 
 def measure(cases: int, seed: int) -> Iterator[str]:
     """Yield lines of a report."""
-    rng = random.Random(seed)
-    settings = [Setting.drawn(rng) for _ in range(cases)]
+    settings = _settings(cases, seed)
     Setting(1.3, 0.02, 700, 1e-5).guarantee()  # imports are no answer
     Setting(1.3, 1e-4, 3, 1e-9).guarantee()
     answers, ours = _timed(settings, Setting.guarantee)
@@ -60,6 +66,27 @@ def measure(cases: int, seed: int) -> Iterator[str]:
     above = [s for s, answer, peer in zip(settings, answers, peers, strict=True) if answer.epsilon > peer * (1 + 1e-9)]
     yield f"above the peer's Rényi DP: {len(above)}"
     yield from (f"  {setting}" for setting in above[:10])
+
+
+def measure_intervals(cases: int, seed: int, every: int) -> Iterator[str]:
+    """Yield the same of certified intervals, at every so many settings, and those that are not certified or slow."""
+    settings = _settings(cases, seed)[::every]
+    Setting(1.3, 0.02, 700, 1e-5).interval()
+    intervals, seconds = _timed(settings, Setting.interval)
+    certified = [interval.certified for interval in intervals]
+    narrow = [yes and one.width <= NARROW * one.upper for yes, one in zip(certified, intervals, strict=True)]
+    soon = [yes and spent <= SOON for yes, spent in zip(certified, seconds, strict=True)]
+    yield f"{len(settings)} intervals, every {every}th of {cases} settings, seed {seed}: {sum(certified)} certified"
+    yield f"narrower than {NARROW:g} of ε: {sum(narrow)}; certified within {SOON:g} s: {sum(soon)}"
+    yield f"cumulant: {_times(seconds)}"
+    for setting, interval, spent, yes in zip(settings, intervals, seconds, soon, strict=True):
+        if not yes:
+            yield f"  {spent:5.2f} s  {interval}  {setting}"
+
+
+def _settings(cases: int, seed: int) -> list[Setting]:
+    rng = random.Random(seed)
+    return [Setting.drawn(rng) for _ in range(cases)]
 
 
 def _timed(settings: list[Setting], answer: Callable[[Setting], Answer]) -> tuple[list[Answer], list[float]]:
