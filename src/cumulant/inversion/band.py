@@ -47,7 +47,7 @@ import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import LINES, ComposedPairs
-from cumulant.inversion.contour import EXACT_SHARE, LARGEST_ERROR_NATS, ROUNDOFF, log_chernoff
+from cumulant.inversion.contour import EXACT_SHARE, LARGEST_ERROR_NATS, ROUNDOFF, is_lost, log_chernoff
 from cumulant.inversion.cut import round_count
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, Enclosure
 from cumulant.inversion.plan import Plan, Tilts
@@ -175,7 +175,7 @@ class BandInDoubles(Enclosure):
         return self.above.weights.size
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
-        if epsilon == math.inf:
+        if epsilon == math.inf or is_lost(self.k, self.theta, epsilon):
             return 0.0, math.nan
         epsilon *= 1 - EPSILON_SLIP  # δ falls with ε: phases next to the largest loss are off by as much
         high = self._sum(self.above.weights, epsilon) + self.above.doubt + epsilon * self.above.phase_doubt
@@ -192,7 +192,7 @@ class BandInDoubles(Enclosure):
         return (self.log_upper(epsilon + step)[0] - self.log_upper(epsilon)[0]) / step
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        if epsilon == math.inf:
+        if epsilon == math.inf or is_lost(self.k, self.theta, epsilon):
             return -math.inf, 0.0
         total = self._sum(self.below.weights, epsilon)
         low = total - self.below.doubt - epsilon * self.below.phase_doubt - self._alias(epsilon)

@@ -27,6 +27,7 @@ from cumulant.numerics.logspace import Array
 
 ROUNDOFF = 4e-16  # relative error of an elementary function, and of products
 LARGEST_ERROR_NATS = 600.0  # of K at a node: a larger one is as useless
+FIRST_ORDER_NATS = 0.1  # of K(θ) - θε, up to which its rounding may be counted to first order
 EXACT_NATS = 1e-8  # slack in log δ beyond which no answer is exact
 AGREED_SLACKS = 4.0  # times the slack by which δ is lowered, so that δ(ε), on a line of its own, agrees
 APART_NATS, APART_SHARE = 1e-9, 0.25  # nats, and of 1e-9 of ε: the same where δ(ε) is planned by itself, at least
@@ -150,6 +151,8 @@ class Contour:
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         """Return the upper bound of log δ(ε), and its slope, approximately."""
+        if is_lost(float(self.k[0].real), self.theta, epsilon):
+            return 0.0, -self.theta
         epsilon = self._move(epsilon, -1)
         terms, doubt = self._terms(epsilon)
         total = float(terms.real.sum())
@@ -163,6 +166,8 @@ class Contour:
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return lower and upper bound of log δ(ε); the lower is -inf where the error eats the value."""
+        if is_lost(float(self.k[0].real), self.theta, epsilon):
+            return -math.inf, 0.0
         above = self._move(epsilon, 1)
         terms, doubt = self._terms(above)
         alias = self.alias(above) * math.exp(2 * self.common)  # over a scale that may be smaller than it seems
@@ -206,6 +211,14 @@ class Contour:
         above, below = bounds[self.tilts > self.theta * SAME_TILT], bounds[self.tilts < self.theta / SAME_TILT]
         whole = math.exp(min(-scale - self.theta * window, 700.0)) / -math.expm1(-self.theta * window)  # δ <= 1
         return float(np.min(above, initial=np.inf)) + min(float(np.min(below, initial=np.inf)), whole)
+
+
+def is_lost(k: float, theta: float, epsilon: float) -> bool:
+    """Return whether K(θ) - θε has lost its digits: its rounding is no small number, as errors of weights count it.
+
+    Next to a largest loss tilts are as large as 1 over what is left to it.
+    """
+    return not ROUNDOFF * (abs(k) + theta * epsilon) <= FIRST_ORDER_NATS
 
 
 def log_chernoff(tau: Array) -> Array:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cumulant.inversion.contour import LARGEST_ERROR_NATS, ROUNDOFF, SAME_TILT, log_chernoff
+from cumulant.inversion.contour import FIRST_ORDER_NATS, LARGEST_ERROR_NATS, ROUNDOFF, SAME_TILT, log_chernoff
 from cumulant.inversion.rows import Indices
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
@@ -114,7 +115,8 @@ class RowLines:
         high = sums.total + sums.doubt + self.tail
         with np.errstate(divide="ignore", invalid="ignore"):
             value = self.scale - self.theta * epsilon + np.log(high)
-            value = np.where(high > 0, value, 0.0)  # what is not positive, or not a number, says nothing
+            # what is not positive, or not a number, says nothing
+            value = np.where((high > 0) & ~self._are_lost(epsilon), value, 0.0)
             left_out = np.where(self.left_out > 0, np.log(self.left_out), -np.inf)
         return np.asarray(np.minimum(np.logaddexp(value, left_out) + np.where(self.left_out > 0, 1e-15, 0.0), 0.0))
 
@@ -123,7 +125,11 @@ class RowLines:
         low = sums.total - sums.doubt - self.tail - self._alias(epsilon)
         with np.errstate(divide="ignore", invalid="ignore"):
             value = self.scale - self.theta * epsilon + np.log(low)
-        return np.where(low > 0, value, -np.inf)
+        return np.where((low > 0) & ~self._are_lost(epsilon), value, -np.inf)
+
+    def _are_lost(self, epsilon: Array) -> NDArray[np.bool_]:
+        """Return in which rows K(θ) - θε has lost its digits; see `contour.is_lost`."""
+        return ~(ROUNDOFF * (np.abs(self.scale) + self.theta * epsilon) <= FIRST_ORDER_NATS)
 
     def _alias(self, epsilon: Array) -> Array:
         """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^{K(θ)-θε}; see `Contour.alias`."""

@@ -22,7 +22,7 @@ from cumulant.profiles.profile import PrivacyProfile
 
 KNOTS = 240  # of ε, and as many of -ε
 DEEPEST_NATS = -90.0  # log δ at the last knot, what is revealed at most
-LEAST_LOG_REVEALED = -600.0  # log δ at the last knot, at least, of losses without a largest value
+LEAST_LOG_DELTA = -600.0  # log δ below the largest loss, at least: no mass that is there may underflow
 FARTHEST_KNOT = 300.0  # ε of the last knot: e^ε must be a double with its square
 FAR_KNOTS = np.append(1e-3 * 1.25 ** np.arange(57), FARTHEST_KNOT)  # where it may be
 LEAST_DELTA = 1e-6  # δ(0) from which rounding is nothing beside it
@@ -37,8 +37,8 @@ def pair_of_profile(profile: PrivacyProfile) -> FinitePair | None:
         return None
     knots = last * (np.arange(KNOTS + 1) / KNOTS) ** 1.5
     log_delta = profile.log_deltas(knots)
-    # where losses have no largest value something is revealed, even if it underflows
-    return pair_at_knots(knots, log_delta if profile.pure < math.inf else np.maximum(log_delta, LEAST_LOG_REVEALED))
+    # below the largest loss δ is not 0, even if it underflows; where there is none, something is revealed
+    return pair_at_knots(knots, np.where(knots < profile.pure, np.maximum(log_delta, LEAST_LOG_DELTA), log_delta))
 
 
 def pair_of_curve(curve: Curve) -> FinitePair | None:
