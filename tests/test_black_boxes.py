@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,18 @@ def test_pairs_of_profiles_are_near(name: str) -> None:
 def test_a_profile_of_next_to_nothing_has_no_pair() -> None:
     assert pair_of_profile(gaussian_profile(1e-6)) is None
     assert pair_of_curve(cm.ApproximateDP(epsilon=0.1, delta=1e-3)._known().curve()) is None
+
+
+@pytest.mark.parametrize("count", [1, 30, 1000, 5657])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.05, 0.3])
+def test_a_largest_loss_stays_where_its_mass_underflows(epsilon: float, count: int) -> None:
+    """δ just below n·ε is e^-n log 2 and less; its pair must still reach n·ε, or δ(ε) would be 0 before it."""
+    curve = (cm.PureDP(epsilon=epsilon) * count)._known().curve()
+    pair = pair_of_curve(curve)
+    assert pair is None or pair.supremum >= Fraction(count) * Fraction(epsilon)
+    box = cm.RenyiCurve([(2.0, epsilon * epsilon), (math.inf, epsilon)])
+    run = box * count + cm.StatedPair(probabilities=(0.5, 0.5), neighbor_probabilities=(0.5 + 2.0**-40, 0.5 - 2.0**-40))
+    assert run.log_delta(epsilon=0.99 * count * epsilon) > -math.inf
 
 
 @pytest.mark.parametrize(

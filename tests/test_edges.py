@@ -42,6 +42,21 @@ def test_a_point_of_a_lattice_next_to_epsilon_counts(seed: int, towards: float) 
         assert run.log_delta(epsilon=at) >= mp.log(exact) if exact > 0 else True
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_a_delta_next_to_the_largest_loss_is_not_lost_in_rounding(seed: int) -> None:
+    """Next to the largest loss tilts are 1e13 and more, and K(θ) - θε may have no digit left."""
+    generator = np.random.default_rng(seed)
+    epsilon = float(f"{math.exp(generator.uniform(math.log(1.0), math.log(1000.0))):.5g}")
+    count, delta = int(generator.integers(2, 30)), float(f"{10 ** generator.uniform(-18, -8):.1g}")
+    run = cm.PureDP(epsilon=epsilon) * count
+    with mp.workdps(80):
+        answer = run.epsilon(delta=delta)
+        assert binary_delta(epsilon, count, answer) <= mpf(delta)
+        for at in (answer, math.nextafter(answer, 0.0), answer * (1 - 1e-15), answer * (1 - 1e-12)):
+            exact = binary_delta(epsilon, count, at)
+            assert exact == 0 or run.log_delta(epsilon=at) >= mp.log(exact)
+
+
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("p", [0.6, 0.75, 0.99])
 @pytest.mark.parametrize("count", [1, 7])

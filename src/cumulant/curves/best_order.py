@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -27,6 +28,12 @@ from cumulant.numerics.search import best_octave, minimise_positive
 Rule = Callable[[float, float, float], float]
 DEEP_NATS = 1e4  # of log δ, beyond which the best order next to a wall is found to a share of 1e-10
 K_ERROR = 1e-13  # the relative error a Curve is allowed; K is raised by it
+
+
+class Minimise(Protocol):
+    """A search of the order; any order proves a bound."""
+
+    def __call__(self, function: Callable[[Array], Array], *, start: float) -> tuple[float, float]: ...
 
 
 def epsilon_from_cgf(cgf: Curve, log_delta: float, rule: Rule = optimal_epsilon) -> tuple[float, float | None]:
@@ -60,13 +67,15 @@ def _epsilon_below_pure(pure: float, log_delta: float) -> float:
     return min(epsilon + 4 * ROUNDING * (1 + raised), pure) if undercuts else epsilon  # so that δ(ε(δ)) <= δ
 
 
-def log_delta_from_cgf(cgf: Curve, epsilon: float) -> tuple[float, float | None]:
+def log_delta_from_cgf(
+    cgf: Curve, epsilon: float, minimise: Minimise = minimise_positive
+) -> tuple[float, float | None]:
     """Return (log δ, α): the smallest δ that the optimal conversion proves at ε, and the order."""
     if epsilon >= cgf.pure:
         return log_delta_with(cgf.failure, -math.inf), math.inf
     # The classical bound is convex in λ and never flat, so it finds the right octave.
     start = best_octave(_at_every_order(cgf, canonne_kamath_steinke_log_delta, epsilon))
-    lam, log_delta = minimise_positive(_at_every_order(cgf, optimal_log_delta, epsilon), start=start)
+    lam, log_delta = minimise(_at_every_order(cgf, optimal_log_delta, epsilon), start=start)
     if math.isfinite(cgf.pure):
         at_infinity = log_delta_below_pure(epsilon, cgf.pure)
         if at_infinity <= log_delta:

@@ -177,8 +177,10 @@ class Contour:
         return log_low, self.log_upper(epsilon)[0]
 
     def _move(self, epsilon: float, side: int) -> float:
-        """Return ε moved to one side by what the losses are off their lattice, and as much for rounding."""
-        return epsilon if self.lattice is None or self.lattice.error == 0 else epsilon + 2 * side * self.lattice.error
+        """Return ε moved to one side by what the losses are off their lattice, and to the next double for rounding."""
+        if self.lattice is None or self.lattice.error == 0:
+            return epsilon
+        return math.nextafter(epsilon + side * self.lattice.error, side * math.inf)
 
     def estimated(self, epsilon: float) -> float:
         """Return how much of the distance of the bounds rests on estimates of rounding, in nats."""

@@ -200,6 +200,23 @@ def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0)
     return 2.0**best, value
 
 
+def minimise_from_eighths(function: Callable[[Array], Array], *, start: float = 1.0) -> tuple[float, float]:
+    """Return the same where every value is dear: at eighths of octaves, and at the vertex of a parabola through them.
+
+    Searches of one function that begin at powers of 2 look at the same points but for the last.
+
+    >>> x, value = minimise_from_eighths(lambda x: x + 9 / x)
+    >>> round(x, 4), round(value, 9)
+    (3.0, 6.0)
+    """
+    best, _ = _lowest(*_walk(function, math.log2(start)))
+    grid = best + SECTION
+    values = function(2.0**grid)
+    (best, value), (vertex, _) = _lowest(grid, values), _vertex(grid, values)
+    at_vertex = float(function(np.array([2.0**vertex]))[0])
+    return (2.0**vertex, at_vertex) if at_vertex < value else (2.0**best, value)
+
+
 def _rise_around_lowest(values: Array) -> float:
     """Return how far the neighbours of the lowest point are above it: a convex function falls no further in between."""
     i = min(max(_index_of_lowest(values), 1), len(values) - 2)

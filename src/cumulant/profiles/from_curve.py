@@ -13,6 +13,7 @@ from cumulant.curves.best_order import log_delta_from_cgf
 from cumulant.curves.curve import Array, Curve
 from cumulant.curves.failure import log_delta_with
 from cumulant.numerics.rounding import log_above, logs_above
+from cumulant.numerics.search import minimise_from_eighths, minimise_positive
 from cumulant.profiles.chord import log_chord
 from cumulant.profiles.profile import FARTHEST, PrivacyProfile
 
@@ -56,14 +57,17 @@ def profile_from_knots(cgf: Curve) -> PrivacyProfile:
     """Return the same, at most the chord between knots of ε, for which the best order is searched, once each.
 
     Holds for:  every CGF, either relation; a profile is convex in e^ε.
-    Tightness:  that of the optimal conversion at knots, `log_delta_from_cgf`.
+    Tightness:  that of the optimal conversion at knots, `log_delta_from_cgf`; where K is a long sum, orders are looked
+                for at eighths of octaves and one place between.
     """
     by_orders = profile_from_orders(cgf)
     remembered = replace(cgf, log_moment=_remember(cgf.log_moment))  # searches begin at the same orders
 
+    minimise = minimise_from_eighths if cgf.summed else minimise_positive
+
     @cache
     def at_knot(epsilon: float) -> float:
-        return log_delta_from_cgf(remembered, epsilon)[0]
+        return log_delta_from_cgf(remembered, epsilon, minimise)[0]
 
     def log_delta(epsilon: float) -> float:
         return float(log_deltas(np.array([epsilon]))[0])
