@@ -6,15 +6,20 @@ Warnings are errors in this suite, and nothing but a `CumulantError` may be rais
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from mpmath import mp, mpf
 
 import cumulant as cm
+from cumulant.answer import Method
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.profiles.profile import laplace_profile, profile_from_loss_tails
 from strategies import TABLE, deltas, log_uniform
 
 EXTREMES = settings(deadline=None, max_examples=20)
@@ -127,3 +132,89 @@ def test_rare_releases_are_nothing_beside_a_larger_delta(sigma: float, rate: flo
     if count * rate < 0.5:
         assert run.epsilon(delta=count * rate * (1 + 1e-6)) == 0
     assert run.epsilon(delta=one * (1 - 1e-6)) > 0
+
+
+# The farthest questions ----------------------------------------------------------------------------------------------
+
+UNBOUNDED: dict[str, AbstractMechanism] = {
+    "a run": cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01) * 1000,
+    "few": cm.Gaussian(noise_multiplier=0.3).poisson(rate=0.5) * 3,
+    "beside Laplace noise": cm.Gaussian(noise_multiplier=2.0).poisson(rate=0.1) + cm.Laplace(scale=1.0),
+    "a batch": cm.Gaussian(noise_multiplier=2.0).without_replacement(batch=5, population=50) * 7,
+    "two records": cm.Gaussian(noise_multiplier=2.0).poisson(rate=0.1, neighbors=cm.REPLACE_ONE) * 4,
+    "whole data": cm.Gaussian(noise_multiplier=2.0) * 3,
+}
+
+
+@pytest.mark.parametrize("epsilon", [1e12, 1e30, 1e60, 1e150, 1e308])
+@pytest.mark.parametrize("name", UNBOUNDED)
+def test_no_epsilon_is_so_large_that_unbounded_losses_have_no_delta(name: str, epsilon: float) -> None:
+    run = UNBOUNDED[name]
+    methods: tuple[Method, ...] = ("best", "rdp")
+    for method in methods:
+        assert run.delta(epsilon=epsilon, method=method) > 0
+        assert run.delta(epsilon=[1.0, epsilon], method=method)[1] > 0
+        assert run.log_delta(epsilon=[1.0, epsilon], method=method)[1] > -math.inf
+    assert 0 <= run.delta_interval(epsilon=epsilon).lower <= run.delta_interval(epsilon=epsilon).upper
+
+
+@pytest.mark.parametrize("exponent", [-1074, -1073, -1060, -1022, -500])
+def test_laplace_noise_next_to_the_smallest_losses(exponent: int) -> None:
+    """δ just below θ is (θ - ε)/2, which is not 0."""
+    theta = 2.0**exponent
+    profile, below = laplace_profile(theta), math.nextafter(theta, 0.0)
+    with mp.workdps(400):
+        truth = mp.log(-mp.expm1((mpf(below) - mpf(theta)) / 2))
+        assert profile.log_delta(below) >= truth
+        assert profile.log_deltas(np.array([below]))[0] >= truth
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_losses_whose_tails_nearly_cancel(seed: int) -> None:
+    """δ = p - e^ε q in 80 digits, at q down to the smallest doubles."""
+    generator = np.random.default_rng(seed)
+    q, epsilon = float(10 ** generator.uniform(-300, -1)), float(10 ** generator.uniform(-12, 0.5))
+    p = q * math.exp(epsilon) * (1 + 10 ** generator.uniform(-15, -9))
+    with mp.workdps(80):
+        truth = mpf(p) - mp.exp(mpf(epsilon)) * mpf(q)
+        found = profile_from_loss_tails(lambda _: p, lambda _: q).log_delta(epsilon)
+        assert truth <= 0 or found >= mp.log(truth)
+
+
+@pytest.mark.parametrize("count", [2**53 + 1, 2**54 + 2, 2**53 + 3, 10**17 + 1])
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_counts_that_no_double_holds_are_not_rounded_down(count: int, delta: float) -> None:
+    step = cm.PureDP(epsilon=1.0)
+    for counts in ([count], np.array([count])):
+        together = float(step.epsilon_curve(counts=counts, delta=delta)[0])
+        assert together >= (step * count).epsilon(delta=delta) * (1 - 1e-9)
+        assert delta > 0 or together >= count
+
+
+@pytest.mark.parametrize("failure", [1e-300, 1e-6, 0.3, 0.7])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_delta_next_to_the_failure_probability(failure: float, count: int) -> None:
+    """Below it nothing finite is true, however near: logarithms do not tell the two apart."""
+    run = cm.ApproximateDP(epsilon=1.0, delta=failure) * count
+    total = 1 - (1 - Fraction(failure)) ** count
+    below = float(total)
+    while below >= total:
+        below = math.nextafter(below, 0.0)
+    assert run.epsilon(delta=below) == math.inf
+    assert run.epsilon(delta=[below])[0] == math.inf
+    assert count > 1 or run.epsilon(delta=failure) == 1.0
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-4, 1e-5, 1e-7, 1e-12, 1e-24, 1e-100])
+def test_next_to_no_noise_is_no_large_grid(noise: float) -> None:
+    run = cm.Gaussian(noise_multiplier=noise).poisson(rate=0.01) * 100
+    assert run.epsilon(delta=1e-5) > 1 / noise
+
+
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-12, 1e-8])
+def test_noise_for_budgets_next_to_nothing(epsilon: float) -> None:
+    """At ε = 0 a sampled run of n steps has about δ = γ√n/(σ√2π): the least noise is next to that."""
+    noise = cm.calibrate(
+        lambda s: cm.Gaussian(noise_multiplier=s).poisson(rate=0.01) * 100, epsilon=epsilon, delta=1e-5
+    )
+    assert 0.99 <= noise * 1e-5 * math.sqrt(2 * math.pi) / 0.1 <= 1.01

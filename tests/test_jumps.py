@@ -266,3 +266,19 @@ def test_rare_events_are_exact(sigma: float, rate: float, count: int, delta: flo
     mean, gamma = 1 / mpf(sigma), mpf(rate)
     least = (count - 1) * mp.log1p(-gamma)
     assert guarantee.delta >= profile_of_one(mean, gamma, mpf(guarantee.epsilon) - least) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_small_losses_of_one_release_keep_their_digits(seed: int) -> None:
+    """δ(ε) of one sample has a formula, γ·δ_μ(log(1 + (e^ε-1)/γ)); next to ε = 0 every digit of a loss counts."""
+    generator = np.random.default_rng(seed)
+    noise, batch = 10 ** generator.uniform(-0.5, 4), int(generator.integers(1, 400))
+    run = (cm.Gaussian(noise_multiplier=float(noise)) * 2).without_replacement(
+        batch=batch, population=484, neighbors=cm.ADD_REMOVE
+    )
+    epsilon = float(10 ** generator.uniform(-3, 1)) * batch / 484 / noise
+    with mp.workdps(50):
+        rate, mean = mpf(batch) / 484, mp.sqrt(2) / mpf(float(noise))
+        base = mp.log1p(mp.expm1(mpf(epsilon)) / rate)
+        exact = rate * (mp.ncdf(-base / mean + mean / 2) - mp.exp(base) * mp.ncdf(-base / mean - mean / 2))
+        assert run.log_delta(epsilon=epsilon) >= mp.log(exact)

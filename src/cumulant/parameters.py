@@ -22,6 +22,7 @@ from cumulant.errors import InvalidParameter, MisnamedParameter
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
 MOST = 10**18  # releases: 30 years of a billion a second
+MOST_OF_DOUBLES = 2**53  # up to which every whole number is one
 LONGEST = 2000  # characters of a value in a message
 
 
@@ -105,9 +106,9 @@ def count(value: Any) -> int:
 def counts(values: Any) -> NDArray[np.float64]:
     """Return an array of counts; integers of NumPy are checked together, and one by one only to say what is wrong."""
     of_integers = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size > 0
-    if of_integers and int(values.min()) >= 0 and int(values.max()) <= MOST:
+    if of_integers and int(values.min()) >= 0 and int(values.max()) <= MOST_OF_DOUBLES:
         return np.asarray(values, dtype=float)
-    return array_of(lambda _, one: float(count(one)), "counts", values)
+    return array_of(lambda _, one: _above(Fraction(count(one))), "counts", values)  # up: more releases cost more
 
 
 def accuracy(value: Any) -> float:

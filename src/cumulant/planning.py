@@ -197,7 +197,8 @@ def _likely_noise(build: Build, budget: AbstractBudget) -> float:
         return 1.0
     steep = NORMAL_SHARE * math.sqrt(-2 * budget.log_delta)
     deviation = 2 * budget.epsilon / (steep + math.sqrt(steep * steep + 2 * budget.epsilon))
-    noise = sampled.mean / math.sqrt(math.log1p((deviation / sampled.rate) ** 2 / sampled.count))
+    square = math.log1p((deviation / sampled.rate) ** 2 / sampled.count)
+    noise = sampled.mean / math.sqrt(square) if square > 0 else math.inf
     return noise if LEAST_GUESS < noise < 1 / LEAST_GUESS else 1.0
 
 
@@ -315,12 +316,12 @@ class _Search:
             return self._crossed(self.asked(first.value))
         there = self.asked(near.safe.value)
         if there.proven_by != "rdp":
-            return self._crossed(there) or there
+            return self._crossed(there)
         self.method = "rdp"
         found = self.narrowed(near).safe
         self.method = self.budget.method
         beyond = self.asked(self.scale.dearer(found.value))
-        return found if beyond.over else self._crossed(beyond) or beyond
+        return found if beyond.over else self._crossed(beyond)
 
     def _crossed(self, first: _Tried) -> _Tried | None:
         ends = self.enclosed(first)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from cumulant.answer import EXACTLY, Guarantee, Interval, Method, above_of
 from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
@@ -14,11 +17,13 @@ from cumulant.inversion.short import shortest_epsilon, shortest_log_delta
 from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, log_delta_of_pairs
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.neighbors import ADD_REMOVE
+from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import exp_above, less_rounding
 from cumulant.profiles.profile import PrivacyProfile
 
 METHODS = ("best", "exact", "rdp")
 ROUGH_NATS = 1e-3  # slack in log δ from which Rényi DP is asked as well
+FARTHEST_ASKED = 1e40  # ε: δ of unbounded losses at larger ones is at most that at this one, far below doubles
 
 
 def guarantee_at_delta(
@@ -54,6 +59,21 @@ def _log_delta(pairs: Directions, epsilon: float, accuracy: float) -> Inversion:
     return log_delta_of_pairs(pairs, epsilon)
 
 
+def logs_asked(known: Known, delta: Any, log_delta: Array) -> Array:
+    """Return log δ, less than that of the failure probability where δ is: their logarithms may be the same double."""
+    failure = known.failure() if delta is not None else 0.0
+    if failure == 0:
+        return log_delta
+    return np.where(
+        np.asarray(delta) < failure, np.minimum(log_delta, math.nextafter(math.log(failure), -math.inf)), log_delta
+    )
+
+
+def nearer_epsilon(known: Known, epsilon: float) -> float:
+    """Return ε, or less where it is so large that its products are no doubles and losses have no largest value."""
+    return epsilon if epsilon <= FARTHEST_ASKED or known.curve().pure < math.inf else FARTHEST_ASKED
+
+
 def guarantee_at_epsilon(
     known: Known, relation: Relation, epsilon: float, method: Method, *, accuracy: float = EXACTLY
 ) -> Guarantee:
@@ -63,7 +83,10 @@ def guarantee_at_epsilon(
         log_delta = profile.log_delta(epsilon)
         found = Guarantee.by_profile(epsilon, log_delta, exact=_is_attained(known, relation))
     else:
-        found = _guarantee_at_epsilon(known, relation, epsilon, method, accuracy)
+        nearer = nearer_epsilon(known, epsilon)
+        found = _guarantee_at_epsilon(known, relation, nearer, method, accuracy)
+        if nearer < epsilon:
+            found = replace(found, epsilon=epsilon, exact=False, at_most_above=None)
     return replace(found, stated_delta=_stated_failure(known, epsilon))
 
 
@@ -134,6 +157,8 @@ def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval
     """Return bounds of δ at ε from both sides."""
     from cumulant.inversion.certified import certified_delta
 
+    if (nearer := nearer_epsilon(known, epsilon)) < epsilon:
+        return replace(delta_interval(known, relation, nearer), lower=0.0)
     found = certified_delta(*_pairs_of_both_ends(known, relation), epsilon)
     if _is_closed(found):
         return found

@@ -79,9 +79,14 @@ class AbstractMechanism(ABC):
         share = parameters.accuracy(accuracy)
         if parameters.is_array(delta) or parameters.is_array(log_delta):
             many = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
+            many = answers.logs_asked(self._known(), delta, many)
             return epsilons_at(self._known(), self.neighbors, many, method, share)
-        asked = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        asked = self._log_asked(delta, log_delta)
         return answers.guarantee_at_delta(self._known(), self.neighbors, asked, method, accuracy=share).epsilon
+
+    def _log_asked(self, delta: Any, log_delta: Any) -> float:
+        log = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        return float(answers.logs_asked(self._known(), delta, np.asarray(log)))
 
     @by_name
     def delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
@@ -148,7 +153,7 @@ class AbstractMechanism(ABC):
             return self._guarantee_at(epsilon, method, accuracy)
         if epsilon is not None:
             raise InvalidParameter(f"give one of delta, log_delta, epsilon, got {delta!r}, {log_delta!r}, {epsilon!r}")
-        asked, share = parameters.log_of_delta(delta=delta, log_delta=log_delta), parameters.accuracy(accuracy)
+        asked, share = self._log_asked(delta, log_delta), parameters.accuracy(accuracy)
         guarantee = answers.guarantee_at_delta(self._known(), self.neighbors, asked, method, accuracy=share)
         return guarantee if delta is None else replace(guarantee, stated_delta=float(delta))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -59,7 +59,7 @@ def epsilons_at(known: Known, relation: Relation, log_delta: Array, method: Meth
 
 def deltas_at(known: Known, relation: Relation, epsilon: Array, method: Method, accuracy: float) -> Array:
     """Return δ of one run at every ε."""
-    asked = epsilon.ravel()
+    asked = _nearer(known, epsilon.ravel())
     found = _together(_one_run(known, relation, asked.size, method), LOG_DELTA, asked, accuracy)
     values = np.array([math.nan if math.isnan(one) else delta_from_log(one) for one in found])
     for i in np.flatnonzero(np.isnan(values)):
@@ -69,11 +69,17 @@ def deltas_at(known: Known, relation: Relation, epsilon: Array, method: Method, 
 
 def log_deltas_at(known: Known, relation: Relation, epsilon: Array, method: Method, accuracy: float) -> Array:
     """Return log δ of one run at every ε."""
-    asked = epsilon.ravel()
+    asked = _nearer(known, epsilon.ravel())
     found = _together(_one_run(known, relation, asked.size, method), LOG_DELTA, asked, accuracy)
     for i in np.flatnonzero(np.isnan(found)):
         found[i] = answers.guarantee_at_epsilon(known, relation, float(asked[i]), method, accuracy=accuracy).log_delta
     return found.reshape(epsilon.shape)
+
+
+def _nearer(known: Known, epsilon: Array) -> Array:
+    """Return ε, none so large that its products are no doubles; see `answers.nearer_epsilon`."""
+    most = answers.nearer_epsilon(known, float(np.max(epsilon, initial=0.0)))
+    return np.minimum(epsilon, most)
 
 
 def tradeoffs_at(known: Known, relation: Relation, rate: Array, method: Method, accuracy: float) -> Array:
@@ -135,11 +141,14 @@ def epsilons(
     >>> cm.epsilons(runs, delta=1e-5).round(4)
     array([3.141 , 1.8282, 1.2986])
     """
+    parameters.require(isinstance(runs, Iterable), "runs must be a sequence of cumulant mechanisms", runs)
     runs = list(runs)
     for run in runs:
         parameters.require(hasattr(run, "_known"), "runs must be cumulant mechanisms, such as accountant.run", run)
     share = parameters.accuracy(accuracy)
-    asked = np.broadcast_to(parameters.logs_of_deltas(delta=delta, log_delta=log_delta), (len(runs),))
+    logs = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
+    parameters.require(logs.shape in ((), (1,), (len(runs),)), f"delta must be one number, or {len(runs)}", logs.shape)
+    asked = np.broadcast_to(logs, (len(runs),))
     found = np.full(len(runs), np.nan)
     knowns = [run._known() for run in runs]
     several = [

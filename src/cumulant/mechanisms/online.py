@@ -191,8 +191,8 @@ def best_order(mechanism: AbstractMechanism, epsilon: float, log_delta: float) -
     Holds for:  mechanisms that cannot fail: n releases, rounded down, are within (ε, δ) by Chernoff's bound.
     Tightness:  of one order, and of the conversion of Canonne, Kamath and Steinke (2020).
     """
-    limits = LAMBDAS * epsilon + log_delta - log_chernoff(LAMBDAS)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # what is beyond doubles is more than enough
+        limits = LAMBDAS * epsilon + log_delta - log_chernoff(LAMBDAS)
         often = np.nan_to_num(limits / np.maximum(mechanism._known().curve().log_moment(LAMBDAS), 1e-300), nan=-np.inf)
     best = int(np.argmax(often))
     return float(LAMBDAS[best]), float(limits[best]), float(often[best])

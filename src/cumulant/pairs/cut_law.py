@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from flint import arb
 
 LOG_ROOT_PI = 0.5 * math.log(math.pi)
+MOST_LOOKED_AT = 1e5  # points of a tilted density below its cut
 FINE_STEP, COARSE_RATIO = 0.1, 1.25  # of the points at which a tilted density is looked at, near the cut and beyond
 SOFT = 6.0, 12.0, 24.0, 48.0, 96.0  # times 1/a, beyond the cut: there χ is e^-36, e^-144, …
 STEEP, KNEE = 3.0, 3.0  # x from which -(log erfc)'' is taken as 2, and before which it is small
@@ -243,6 +244,8 @@ def _look_at_cut(branch: Branch, theta: float) -> _Look:
     law = branch.law
     assert isinstance(law, CutLaw)
     excess = branch.factors[0][1].log_excess(law.log_square, theta)
+    if not law.at <= MOST_LOOKED_AT * FINE_STEP:
+        raise OutOfReach(f"a cut at {law.at:g} standard deviations is too far away to be looked at in small steps")
     for reach in SOFT:
         fine = np.arange(0.0, law.at + reach / law.sharpness + FINE_STEP, FINE_STEP)
         coarse = _points_beyond(float(fine[-1]), law, branch, theta)

@@ -20,10 +20,11 @@ from typing import TypeGuard, final
 import numpy as np
 
 from cumulant.errors import OutOfReach
+from cumulant.numerics.complex_plane import Complex, log1p_complex
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw, log_half_erfc, place_of_cut
-from cumulant.pairs.maps import Leave
+from cumulant.pairs.maps import Leave, log_mixture
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.pair import DominatingPair
@@ -84,7 +85,27 @@ def coordinate_of(loss: float, mean: float, rate: float) -> float:
 
 
 def log_w(t: Array, mean: float, rate: float) -> Array:
-    return np.asarray(np.logaddexp(math.log1p(-rate), math.log(rate) + mean * (t - mean / 2)))
+    return log_mixture(mean * (t - mean / 2), rate)
+
+
+def log_w_beside(z: Complex, mean: float, rate: float) -> Complex:
+    """Return log w(t + iy) to full relative accuracy, like `log_mixture`: γ(e^u - 1) is formed as a product."""
+    u = mean * (z - mean / 2)
+    real = np.minimum(u.real, LARGEST_EXPONENT)
+    excess = np.expm1(real) * np.cos(u.imag) - 2 * np.sin(u.imag / 2) ** 2
+    losses = log1p_complex(rate * excess, rate * np.exp(real) * np.sin(u.imag))
+    near = rate * excess > -0.5
+    if np.all(near):
+        return losses
+    rare = np.exp(real + math.log(rate) - math.log1p(-rate) + 1j * u.imag)  # next to 0, 1 + excess has lost its digits
+    return np.where(near, losses, math.log1p(-rate) + log1p_complex(rare.real, rare.imag))
+
+
+def units_of_losses(z: Array | Complex, losses: Array | Complex, mean: float, rate: float) -> Array:
+    """Return |L| + |s·u|/2, s = γe^u/w: a loss is rounded as often as UNIT says, u half as often, and moves it by s."""
+    u = mean * (z - mean / 2)
+    share = np.exp(np.minimum(math.log(rate) + u.real - losses.real, LARGEST_EXPONENT))
+    return np.asarray(np.abs(losses) + share * np.abs(u) / 2)
 
 
 def log_sums(exponents: Array) -> Array:

@@ -44,6 +44,8 @@ from cumulant.pairs.jump_law import (
     coordinate_of,
     log_sums,
     log_w,
+    log_w_beside,
+    units_of_losses,
 )
 from cumulant.pairs.normal_law import LOG_ROOT
 
@@ -193,12 +195,13 @@ class TiltedJumps:
     def _sum(self, rule: Rule, frequencies: range, eta: float, scale: float) -> tuple[Complex, Array]:
         """Return J over e^scale at multiples of η, and a bound of its error."""
         t = rule.step * np.arange(math.floor(self.edges[0] / rule.step), math.ceil(self._end / rule.step) + 1.0)
-        losses, logs, doubts = self._log_masses(t, rule)
+        losses, logs, (doubts, units) = self._log_masses(t, rule)
         first, count = frequencies.start, len(frequencies)
         masses = np.exp(logs - scale + 1j * eta * first * losses)
         sizes = np.abs(masses) * (ROUNDOFF + doubts)
         sums = add_turned(1j * losses.imag, sizes, eta, count).real if rule.y > 0 else float(np.sum(sizes))
-        phases = 2 * UNIT * float(np.abs(masses) @ np.abs(losses)) * eta * np.arange(first, first + count)
+        turned = float(np.abs(masses) @ (np.abs(losses) + units))  # products with ω are rounded as well
+        phases = UNIT * turned * eta * np.arange(first, first + count)
         error = np.asarray(sums + phases + math.exp(min(rule.log_error - scale, LARGEST_EXPONENT)))
         return add_turned(losses, masses, eta, count), error
 
@@ -225,25 +228,30 @@ class TiltedJumps:
         grown = np.where(x < 1, masses * np.expm1(np.minimum(x, 1.0)), tilted - masses)
         even, odd = add_versines(losses, tilted, eta, len(omega))
         values = log1p_complex(float(np.sum(grown)) - missing - even, odd)
-        units = ROUNDOFF + UNIT * (np.abs(logs) + (self.theta + 2) * np.abs(losses))
-        still = float(np.abs(grown) @ units) + 64 * UNIT * missing + math.exp(rule.log_error)
-        return values, np.asarray(still + omega * float((tilted * np.abs(losses)) @ (units + ROUNDOFF)))
+        sizes = units_of_losses(t, losses, law.mean, law.rate)
+        units = ROUNDOFF + UNIT * (np.abs(logs) + (self.theta + 2) * sizes)
+        # e^x - 1 of a small x moves by e^x times what x does
+        still = UNIT * (self.theta + 2) * float(tilted @ sizes) + float(
+            np.abs(grown) @ (ROUNDOFF + UNIT * np.abs(logs))
+        )
+        still += 64 * UNIT * missing + math.exp(rule.log_error)
+        turned = float((tilted * np.abs(losses)) @ (units + ROUNDOFF)) + UNIT * float(tilted @ sizes)
+        return values, np.asarray(still + omega * turned)
 
-    def _log_masses(self, t: Array, rule: Rule) -> tuple[Complex, Complex, Array]:
-        """Return log w(t+iy), log of the tilted mass of each node, and how far that is off."""
+    def _log_masses(self, t: Array, rule: Rule) -> tuple[Complex, Complex, tuple[Array, Array]]:
+        """Return log w(t+iy), log of the tilted mass of each node, how far that is off, and units of each loss."""
         law, z, cuts, doubt = self.jumps.law, t + 1j * rule.y, np.zeros(len(t), dtype=complex), 0.0
         if rule.y == 0:
             losses = log_w(t, law.mean, law.rate) + 0j
             cuts += self.jumps.log_cuts(t)[1] + log_half_erfc(law.far[1] * (t - law.far[0]))
         else:
-            u = law.mean * (z - law.mean / 2) + math.log(law.rate) - math.log1p(-law.rate)
-            rare = np.exp(np.minimum(u.real, LARGEST_EXPONENT) + 1j * u.imag)
-            losses = math.log1p(-law.rate) + log1p_complex(rare.real, rare.imag)
+            losses = log_w_beside(z, law.mean, law.rate)
             cuts, doubt = cuts + _log_complex_cut(law.far, z, 1), 2 * ERFC_ERROR
             cuts += _log_complex_cut(self.jumps.near, z, -1) if self.jumps.near else 0.0
         logs = -z * z / 2 - LOG_ROOT + math.log(rule.step) + (self.theta + 1) * losses + cuts
-        sizes = np.abs(z) ** 2 / 2 + (self.theta + 1) * np.abs(losses) + np.where(np.isfinite(cuts), np.abs(cuts), 0.0)
-        return np.asarray(losses), np.asarray(logs), np.asarray(doubt + UNIT * sizes)
+        units = units_of_losses(z, losses, law.mean, law.rate)
+        sizes = np.abs(z) ** 2 / 2 + (self.theta + 1) * units + np.where(np.isfinite(cuts), np.abs(cuts), 0.0)
+        return np.asarray(losses), np.asarray(logs), (np.asarray(doubt + UNIT * sizes), units)
 
     @property
     def _end(self) -> float:

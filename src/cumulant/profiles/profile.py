@@ -21,12 +21,13 @@ from cumulant.curves.curve import Curve
 from cumulant.numerics.logspace import Array, log_complement
 from cumulant.numerics.logspace import log_expm1 as logs_expm1
 from cumulant.numerics.quadrature import legendre
-from cumulant.numerics.rounding import ULP, exp_above, log_above, logs_above
+from cumulant.numerics.rounding import LEAST, ULP, exp_above, log_above, logs_above
 from cumulant.numerics.scalar_logspace import log1m_exp, log1p_exp, log_add, log_expm1
 from cumulant.numerics.search import smallest_true
 from cumulant.parameters import nonnegative, probability, product_above, real, require, whole_number
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float
+EXPONENT_OF_LEAST = 745.0  # e^-745 is the smallest double > 0
 FARTHEST = 1e290  # ε: at larger ones arrays hold the δ of this one, whose products and quotients are doubles
 LEAST_OF_MANY, MOST_OF_MANY, FARTHEST_OF_MANY = 1e-12, 1e6, 1e8  # μ and a for which arrays need no further care
 ERFCX_ERROR = 4e-15  # relative, generous for two evaluations and the products around them
@@ -179,13 +180,15 @@ def laplace_profile(theta: float) -> PrivacyProfile:
     theta = nonnegative("theta", theta)
 
     def log_delta(epsilon: float) -> float:
-        return -math.inf if epsilon >= theta else log_above(log1m_exp((epsilon - theta) / 2))
+        # the half of a loss that is next to nothing underflows
+        return -math.inf if epsilon >= theta else log_above(log1m_exp(min((epsilon - theta) / 2, -LEAST)))
 
     def where_slope_is(logs: Array) -> Array:
         return np.clip(-2 * (logs + math.log(2.0)) - theta, 0.0, theta)  # δ falls by ½ e^{-(θ+ε)/2}
 
     def log_deltas(epsilons: Array) -> Array:
-        return logs_above(log_complement(np.minimum(epsilons - theta, 0.0) / 2))
+        halves = np.where(epsilons < theta, np.minimum((epsilons - theta) / 2, -LEAST), 0.0)
+        return logs_above(log_complement(halves))
 
     return PrivacyProfile(log_delta, theta, log_deltas, where_slope_is)
 
@@ -248,8 +251,10 @@ def profile_from_loss_tails(
 
     def log_delta(epsilon: float) -> float:
         p, q = tail(epsilon), reverse_tail(epsilon)
-        paid = math.exp(min(epsilon + math.log(q), 0.0)) if q > 0 else 0.0  # e^ε Q(E) <= P(E) <= 1
-        delta = p - paid + 2 * ULP * (2 + epsilon) * paid  # up: the rounding of e^ε and of the difference
+        log_q = math.log(q) if q > 0 else -math.inf
+        paid = math.exp(min(epsilon + log_q, 0.0))  # e^ε Q(E) <= P(E) <= 1
+        # up: the rounding of the exponent, of its exponential and of the difference
+        delta = p - paid + (2 * ULP * (2 + epsilon - max(log_q, -EXPONENT_OF_LEAST)) * paid + LEAST)
         return -math.inf if epsilon >= pure or delta <= 0 else log_above(math.log(delta))
 
     return PrivacyProfile(log_delta, pure)
