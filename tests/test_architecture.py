@@ -28,7 +28,7 @@ LAYERS = (
     ("mechanisms",),
     ("sampling",),
     ("composition", "disjoint"),
-    ("budgets", "planning"),
+    ("budgets", "crossing", "planning"),
     ("accountant",),
     ("training", "comparison"),
     ("report",),

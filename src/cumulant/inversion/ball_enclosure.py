@@ -35,7 +35,7 @@ ENCLOSURE_BITS = 192  # of precision
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SmoothedBallLine(Enclosure):
-    """The loss with one more tiny Gaussian release: D_s - e^{3s²/8}(D_2s - D_s) <= D <= D_s (see `enclosure`)."""
+    """The loss with one more tiny Gaussian release: D_s - e^{3s²/8}(D_2s - D_s) <= D <= D_s (see `lines`)."""
 
     once: BallLine
     twice: BallLine

@@ -2,7 +2,7 @@
 
 A line stays where it is while releases are added. Its tail, a share of e^{K(θ)-θε}, only becomes smaller: φ of more
 releases is a product with one more factor of modulus at most 1. So all that a new release takes is its own K at the
-same points. When a line no longer settles ε, or there are twice as many releases, a new one is planned.
+same points. When a line no longer settles ε, or there are several times as many releases, a new one is planned.
 """
 
 from __future__ import annotations

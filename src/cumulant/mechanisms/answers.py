@@ -61,7 +61,7 @@ def _log_delta(pairs: Directions, epsilon: float, accuracy: float) -> Inversion:
 
 def logs_asked(known: Known, delta: Any, log_delta: Array) -> Array:
     """Return log δ, less than that of the failure probability where δ is: their logarithms may be the same double."""
-    failure = known.failure() if delta is not None else 0.0
+    failure = known.failure() if delta is not None and known.sampled is None else 0.0  # Gaussian noise has none
     if failure == 0:
         return log_delta
     return np.where(

@@ -15,7 +15,7 @@ from cumulant.curves.failure import log_delta_with
 from cumulant.numerics.rounding import log_above, logs_above
 from cumulant.numerics.search import minimise_from_eighths, minimise_positive
 from cumulant.profiles.chord import log_chord
-from cumulant.profiles.profile import FARTHEST, PrivacyProfile
+from cumulant.profiles.profile import FARTHEST_OF_ARRAYS, PrivacyProfile
 
 TILTS: Array = 2.0 ** (np.arange(-80, 321) / 8)  # λ: every one of them gives a bound
 PER_OCTAVE = 3  # knots of ε
@@ -40,7 +40,7 @@ def profile_from_orders(cgf: Curve) -> PrivacyProfile:
     def log_delta(epsilon: float) -> float:
         if epsilon >= cgf.pure:
             return log_delta_with(cgf.failure, -math.inf)
-        best = float(np.min(heights - lam * min(epsilon, FARTHEST) * (1 - 1e-15), initial=0.0))
+        best = float(np.min(heights - lam * min(epsilon, FARTHEST_OF_ARRAYS) * (1 - 1e-15), initial=0.0))
         return log_above(log_delta_with(cgf.failure, best))
 
     def log_deltas(epsilons: Array) -> Array:

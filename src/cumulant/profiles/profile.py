@@ -28,7 +28,7 @@ from cumulant.parameters import nonnegative, probability, product_above, real, r
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float
 EXPONENT_OF_LEAST = 745.0  # e^-745 is the smallest double > 0
-FARTHEST = 1e290  # ε: at larger ones arrays hold the δ of this one, whose products and quotients are doubles
+FARTHEST_OF_ARRAYS = 1e290  # ε: at larger ones arrays hold the δ of this one, whose products and quotients are doubles
 LEAST_OF_MANY, MOST_OF_MANY, FARTHEST_OF_MANY = 1e-12, 1e6, 1e8  # μ and a for which arrays need no further care
 ERFCX_ERROR = 4e-15  # relative, generous for two evaluations and the products around them
 
@@ -54,7 +54,7 @@ class PrivacyProfile:
     def log_deltas(self, epsilons: Array) -> Array:
         """Return log δ at many ε; the largest ε are asked as less, safely, as δ does not increase."""
         if self.of_many is not None:
-            return self.of_many(np.minimum(epsilons, FARTHEST))
+            return self.of_many(np.minimum(epsilons, FARTHEST_OF_ARRAYS))
         return np.array([self.log_delta(epsilon) for epsilon in epsilons.tolist()], dtype=float)
 
     def delta(self, epsilon: float) -> float:
