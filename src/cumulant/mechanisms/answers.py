@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cumulant.answer import EXACTLY, Guarantee, Interval, Method, above_of
 from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
@@ -59,14 +59,24 @@ def _log_delta(pairs: Directions, epsilon: float, accuracy: float) -> Inversion:
     return log_delta_of_pairs(pairs, epsilon)
 
 
-def logs_asked(known: Known, delta: Any, log_delta: Array) -> Array:
+def log_asked(known: Known, delta: float | None, log_delta: float) -> float:
     """Return log δ, less than that of the failure probability where δ is: their logarithms may be the same double."""
-    failure = known.failure() if delta is not None and known.sampled is None else 0.0  # Gaussian noise has none
-    if failure == 0:
+    failure = _failure_beside(known, delta)
+    return min(log_delta, math.nextafter(math.log(failure), -math.inf)) if failure > (delta or 0) else log_delta
+
+
+def logs_asked(known: Known, delta: ArrayLike | None, log_delta: Array) -> Array:
+    """Return the same of many."""
+    if _failure_beside(known, delta) == 0:
         return log_delta
-    return np.where(
-        np.asarray(delta) < failure, np.minimum(log_delta, math.nextafter(math.log(failure), -math.inf)), log_delta
-    )
+    deltas = np.broadcast_to(np.asarray(delta, dtype=float), log_delta.shape)
+    some = [log_asked(known, one, log) for one, log in zip(deltas.flat, log_delta.flat, strict=True)]
+    return np.array(some).reshape(log_delta.shape)
+
+
+def _failure_beside(known: Known, delta: ArrayLike | None) -> float:
+    """Return the failure probability where δ was given as a number; Gaussian noise on samples has none."""
+    return known.failure() if delta is not None and known.sampled is None else 0.0
 
 
 def nearer_epsilon(known: Known, epsilon: float) -> float:

@@ -86,7 +86,7 @@ class AbstractMechanism(ABC):
 
     def _log_asked(self, delta: Any, log_delta: Any) -> float:
         log = parameters.log_of_delta(delta=delta, log_delta=log_delta)
-        return float(answers.logs_asked(self._known(), delta, np.asarray(log)))
+        return answers.log_asked(self._known(), delta, log)
 
     @by_name
     def delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
