@@ -202,6 +202,13 @@ def test_a_delta_next_to_the_failure_probability(failure: float, count: int) -> 
         below = math.nextafter(below, 0.0)
     assert run.epsilon(delta=below) == math.inf
     assert run.epsilon(delta=[below])[0] == math.inf
+    assert cm.epsilons([run, run], delta=below).tolist() == [math.inf, math.inf]
+    assert cm.ApproximateDP(epsilon=1.0, delta=failure).epsilon_curve(counts=[count], delta=below)[0] == math.inf
+    accountant = cm.Accountant()
+    accountant.compose(run)
+    accountant.epsilon(delta=min(math.nextafter(float(total), 1.0), 1.0))
+    assert accountant.epsilon(delta=below) == math.inf
+    assert cm.max_count(run, epsilon=1e9, delta=below) == 0
     assert count > 1 or run.epsilon(delta=failure) == 1.0
 
 

@@ -154,7 +154,8 @@ def test_a_rough_search_leads_to_where_the_pairs_are_in_reach(reach: float, monk
     """Rényi DP costs 1.3/x here and jumps at 0.66; the pairs cost 1/x, and say nothing at x = 1 and below `reach`."""
     asked: list[str] = []
 
-    def guarantee(self: cm.Laplace, *, log_delta: float, method: str) -> cm.Guarantee:
+    def guarantee(self: cm.Laplace, *, delta: float, method: str) -> cm.Guarantee:
+        log_delta = math.log(delta)
         asked.append(method)
         if method != "rdp" and self.scale > reach and self.scale != 1:
             return cm.Guarantee.by_pairs(1 / self.scale, log_delta, "contour", excess=None)

@@ -239,8 +239,9 @@ class Accountant:
             followed = self._followed = Followed(self._counts, self._neighbors)
         found = followed.epsilon(asked)
         if found is None:
-            found = self.run.epsilon(log_delta=asked, method=method)
-            followed.remember(asked, found)
+            found = self.run.epsilon(delta=delta, log_delta=log_delta, method=method)
+            if self.run._known().failure() == 0:  # else δ next to it is told apart by more than its logarithm
+                followed.remember(asked, found)
         return found
 
     @by_name

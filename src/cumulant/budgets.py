@@ -44,18 +44,20 @@ class EpsilonBudget(AbstractBudget):
     epsilon: float
     log_delta: float
     method: Method
+    delta: float | None = None  # as it was stated: its logarithm rounds
 
     @classmethod
     def of(cls, epsilon: Any, delta: Any, log_delta: Any, method: Method) -> EpsilonBudget:
-        log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
-        return cls(parameters.nonnegative("epsilon", epsilon), log_delta, method)
+        log = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        return cls(parameters.nonnegative("epsilon", epsilon), log, method, None if delta is None else float(delta))
 
     @property
     def most(self) -> float:
         return self.epsilon
 
     def spent(self, run: AbstractMechanism, method: Method) -> tuple[float, str]:
-        guarantee = run.guarantee(log_delta=self.log_delta, method=method)
+        at = {"log_delta": self.log_delta} if self.delta is None else {"delta": self.delta}
+        guarantee = run.guarantee(**at, method=method)
         return guarantee.epsilon, guarantee.method
 
     @property

@@ -124,13 +124,12 @@ def max_count(
     """
     step = _mechanism("step", step)
     before = Composed(()) if spent is None else _mechanism("spent", getattr(spent, "run", spent))
-    log_delta = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+    log = parameters.log_of_delta(delta=delta, log_delta=log_delta)
     most = _room(before, step)
-    start = 1 if spent is not None else _likely_count(step, epsilon, log_delta, most)
-    count = max_whole(
-        lambda n: before + step * n, most=most, epsilon=epsilon, log_delta=log_delta, method=method, start=start
-    )
-    if count == 0 and (already := before.epsilon(log_delta=log_delta, method=method)) > epsilon:
+    start = 1 if spent is not None else _likely_count(step, epsilon, log, most)
+    budget = EpsilonBudget.of(epsilon, delta, log_delta, method)
+    count = _most_within(lambda n: before + step * n, most, budget, start)
+    if count == 0 and (already := budget.spent(before, method)[0]) > epsilon:
         raise BudgetExceeded(f"what was spent costs epsilon={already:.4g} already, over the budget of {epsilon:g}")
     if count == most:
         raise InvalidParameter(f"step must cost something, but {most} releases of {step!r} meet epsilon={epsilon!r}")
@@ -152,7 +151,10 @@ def max_whole(
     For what costs more the larger it is. n was asked itself, and so was n + 1 unless it is beyond `most`. The search
     begins at `start`, if that is within the budget, else at 1.
     """
-    budget = EpsilonBudget.of(epsilon, delta, log_delta, method)
+    return _most_within(build, most, EpsilonBudget.of(epsilon, delta, log_delta, method), start)
+
+
+def _most_within(build: Callable[[int], AbstractMechanism], most: int, budget: EpsilonBudget, start: int) -> int:
     if parameters.whole_number("most", most) == 0:
         return 0
     search = Search(_builder(build), whole_up_to(most), budget)

@@ -135,6 +135,12 @@ class AbstractMechanism(ABC):
             many, asked = np.broadcast_arrays(many, asked)
         else:
             raise InvalidParameter(f"delta must be one number or as many as counts, got {asked.size} for {many.size}")
+        if delta is not None and self._known().failure() > 0:
+            each = zip(
+                many.flat, np.broadcast_to(np.asarray(delta, dtype=float), many.shape).flat, asked.flat, strict=True
+            )
+            runs = [answers.log_asked((self * int(n))._known(), one, log) for n, one, log in each]
+            asked = np.array(runs).reshape(many.shape)
         found = epsilons_of_counts(self, many.ravel(), asked.ravel(), method, share).reshape(many.shape)
         return found if parameters.is_array(counts) else float(found.ravel()[0])
 

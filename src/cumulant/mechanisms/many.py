@@ -151,6 +151,9 @@ def epsilons(
     asked = np.broadcast_to(logs, (len(runs),))
     found = np.full(len(runs), np.nan)
     knowns = [run._known() for run in runs]
+    if delta is not None:
+        each = np.broadcast_to(np.asarray(delta, dtype=float), asked.shape)
+        asked = np.array([answers.log_asked(*one) for one in zip(knowns, each.tolist(), asked.tolist(), strict=True)])
     several = [
         directions if _goes_by_pairs(known, method) and (directions := known.directions(run.neighbors)) else ()
         for run, known in zip(runs, knowns, strict=True)
