@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import arb
+from hypothesis import example, given
+from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import cumulant as cm
@@ -17,7 +19,7 @@ from cumulant.inversion.band import _Nodes, band_on, closed_bands
 from cumulant.inversion.closed import ClosedLosses
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import Enclosure
-from cumulant.inversion.pieces import sum_pieces
+from cumulant.inversion.pieces import least_epsilon, sum_pieces, sum_top
 from cumulant.inversion.plan import plan_for, tilts_for_epsilon
 from cumulant.mechanisms.base import AbstractMechanism
 from exact_references import RULE, Bracket, composed_delta, laplace_profile, normal_profile
@@ -237,6 +239,85 @@ def test_pieces_say_where_they_cancel() -> None:
         with precision(400):
             truth = laplace_delta(1 / Fraction(scale), count, ball(Fraction(epsilon)))
         assert_encloses(pieces, epsilon, mpf(truth.str(40, radius=False)), math.inf)
+
+
+# The largest losses of many releases ----------------------------------------------------------------------------------
+
+
+def next_to_the_top(thetas: list[Real], y: Real) -> Real:
+    """Return δ at y below the largest loss, no farther than one release can take by itself, from what losses lack.
+
+    Under P a loss lacks nothing of its largest value with probability ½, and d with density e^{-d/2}/4 up to 2θ: m of N
+    lack d with the density of Erlang's law, 4^{-m} d^{m-1} e^{-d/2}/(m-1)!.
+    """
+    assert y < 2 * min(thetas)
+    n = len(thetas)
+
+    def lacking(m: int) -> Real:
+        inner = mp.quad(lambda d: d ** (m - 1) * mp.exp(-d / 2) * -mp.expm1(d - y), [0, y]) / mp.factorial(m - 1)
+        return mp.binomial(n, m) * mpf(2) ** -(n + m) * inner
+
+    return mpf(2) ** -n * -mp.expm1(-y) + mp.nsum(lambda m: lacking(int(m)), [1, min(n, 40)], method="direct")
+
+
+def assert_near_the_truth(run: AbstractMechanism, epsilon: float, truth: Real) -> None:
+    """ε at δ and δ at ε are above the truth, by no more than they say, and next to the largest loss exact."""
+    log_truth = mp.log(truth)
+    found = run.guarantee(log_delta=math.nextafter(float(log_truth), -math.inf))
+    assert found.at_most_above is not None
+    assert epsilon <= found.epsilon <= epsilon * (1 + max(found.at_most_above, 1e-9))
+    assert found.exact or truth > 1e-6
+    assert log_truth <= run.log_delta(epsilon=epsilon) <= log_truth + 1e-6
+
+
+@given(st.data())
+def test_distinct_releases_next_to_their_largest_loss(data: st.DataObject) -> None:
+    scales = data.draw(st.lists(st.floats(0.5, 60.0), min_size=2, max_size=90))
+    p = data.draw(st.sampled_from([None, 0.6, 0.75]))
+    share = 10.0 ** data.draw(st.floats(-4, -0.1))
+    with mp.workdps(40):
+        thetas = [1 / mpf(scale) for scale in scales]
+        epsilon = float(mp.fsum(thetas) - share * min(1.9 * min(thetas), 0.8))
+        y = mp.fsum(thetas) - epsilon
+        if p is None:
+            assert_near_the_truth(
+                cm.Composed.of((one, 1) for one in laplaces(*scales)), epsilon, next_to_the_top(thetas, y)
+            )
+            return
+        run = cm.Composed.of((one, 1) for one in [*laplaces(*scales), cm.RandomizedResponse(p=p)])
+        odds = mp.log(mpf(p) / (1 - mpf(p)))
+        farther = float(odds + epsilon)  # of which the other answer to the bit is out of reach
+        truth = mpf(p) * next_to_the_top(thetas, mp.fsum(thetas) + odds - farther)
+        assert_near_the_truth(run, farther, truth)
+
+
+@given(st.integers(2, 150), st.floats(0.2, 40.0), st.floats(-5, -0.3))
+@example(41, 4.0, -2.0)
+def test_equal_releases_next_to_their_largest_loss(count: int, scale: float, log_share: float) -> None:
+    top = count / scale
+    epsilon = top * (1 - 10.0**log_share)
+    with precision(200 + 12 * count):
+        truth = laplace_delta(1 / Fraction(scale), count, ball(Fraction(epsilon)))
+        truth = mpf(truth.str(40, radius=False))
+    top_sum = sum_top(composed(*laplaces(*[scale] * count)), epsilon)
+    with mp.workdps(40):
+        if top_sum is not None:
+            assert_encloses(top_sum, epsilon, truth, math.inf)
+            assert top_sum.log_bounds(top_sum.floor * (1 - 1e-9)) == (-math.inf, 0.0)
+        assert_near_the_truth(cm.Laplace(scale=scale) * count, epsilon, truth)
+
+
+def test_the_largest_loss_says_what_epsilon_is_not_below() -> None:
+    for count, scale in ((2, 3.0), (20, 30.0), (100, 20.0)):
+        losses = composed(*laplaces(*[scale] * count))
+        for share in (1e-6, 0.01, 0.5, 0.999):
+            log_delta = math.log(share) - (count - 1) * math.log(2.0)
+            least = least_epsilon(losses, log_delta)
+            assert least is not None
+            with precision(200 + 12 * count):
+                truth = laplace_delta(1 / Fraction(scale), count, ball(Fraction(max(least, 0.0))))
+                assert truth.log() >= log_delta - 1e-9 or least < 0
+        assert least_epsilon(losses, -(count - 1) * math.log(2.0) + 1e-9) is None
 
 
 # Bands ----------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
@@ -19,7 +19,7 @@ from cumulant.numerics.binomial import Binomial
 from cumulant.numerics.binomial_sum import binomial_log_sum
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_binomial, log_expm1, log_sum, reciprocal_up
 from cumulant.numerics.quadrature import legendre, nodes_on
-from cumulant.numerics.rounding import exp_above, float_above, log_above
+from cumulant.numerics.rounding import exp_above, float_above, log_above, sum_above
 from cumulant.numerics.search import largest_true, minimise_positive, nearest_on_side, root, root_near, smallest_true
 from cumulant.profiles.tradeoff import false_negative_rate
 
@@ -53,7 +53,7 @@ def test_the_nearest_point_was_tested_and_lies_on_its_side(place: float, side: i
         return math.log(place / x), slope / x
 
     anyway = 1e10 if side > 0 else 0.0
-    found = nearest_on_side(falling, side, 1.0, anyway, slope=lambda x: -1 / x, turns=80, still=1e-15)
+    found = nearest_on_side(falling, side, 1.0, anyway, lambda: False, slope=lambda x: -1 / x, turns=80, still=1e-15)
     assert found in seen
     assert side * (found - place) >= -1e-15 * place
     assert found == pytest.approx(place, rel=1e-13)
@@ -62,7 +62,36 @@ def test_the_nearest_point_was_tested_and_lies_on_its_side(place: float, side: i
 @pytest.mark.parametrize(("side", "anyway"), [(1, 5.0), (-1, 0.0)])
 def test_without_a_point_on_its_side_the_answer_is_what_holds_anyway(side: int, anyway: float) -> None:
     blind = (side * math.inf, math.nan)
-    assert nearest_on_side(lambda _: blind, side, 1.0, anyway, slope=abs, turns=9, still=0.0) == anyway
+    assert nearest_on_side(lambda _: blind, side, 1.0, anyway, lambda: False, slope=abs, turns=9, still=0.0) == anyway
+
+
+@given(st.lists(st.tuples(st.integers(1, 2**70), st.floats(-1e300, 1e300)), max_size=8))
+@example([(1, 1e308), (1, 1e308)])
+@example([(3, 5e-324), (1, 2.0**-1060)])
+def test_sums_are_the_least_doubles_that_are_not_below(terms: list[tuple[int, float]]) -> None:
+    exact = sum((n * Fraction(x) for n, x in terms), Fraction(0))
+    assert sum_above(terms) == float_above(exact)
+
+
+@given(st.floats(1e-307, 1e307))
+def test_reciprocals_are_the_least_doubles_that_are_not_below(x: float) -> None:
+    assert reciprocal_up(x) == float_above(1 / Fraction(x))
+
+
+def test_zero_is_asked_where_the_first_point_is_beyond_the_answer() -> None:
+    asked: list[bool] = []
+
+    def is_zero() -> bool:
+        asked.append(True)
+        return True
+
+    for start, most in ((1.0, 0.0), (1e-9, 1e-3)):
+        asked.clear()
+        found = nearest_on_side(
+            lambda x: (1e-3 - x, -1.0), 1, start, 9.0, is_zero, slope=lambda _: -1.0, turns=40, still=1e-15
+        )
+        assert found == pytest.approx(most)
+        assert asked == [True] * (start > most + 1e-3)
 
 
 @given(st.floats(1e-9, 1e9))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cache
 from typing import Any, final
 
@@ -24,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cumulant import parameters
 from cumulant.errors import InvalidParameter
-from cumulant.numerics.rounding import ULP, float_above
+from cumulant.numerics.rounding import ULP, sum_above
 
 Array = NDArray[np.float64]
 
@@ -119,7 +118,7 @@ def _sum_up(terms: Sequence[tuple[int, float]]) -> float:
     """Return Σ n_i x_i, rounded up once; exact where a double holds it, as ε's often are."""
     if any(math.isinf(x) for _, x in terms):
         return math.inf
-    return float_above(sum((n * Fraction(x) for n, x in terms), Fraction(0)))
+    return sum_above(terms)
 
 
 def combined_failure(failures: Iterable[tuple[float, int]]) -> float:

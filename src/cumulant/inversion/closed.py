@@ -83,6 +83,21 @@ class ClosedLosses:
         return float(np.sum(self.counts)) + sum(part.count for part in self.finite)
 
     @property
+    def laplace_releases(self) -> int:
+        return int(np.sum(self.counts))
+
+    @property
+    def top(self) -> float:
+        """The largest loss, off by a unit at most."""
+        tops = [part.count * float(np.max(part.losses)) for part in self.finite]
+        return math.fsum([*(self.counts * self.thetas).tolist(), *tops])
+
+    @property
+    def log_top_mass(self) -> float:
+        """Of the largest losses of releases with few outputs, about."""
+        return sum(part.count * float(part.log_masses[np.argmax(part.losses)]) for part in self.finite)
+
+    @property
     def largest(self) -> float:
         """Σ n_i max|L_i|."""
         return float(self.counts @ self.thetas) + sum(part.count * _largest(part) for part in self.finite)

@@ -22,7 +22,7 @@ from cumulant.inversion.contour import Lattice
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.rounding import float_above
+from cumulant.numerics.rounding import float_above, sum_above
 from cumulant.pairs.cache import CACHE, SIMILAR, BatchedTable, evaluate_by_batch_key
 from cumulant.pairs.curve import CUMULANTS, k_of_each, log_affinity, nodes_together
 from cumulant.pairs.discrete import prefers_transform
@@ -253,12 +253,12 @@ def _closed(parts: Parts) -> ClosedLosses | None:
 
 
 def _supremum(parts: Parts) -> float:
-    tops = [(pair.supremum, n) for pair, n in parts]
-    if math.inf in [top for top, _ in tops]:
+    tops = [(n, pair.supremum) for pair, n in parts]
+    if math.inf in [top for _, top in tops]:
         return math.inf
-    if -math.inf in [top for top, _ in tops]:
+    if -math.inf in [top for _, top in tops]:
         return -math.inf
-    return float_above(sum((n * Fraction(top) for top, n in tops), Fraction(0)))
+    return sum_above(tops)
 
 
 def _lattice(parts: Parts) -> Lattice | None:

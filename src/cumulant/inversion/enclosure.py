@@ -90,7 +90,12 @@ def meet(enclosure: Enclosure, side: int, log_delta: float, start: float, anyway
     Side 1 asks for an upper bound of log δ(ε) that is at most log δ, -1 for a lower one that is at least log δ. Only
     points that were tested are returned, or `anyway`: the largest loss from above, 0 from below.
     """
-    if enclosure.log_upper(0.0)[0] <= log_delta:  # then 0 is the answer itself
+    _, turns, still = enclosure.effort
+
+    def is_zero() -> bool:
+        return enclosure.log_upper(0.0)[0] <= log_delta
+
+    if turns == 0 and is_zero():  # else it is asked where the first point lies beyond the answer
         return 0.0
 
     def above(epsilon: float) -> tuple[float, float]:
@@ -99,8 +104,7 @@ def meet(enclosure: Enclosure, side: int, log_delta: float, start: float, anyway
         value, slope = enclosure.log_upper(epsilon)
         return value - log_delta, slope
 
-    _, turns, still = enclosure.effort
-    return nearest_on_side(above, side, start, anyway, slope=enclosure.slope, turns=turns, still=still)
+    return nearest_on_side(above, side, start, anyway, is_zero, slope=enclosure.slope, turns=turns, still=still)
 
 
 class WholeEnclosure(Enclosure):

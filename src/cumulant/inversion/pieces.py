@@ -17,14 +17,21 @@ the last two with what their second residues, 1 and -e^{-y}, have as series. For
     δ(ε) = Σ_{x_S > ε} e^{-Θ_S} R_{|S|}(x_S - ε):
 
 nothing is left but rounding, and that is bounded by the sum of the absolute terms. Equal releases share their sets.
+
+Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`). Which ε that can be,
+at a δ, the largest loss says by itself: P(Bin(N-1, ½) < j) >= 2^{1-N}, so, with the mass W of other releases there,
+
+    δ(ε) >= W R_0(y) >= 2^{1-N} W (1 - e^{-y/2}),   y = x_∅ - ε <= -2 log(1 - 2^{N-1} δ/W).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import final
+from itertools import accumulate
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +44,40 @@ from cumulant.numerics.logspace import Array
 FEW_SUMS = 1000  # of losses, up to which all are formed in balls
 MOST_TERMS = 20_000  # of the sum
 MOST_LAPLACE = 40  # releases, beyond which terms cancel
+MOST_AT_TOP = 500  # releases of which the largest losses are summed
+MOST_TERMS_AT_TOP, MOST_TURNED = 2000, 12  # of that sum, and the largest k in it
+TOP_MARGIN = 1e-6  # of the largest loss, and 1 % of the distance to it, by which terms are summed farther than needed
 LARGEST_LOSS = 60.0  # of all releases together, beyond which series are long
-LOSS_SLIP = 2.0**-50  # relative, by which losses may be off
+UNIT = 2.0**-52  # relative, by which a sum of two, or a product, may be off, twice
 TERM_UNITS = 2.0**-49  # by which a term may be off, relatively, for each of its powers
 LEAST_LOG_WEIGHT = -600.0  # of a term: products with smaller ones underflow
-HALVINGS = 12  # of the stretch on which a first ε is looked for
-UNSEEN_NATS = 45.0  # below the first term of a series
+HALVINGS = 4  # of the stretch on which a first ε is looked for
+UNSEEN_SHARE = math.exp(-45.0)  # of the first term of a series
+STEP_OF_SERIES = 32  # lengths are multiples, so that questions next to each other share their coefficients
 SERIES = 60  # terms of R_0 and R_N beyond N, and two for each unit of y: what is left is below 1e-20
+
+
+class Terms(NamedTuple):
+    """How far losses are below the largest one, with logarithms of weights and with k."""
+
+    below: Array
+    log_weights: Array
+    k: NDArray[np.int64]
+
+    def with_one_more(self, below: Array, log_weights: Array, k: NDArray[np.int64], reach: float) -> Terms:
+        """Return the terms with one more release, or n equal ones, if they are within reach."""
+        farther = np.add.outer(self.below, below).ravel()
+        seen = farther < reach
+        heavier, more = np.add.outer(self.log_weights, log_weights).ravel(), np.add.outer(self.k, k).ravel()
+        return Terms(farther[seen], heavier[seen], more[seen])
+
+
+class Sum(NamedTuple):
+    """δ(ε), a bound of its rounding, and about dδ/dε."""
+
+    delta: float
+    doubt: float
+    slope: float
 
 
 @final
@@ -55,6 +89,10 @@ class PiecewiseSum(WholeEnclosure):
     weights: Array
     k: NDArray[np.int64]
     coefficients: Array
+    releases: int  # N, of Laplace noise
+    slip: float  # by which a loss may be off
+    weight_slip: float  # by which a weight may be off, relatively
+    floor: float = 0.0  # the least ε of which all terms are there
     underflown: float = 0.0  # more than all weights together that underflow
     route: str = "pieces"
     proven: bool = False
@@ -62,17 +100,19 @@ class PiecewiseSum(WholeEnclosure):
     effort: Effort = IN_DOUBLES
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        total, doubt = self._sum(epsilon)
-        low = total - doubt
-        # δ falls with ε, and losses are rounded: from above it is taken where no loss next to ε is missed
-        high = sum(self._sum(max(epsilon - LOSS_SLIP * (abs(float(self.x[0])) + epsilon), 0.0)))
-        return math.log(low) if low > 0 else -math.inf, min(math.log(high), 0.0) if high > 0 else -math.inf
+        if epsilon < self.floor:
+            return -math.inf, 0.0
+        here = self._sum(epsilon)
+        low = here.delta - here.doubt
+        return math.log(low) if low > 0 else -math.inf, self.log_upper(epsilon)[0]
 
-    def slope(self, epsilon: float) -> float:
-        """Return about d log δ/dε, from a difference."""
-        step = 1e-6 * max(epsilon, 1e-9)
-        here, before = self._sum(epsilon)[0], self._sum(epsilon - step)[0]
-        return (math.log(here) - math.log(before)) / step if here > 0 and before > here else -1.0
+    def log_upper(self, epsilon: float) -> tuple[float, float]:
+        if epsilon < self.floor:
+            return 0.0, math.nan
+        # δ falls with ε, and losses are rounded: from above it is taken where no loss next to ε is missed
+        delta, doubt, slope = self._sum(max(epsilon - self.slip - UNIT * epsilon, 0.0))
+        high = delta + doubt
+        return (min(math.log(high), 0.0), slope / high) if high > 0 else (-math.inf, math.nan)
 
     def start(self, log_delta: float) -> float:
         """Return about the ε of a δ: δ(ε) is at least what the largest loss makes of it."""
@@ -80,10 +120,10 @@ class PiecewiseSum(WholeEnclosure):
         share = math.exp(min(log_delta - math.log(top_mass), 0.0)) if top_mass > 0 else 1.0
         if share < 0.5 and self.x[0] + math.log1p(-share) > max(self.x[1:2], default=0.0):
             return max(float(self.x[0]) + math.log1p(-share), 0.0)
-        low, high = 0.0, max(float(self.x[0]), 0.0)
+        low, high = self.floor, max(float(self.x[0]), self.floor)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            low, high = (middle, high) if self.log_bounds(middle)[1] > log_delta else (low, middle)
+            low, high = (middle, high) if self.log_upper(middle)[0] > log_delta else (low, middle)
         return (low + high) / 2
 
     @property
@@ -91,42 +131,64 @@ class PiecewiseSum(WholeEnclosure):
         """2^{-N}, which R_0(y)/y tends to."""
         return float(self.coefficients[0, 1]) / 2 if self.coefficients.shape[1] > 1 else 1.0
 
-    def _sum(self, epsilon: float) -> tuple[float, float]:
-        """Return δ(ε), and a bound of its rounding."""
+    def _sum(self, epsilon: float) -> Sum:
+        if not len(self.x) or self.x[0] <= epsilon:
+            return Sum(0.0, 0.0, 0.0)
+        if self.coefficients.size and (len(self.x) == 1 or self.x[1] <= epsilon):
+            return self._first(epsilon)
         last = int(np.searchsorted(-self.x, -epsilon))
-        if last == 0:
-            return 0.0, 0.0
         y, weights, k = self.x[:last] - epsilon, self.weights[:last], self.k[:last]
-        off = 2.0**-51 * (np.abs(self.x[:last]) + epsilon)
+        off = self.slip + UNIT * epsilon
         if not self.coefficients.size:
-            return float(weights @ -np.expm1(-y)), float(weights @ (off + TERM_UNITS * y)) + self.underflown
-        total, doubt = 0.0, self.underflown
-        inner = (k > 0) & (k < len(self.coefficients) - 1)  # residues at -½ alone
-        for some, powers in ((inner, len(self.coefficients) - 1), (~inner, self._powers(float(y[0]) / 2))):
-            if np.any(some):
-                value, error = self._part(y[some], weights[some], k[some], off[some], powers)
-                total, doubt = total + value, doubt + error
-        return total, doubt
+            doubt = float(weights @ (off + (TERM_UNITS + self.weight_slip) * y)) + self.underflown
+            return Sum(float(weights @ -np.expm1(-y)), doubt, -float(weights @ np.exp(-y)))
+        powers, rest = self._powers(float(y[0]) / 2)
+        total, doubt, fall = 0.0, self.underflown + rest * float(np.sum(weights)), 0.0
+        inner = (k > 0) & (k < self.releases)  # residues at -½ alone
+        for some, most in ((inner, min(powers, self.releases)), (~inner, powers)):
+            if some.any():
+                half = y[some] / 2
+                ends = np.exp(-half) * weights[some]
+                series = self.coefficients.T[most - 1 :: -1, k[some]]
+                delta, error, slope = _series(series, half, off, self.weight_slip)
+                total, doubt, fall = total + ends @ delta, doubt + ends @ error, fall + ends @ slope
+        return Sum(float(total), float(doubt), float(fall))
 
-    def _powers(self, half: float) -> int:
-        """Return how many powers of y/2 are seen beside the first one."""
-        log_term, j, most = math.log(half), 1, self.coefficients.shape[1]
-        unseen = log_term + math.log(self.coefficients[0, 1]) - UNSEEN_NATS
-        while j < most and (log_term > unseen or j < 2 * half):
+    def _first(self, epsilon: float) -> Sum:
+        """Return the sum of one term, that of the largest loss: the same, without arrays."""
+        x, weight = float(self.x[0]), float(self.weights[0])
+        half = (x - epsilon) / 2
+        powers, rest = self._powers(half)
+        series = self.coefficients[self.k[0], powers - 1 :: -1].tolist()
+        delta, doubt, fall = _series(series, half, self.slip + UNIT * epsilon, self.weight_slip)
+        end = math.exp(-half) * weight
+        return Sum(end * delta, end * doubt + rest * weight + self.underflown, end * fall)
+
+    def _powers(self, half: float) -> tuple[int, float]:
+        """Return how many powers of y/2 are seen beside the first one, and a bound of what the others add up to.
+
+        No coefficient is above 1/j!, and from j = y on terms halve.
+        """
+        term, j, most = 1.0, 1, self.coefficients.shape[1]  # (y/2)^{j-1}/j!
+        unseen = float(self.coefficients[0, 1]) * UNSEEN_SHARE
+        while j < most and (term > unseen or j < 2 * half):
             j += 1
-            log_term += math.log(half / j)
-        return j
+            term *= half / j
+        return j, 2 * half * term
 
-    def _part(self, y: Array, weights: Array, k: NDArray[np.int64], off: Array, powers: int) -> tuple[float, float]:
-        """Return the sum of some terms, Horner's way, and a bound of its rounding."""
-        rows, half = self.coefficients, y / 2
-        value, size, slope = np.zeros(len(y)), np.zeros(len(y)), np.zeros(len(y))
-        for j in range(powers - 1, -1, -1):
-            row = rows[:, j][k]
-            slope = slope * half + size
-            value, size = value * half + row, size * half + np.abs(row)
-        ends = np.exp(-half) * weights
-        return float(ends @ value), float(ends @ (TERM_UNITS * (size + half * slope) + off * (size + slope)))
+
+def _series(falling: Iterable[Any], half: Any, off: float, weight_off: float) -> tuple[Any, Any, Any]:
+    """Return Σ c_j (y/2)^j, Horner's way, a bound of its rounding, and what it falls by with ε, all without e^{-y/2}.
+
+    The coefficients come with the highest power first, each a number or an array. y can be off by `off`, the weight of
+    the series, relatively, by `weight_off`.
+    """
+    value, rise, size, slope = 0.0 * half, 0.0 * half, 0.0 * half, 0.0 * half
+    for c in falling:
+        rise, slope = rise * half + value, slope * half + size
+        value, size = value * half + c, size * half + abs(c)
+    doubt = (TERM_UNITS + weight_off) * size + TERM_UNITS * half * slope + off * (size + slope)
+    return value, doubt, (value - rise) / 2
 
 
 def sum_few(losses: ComposedPairs) -> WholeEnclosure | None:
@@ -146,28 +208,67 @@ def sum_pieces(losses: ComposedPairs) -> PiecewiseSum | None:
     closed = losses.closed
     if closed is None or losses.variance > 0 or _count_terms(closed) > MOST_TERMS:
         return None
-    total = int(np.sum(closed.counts))
-    if total > MOST_LAPLACE or closed.largest > LARGEST_LOSS:
+    if closed.laplace_releases > MOST_LAPLACE or closed.largest > LARGEST_LOSS:
         return None
-    x, log_weights, k = np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64)
+    return _sum_above(closed, 0.0, MOST_TERMS)
+
+
+def sum_top(losses: ComposedPairs, epsilon: float) -> PiecewiseSum | None:
+    """Return the sum of what is above ε, or None where it has too many terms or is not known."""
+    closed = losses.closed
+    if closed is None or losses.variance > 0 or not 0 < closed.laplace_releases <= MOST_AT_TOP:
+        return None
+    top = closed.top
+    floor = epsilon - (TOP_MARGIN * abs(top) + 0.01 * (top - epsilon))
+    return _sum_above(closed, floor, MOST_TERMS_AT_TOP) if floor > 0 and top - floor <= LARGEST_LOSS else None
+
+
+def least_epsilon(losses: ComposedPairs, log_delta: float) -> float | None:
+    """Return what ε of a δ is not below, by the largest loss alone; None where that says nothing, or is not known."""
+    closed = losses.closed
+    if closed is None:
+        return None
+    log_share = log_delta + (closed.laplace_releases - 1) * math.log(2.0) - closed.log_top_mass
+    return closed.top + 2 * math.log1p(-math.exp(log_share)) if log_share < 0 else None
+
+
+def _sum_above(closed: ClosedLosses, floor: float, most: int) -> PiecewiseSum | None:
+    """Return the terms whose losses are above ε = floor, None if they are more than so many."""
+    top, terms = closed.top, Terms(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
+    # each release adds a product to what a loss is below the top, and to the logarithm of a weight
+    units = UNIT * (2 + len(closed.thetas) + sum(part.count for part in closed.finite))
+    slip = 2 * UNIT * closed.largest + 2 * units * (closed.largest - floor)
+    reach = top - floor + 2 * slip
     for theta, n in zip(closed.thetas.tolist(), closed.counts.astype(int).tolist(), strict=True):
-        i = np.arange(n + 1)
-        log_ways = np.array([math.log(math.comb(n, m)) for m in range(n + 1)])
-        x = np.add.outer(x, theta * (n - 2.0 * i)).ravel()
-        log_weights = np.add.outer(log_weights, log_ways - i * theta).ravel()
-        k = np.add.outer(k, i).ravel()
+        i = np.arange(min(n, math.floor(reach / (2 * theta))) + 1)
+        log_ways = np.array([math.log(math.comb(n, m)) for m in i.tolist()]) if n > 1 else 0.0
+        terms = terms.with_one_more(2.0 * theta * i, log_ways - i * theta, i, reach)
+        if len(terms.below) > most:
+            return None
     for part in closed.finite:
+        below, ways = float(np.max(part.losses)) - part.losses, np.zeros(len(part.losses), dtype=np.int64)
         for _ in range(part.count):
-            x = np.add.outer(x, part.losses).ravel()
-            log_weights = np.add.outer(log_weights, part.log_masses).ravel()
-            k = np.repeat(k, len(part.losses))
-    seen = x > 0  # of ε >= 0
-    order = np.argsort(-x[seen], kind="stable")
-    coefficients = _coefficients(total, closed.largest) if total else np.empty((0, 0))
-    log_weights = log_weights[seen][order]
+            terms = terms.with_one_more(below, part.log_masses, ways, reach)
+            if len(terms.below) > most:
+                return None
+    if floor > 0 and np.max(terms.k) > MOST_TURNED:
+        return None
+    order = np.argsort(terms.below, kind="stable")
+    x, log_weights, k = top - terms.below[order], terms.log_weights[order], terms.k[order]
+    weight_slip = units * (1 + _largest_log_weight(closed, floor))
     # R is at most 1: what underflows is charged whole
     underflown = int(np.sum(log_weights < LEAST_LOG_WEIGHT)) * math.exp(LEAST_LOG_WEIGHT)
-    return PiecewiseSum(x[seen][order], np.exp(log_weights), k[seen][order], coefficients, underflown)
+    n, coefficients = closed.laplace_releases, np.empty((0, 0))
+    if n:
+        powers = SERIES + STEP_OF_SERIES * math.ceil((2 * (closed.top - floor) + n) / STEP_OF_SERIES)
+        coefficients = _coefficients(n, int(np.max(k, initial=0)) + 1, powers)
+    return PiecewiseSum(x, np.exp(log_weights), k, coefficients, n, slip, weight_slip, floor, underflown)
+
+
+def _largest_log_weight(closed: ClosedLosses, floor: float) -> float:
+    """Return more than what sums of logarithms of weights grow to: of ways, of e^{-Θ} and of masses."""
+    ways = math.log(2.0) * float(np.sum(closed.counts[closed.counts > 1]))
+    return ways + closed.largest - max(floor, 0.0) + sum(p.count * float(-np.min(p.log_masses)) for p in closed.finite)
 
 
 def _count_terms(closed: ClosedLosses) -> float:
@@ -179,19 +280,21 @@ def _size(part: Outputs) -> float:
 
 
 @lru_cache(maxsize=64)
-def _coefficients(n: int, largest: float) -> Array:
-    """Return the factors of (y/2)^j in e^{y/2} R_k(y), a row for each k; those of 0 and N end where they are small."""
-    powers = n + SERIES + math.ceil(2 * largest)
-    rows = np.zeros((n + 1, powers))
-    below = np.cumsum([math.comb(n - 1, i) for i in range(n)], dtype=object)  # 2^{N-1} P(Bin(N-1, ½) <= i)
+def _coefficients(n: int, rows: int, powers: int) -> Array:
+    """Return the factors of (y/2)^j in e^{y/2} R_k(y), a row for each k; those of 0 and N end where they are small.
+
+    The polynomials are read from their highest power on: κ_{kj} = [v^{j-1}] (1+v)^{N-k-1} (1-v)^{k-1}.
+    """
+    found = np.zeros((rows, powers))
+    shares = [0, *accumulate(math.comb(n - 1, i) for i in range(n))]  # 2^{N-1} P(Bin(N-1, ½) < j)
+    whole = [2 ** (n - 1) * math.factorial(min(j, 170)) for j in range(powers)]
     for j in range(1, powers):
-        share = int(below[min(j, n) - 1]) / 2 ** (n - 1)
-        rows[0, j] = share / float(math.factorial(min(j, 170)))
-        rows[n, j] = -share * (-1.0) ** j / float(math.factorial(min(j, 170)))
-    for k in range(1, n):
-        polynomial = [1]
-        for sign in [1] * (n - k - 1) + [-1] * (k - 1):
-            polynomial = [a + sign * b for a, b in zip([0, *polynomial], [*polynomial, 0], strict=True)]
-        for j in range(1, n):
-            rows[k, j] = polynomial[n - 1 - j] / 2 ** (n - 1) / math.factorial(j)
-    return rows
+        found[0, j] = shares[min(j, n)] / whole[j]
+        if rows > n:
+            found[n, j] = -found[0, j] * (-1.0) ** j
+    for k in range(1, min(rows, n)):
+        polynomial = [math.comb(n - k - 1, i) for i in range(min(n - 1, powers - 1))]
+        for _ in range(k - 1):
+            polynomial = [a - b for a, b in zip(polynomial, [0, *polynomial], strict=False)]
+        found[k, 1 : len(polynomial) + 1] = [a / b for a, b in zip(polynomial, whole[1:], strict=False)]
+    return found

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, final
 
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.contour import EXACT_SHARE
 from cumulant.inversion.enclosure import CLOSE_NATS, Enclosure, WholeEnclosure, meet
 from cumulant.inversion.jumps import guess_by_jumps
 from cumulant.inversion.plan import Tilts, tilts_for_delta, tilts_for_epsilon, walk_down
@@ -69,6 +70,10 @@ class Road(ABC):
     @abstractmethod
     def whole(self, losses: ComposedPairs) -> WholeEnclosure | None:
         """Return a closed form, or the law of all sums, where there is one."""
+
+    def top(self, losses: ComposedPairs, side: int, asked: float) -> WholeEnclosure | None:
+        """Return the law of the largest sums where ε lies among them; None where that is not known."""
+        return None
 
     @abstractmethod
     def below_largest(self, losses: ComposedPairs) -> WholeEnclosure:
@@ -139,14 +144,20 @@ class Question:
         known = self._known_epsilon() if self.side else self._known_delta()
         if known is not None:
             return known
-        whole = road.whole(losses)
+        whole = road.whole(losses) or road.top(losses, self.side, self.asked)
         if whole is None and self.around is not None:
             return self._best(self._follow_seen(self.around))
         whole = whole or road.below_largest(losses)
         found = self._look(whole, whole.start(self.asked) if self.side else self.asked)
-        if found.slack is not None and not found.slack <= whole.enough and self.around is not None:
-            return self._best([found, *self._follow_seen(self.around)])  # terms of the sum have cancelled
-        return found
+        if self._is_settled(whole, found) or self.around is None:
+            return found
+        return self._best([found, *self._follow_seen(self.around)])  # terms of the sum have cancelled
+
+    def _is_settled(self, whole: WholeEnclosure, found: Solution) -> bool:
+        """Return whether bounds are close, or ε is exact anyway: next to the largest loss δ drowns in rounding."""
+        if found.slack is None or found.slack <= whole.enough:
+            return True
+        return self.side > 0 and whole.excess(found.epsilon, self.asked, found.slack) <= EXACT_SHARE
 
     def _follow_seen(self, around: Tilts) -> list[Solution]:
         """Return what lines say of the losses in sight; where δ was asked for, look again if another sight may help."""

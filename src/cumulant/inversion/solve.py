@@ -29,7 +29,7 @@ from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  #
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
 from cumulant.inversion.jumps import JumpsInDoubles
 from cumulant.inversion.lines import paid_enclosures_at
-from cumulant.inversion.pieces import sum_few
+from cumulant.inversion.pieces import least_epsilon, sum_few, sum_top
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.purse import MOST_SINES, Purse
 from cumulant.inversion.question import Question, Road, Solution
@@ -144,6 +144,10 @@ class Doubles(Road):
         if not losses.parts:
             return GaussianInDoubles(GaussianPair(losses.mean))
         return sum_few(losses) if losses.lattice is None and (losses.closed or losses.sums > 0) else None
+
+    def top(self, losses: ComposedPairs, side: int, asked: float) -> WholeEnclosure | None:
+        epsilon = asked if side == 0 else least_epsilon(losses, asked)
+        return None if epsilon is None else sum_top(losses, epsilon)
 
     def below_largest(self, losses: ComposedPairs) -> WholeEnclosure:
         return LargestLossInDoubles(losses.supremum, losses.log_top_mass)

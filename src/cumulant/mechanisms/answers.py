@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,7 +39,9 @@ def guarantee_at_delta(
         if short is not None:
             return Guarantee.by_pairs(short, log_delta, "contour", excess=EXACTLY)
     inverted = _invert(known, relation, lambda pairs: _epsilon(pairs, log_delta, accuracy), method)
-    if inverted is None or (method != "exact" and _is_doubtful(known, inverted)):
+    # next to the largest loss ε is exact while δ drowns in rounding
+    is_settled = inverted is not None and inverted.excess <= EXACTLY and not known.sharper_curve
+    if inverted is None or (method != "exact" and not is_settled and _is_doubtful(known, inverted)):
         epsilon, order = epsilon_from_cgf(known.curve(), log_delta)
         if inverted is None or inverted.value > epsilon:
             return _by_profiles(known, relation, method, Guarantee.by_rdp(epsilon, log_delta, order))
@@ -59,7 +62,7 @@ def _log_delta(pairs: Directions, epsilon: float, accuracy: float) -> Inversion:
     return log_delta_of_pairs(pairs, epsilon)
 
 
-def log_asked(known: Known, delta: float | None, log_delta: float) -> float:
+def log_asked(known: Known, delta: Any, log_delta: float) -> float:
     """Return log δ, less than that of the failure probability where δ is: their logarithms may be the same double."""
     failure = _failure_beside(known, delta)
     return min(log_delta, math.nextafter(math.log(failure), -math.inf)) if failure > (delta or 0) else log_delta

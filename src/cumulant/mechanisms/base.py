@@ -76,17 +76,12 @@ class AbstractMechanism(ABC):
         float out; arrays in, array out. With a coarser `accuracy`, a share of ε, the answer may come sooner, and may be
         larger by that share.
         """
-        share = parameters.accuracy(accuracy)
+        share, known = parameters.accuracy(accuracy), self._known()
         if parameters.is_array(delta) or parameters.is_array(log_delta):
             many = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
-            many = answers.logs_asked(self._known(), delta, many)
-            return epsilons_at(self._known(), self.neighbors, many, method, share)
-        asked = self._log_asked(delta, log_delta)
-        return answers.guarantee_at_delta(self._known(), self.neighbors, asked, method, accuracy=share).epsilon
-
-    def _log_asked(self, delta: Any, log_delta: Any) -> float:
-        log = parameters.log_of_delta(delta=delta, log_delta=log_delta)
-        return answers.log_asked(self._known(), delta, log)
+            return epsilons_at(known, self.neighbors, answers.logs_asked(known, delta, many), method, share)
+        asked = answers.log_asked(known, delta, parameters.log_of_delta(delta=delta, log_delta=log_delta))
+        return answers.guarantee_at_delta(known, self.neighbors, asked, method, accuracy=share).epsilon
 
     @by_name
     def delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
@@ -159,8 +154,9 @@ class AbstractMechanism(ABC):
             return self._guarantee_at(epsilon, method, accuracy)
         if epsilon is not None:
             raise InvalidParameter(f"give one of delta, log_delta, epsilon, got {delta!r}, {log_delta!r}, {epsilon!r}")
-        asked, share = self._log_asked(delta, log_delta), parameters.accuracy(accuracy)
-        guarantee = answers.guarantee_at_delta(self._known(), self.neighbors, asked, method, accuracy=share)
+        share, known = parameters.accuracy(accuracy), self._known()
+        asked = answers.log_asked(known, delta, parameters.log_of_delta(delta=delta, log_delta=log_delta))
+        guarantee = answers.guarantee_at_delta(known, self.neighbors, asked, method, accuracy=share)
         return guarantee if delta is None else replace(guarantee, stated_delta=float(delta))
 
     @by_name

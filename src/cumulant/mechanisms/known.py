@@ -103,7 +103,7 @@ class Known:
             attained=lambda run: one_release(reached.both_directions()),
             tight=tight,
             profile=profile or (lambda: None if groups is None else groups(1)),
-            failure=lambda: curve().failure,
+            failure=lambda: curve().failure if noise.may_fail else 0.0,
             noise=noise,
             attained_noise=reached,
             groups=groups,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,7 +105,10 @@ def reciprocal_up(x: float) -> float:
     (4.0, True)
     """
     nearest = 1.0 / x
-    return nearest if math.isinf(nearest) or Fraction(nearest) * Fraction(x) >= 1 else math.nextafter(nearest, math.inf)
+    if math.isinf(nearest):
+        return nearest
+    (a, b), (c, d) = nearest.as_integer_ratio(), x.as_integer_ratio()
+    return nearest if a * c >= b * d else math.nextafter(nearest, math.inf)
 
 
 def log_mean(rows: Array, log_masses: Array) -> Array:

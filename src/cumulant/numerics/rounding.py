@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -54,3 +55,20 @@ def float_above(exact: Fraction) -> float:
     except OverflowError:
         return math.inf
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+
+
+def sum_above(terms: Sequence[tuple[int, float]]) -> float:
+    """Return Σ n_i x_i of finite x_i, rounded up once: exact where a double holds it, inf beyond the largest.
+
+    >>> sum_above([(3, 0.1)]) >= 3 * Fraction(0.1), sum_above([(3, 0.25), (1, 0.5)])
+    (True, 1.25)
+    """
+    ratios = [(n, *x.as_integer_ratio()) for n, x in terms]
+    common = max((below for _, _, below in ratios), default=1)  # all are powers of 2
+    total = sum(n * above * (common // below) for n, above, below in ratios)
+    try:
+        nearest = total / common
+    except OverflowError:
+        return math.inf
+    above, below = nearest.as_integer_ratio()
+    return nearest if above * common >= total * below else math.nextafter(nearest, math.inf)

@@ -91,24 +91,30 @@ def nearest_on_side(
     side: int,
     start: float,
     anyway: float,
+    is_zero: Callable[[], bool],
     *,
     slope: Callable[[float], float],
     turns: int,
     still: float,
 ) -> float:
-    """Return x > 0 on one side of where a falling function vanishes, as near as can be found, or `anyway`.
+    """Return x >= 0 on one side of where a falling function vanishes, as near as can be found, or `anyway`.
 
     Side 1 asks for a value <= 0, -1 for one >= 0, and only points that were tested are returned. The function gives its
     value with its slope, NaN where `slope` has to be asked: once, then secants do. Newton's method or secants in a
-    bracket, for so many turns or until a relative step is at most `still`.
+    bracket, for so many turns or until a relative step is at most `still`. If the first point lies beyond the answer,
+    it is asked whether that is 0.
 
-    >>> nearest_on_side(lambda x: (4 - x * x, -2 * x), 1, 1.0, 9.0, slope=lambda x: -2 * x, turns=40, still=1e-15)
+    >>> def fall(x):
+    ...     return 4 - x * x, -2 * x
+    >>> nearest_on_side(fall, 1, 1.0, 9.0, lambda: False, slope=lambda x: -2 * x, turns=40, still=1e-15)
     2.0
     """
     nearer, best, low, high = (min if side > 0 else max), anyway, 0.0, math.inf
     x, before, blind = max(min(start, anyway) if side > 0 else start, 1e-300), None, 0
-    for _ in range(turns):
+    for turn in range(turns):
         f, steepness = falling(x)
+        if turn == 0 and not f > 0 and is_zero():
+            return 0.0
         blind = blind + 1 if not abs(f) < SAYS_NOTHING else 0
         if blind > BLIND:
             break

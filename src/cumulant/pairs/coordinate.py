@@ -320,7 +320,7 @@ class CoordinatePair(DominatingPair):
     @property
     def total_variation(self) -> float:
         """That of a mixture (1-γ)Q + γP' and Q is γ times that of P' and Q."""
-        return float(np.max(self.sampling.rate)) if isinstance(self.sampling, MixtureMap) else 1.0
+        return self.sampling.largest_rate if isinstance(self.sampling, MixtureMap) else 1.0
 
     @property
     def log_square(self) -> float:
@@ -332,7 +332,7 @@ class CoordinatePair(DominatingPair):
     def rates(self) -> list[float]:
         """The rate at which P mixes in what the record contributes, of each part; 0 where it has the density of Q."""
         return [
-            max((float(np.max(sampling.rate)) for _, sampling in factors if sampling.sign > 0), default=0.0)
+            max((sampling.largest_rate for _, sampling in factors if sampling.sign > 0), default=0.0)
             for _, factors in self.sampling.parts
         ]
 

@@ -110,6 +110,11 @@ class MixtureMap(SamplingMap):
     sign: ClassVar[int]
     """1 for (M, Q), of loss m(u) and density w against Q; -1 for (Q, M), of loss -m(u) and density 1."""
 
+    @property
+    def largest_rate(self) -> float:
+        """Of several maps, or the rate itself."""
+        return self.rate if isinstance(self.rate, float) else float(np.max(self.rate))
+
     def power(self, theta: Any) -> Any:
         """Return Re a, where P e^{zL} = Q w^a and Re z = θ; the imaginary part of a is ±Im z."""
         return theta + 1 if self.sign > 0 else -theta

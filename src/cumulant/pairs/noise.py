@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
@@ -42,6 +42,9 @@ class Noise(ABC):
     """A dominating pair, and the pairs of its samples at a rate strictly between 0 and 1."""
 
     __slots__ = ()
+
+    may_fail: ClassVar[bool] = True
+    """Whether an output may reveal everything; the curve says how likely that is."""
 
     @abstractmethod
     def unsampled(self, relation: Neighbors | None) -> Pairs:
@@ -114,7 +117,7 @@ class GaussianNoise(Noise, NormalMixture, SymmetricLaw):
     mean: Any
     noise: float | None = None  # σ, where the mean is 1/σ rounded up
 
-    extremes, terms = (-math.inf, math.inf), 1
+    extremes, terms, may_fail = (-math.inf, math.inf), 1, False
 
     def unsampled(self, relation: Neighbors | None) -> Pairs:
         return (GaussianPair(self.mean),)
@@ -215,7 +218,7 @@ class LaplaceNoise(Noise, SymmetricLaw):
     theta: float
     scale: float | None = None  # b, where θ is 1/b rounded up
 
-    curvature, least_curvature, resolved, steepest, even, terms = 0.0, 0.0, 2.0, 1.0, 0.0, 1
+    curvature, least_curvature, resolved, steepest, even, terms, may_fail = 0.0, 0.0, 2.0, 1.0, 0.0, 1, False
 
     def antithetic(self, rate: float) -> Pairs | None:
         return (CoordinatePair(self, Antithetic(rate)),)
