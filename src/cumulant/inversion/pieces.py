@@ -48,7 +48,7 @@ MOST_AT_TOP = 500  # releases of which the largest losses are summed
 MOST_TERMS_AT_TOP, MOST_TURNED = 2000, 12  # of that sum, and the largest k in it
 TOP_MARGIN = 1e-6  # of the largest loss, and 1 % of the distance to it, by which terms are summed farther than needed
 LARGEST_LOSS = 60.0  # of all releases together, beyond which series are long
-UNIT = 2.0**-52  # relative, by which a sum of two, or a product, may be off, twice
+UNIT = 2.0**-53  # relative, by which a sum of two, or a product, may be off
 TERM_UNITS = 2.0**-49  # by which a term may be off, relatively, for each of its powers
 LEAST_LOG_WEIGHT = -600.0  # of a term: products with smaller ones underflow
 HALVINGS = 4  # of the stretch on which a first ε is looked for
@@ -110,7 +110,7 @@ class PiecewiseSum(WholeEnclosure):
         if epsilon < self.floor:
             return 0.0, math.nan
         # δ falls with ε, and losses are rounded: from above it is taken where no loss next to ε is missed
-        delta, doubt, slope = self._sum(max(epsilon - self.slip - UNIT * epsilon, 0.0))
+        delta, doubt, slope = self._sum(max(epsilon - self.slip - 2 * UNIT * epsilon, 0.0))
         high = delta + doubt
         return (min(math.log(high), 0.0), slope / high) if high > 0 else (-math.inf, math.nan)
 
@@ -138,7 +138,7 @@ class PiecewiseSum(WholeEnclosure):
             return self._first(epsilon)
         last = int(np.searchsorted(-self.x, -epsilon))
         y, weights, k = self.x[:last] - epsilon, self.weights[:last], self.k[:last]
-        off = self.slip + UNIT * epsilon
+        off = self.slip + 2 * UNIT * epsilon
         if not self.coefficients.size:
             doubt = float(weights @ (off + (TERM_UNITS + self.weight_slip) * y)) + self.underflown
             return Sum(float(weights @ -np.expm1(-y)), doubt, -float(weights @ np.exp(-y)))
@@ -160,7 +160,7 @@ class PiecewiseSum(WholeEnclosure):
         half = (x - epsilon) / 2
         powers, rest = self._powers(half)
         series = self.coefficients[self.k[0], powers - 1 :: -1].tolist()
-        delta, doubt, fall = _series(series, half, self.slip + UNIT * epsilon, self.weight_slip)
+        delta, doubt, fall = _series(series, half, self.slip + 2 * UNIT * epsilon, self.weight_slip)
         end = math.exp(-half) * weight
         return Sum(end * delta, end * doubt + rest * weight + self.underflown, end * fall)
 
@@ -235,9 +235,9 @@ def least_epsilon(losses: ComposedPairs, log_delta: float) -> float | None:
 def _sum_above(closed: ClosedLosses, floor: float, most: int) -> PiecewiseSum | None:
     """Return the terms whose losses are above ε = floor, None if they are more than so many."""
     top, terms = closed.top, Terms(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
-    # each release adds a product to what a loss is below the top, and to the logarithm of a weight
-    units = UNIT * (2 + len(closed.thetas) + sum(part.count for part in closed.finite))
-    slip = 2 * UNIT * closed.largest + 2 * units * (closed.largest - floor)
+    # the top, its difference to x and that to ε are off by 4 units; each release adds to what a loss lacks of it
+    releases = len(closed.thetas) + sum(part.count for part in closed.finite)
+    slip = UNIT * (4 * closed.largest + releases * (closed.largest - floor))
     reach = top - floor + 2 * slip
     for theta, n in zip(closed.thetas.tolist(), closed.counts.astype(int).tolist(), strict=True):
         i = np.arange(min(n, math.floor(reach / (2 * theta))) + 1)
@@ -255,7 +255,7 @@ def _sum_above(closed: ClosedLosses, floor: float, most: int) -> PiecewiseSum | 
         return None
     order = np.argsort(terms.below, kind="stable")
     x, log_weights, k = top - terms.below[order], terms.log_weights[order], terms.k[order]
-    weight_slip = units * (1 + _largest_log_weight(closed, floor))
+    weight_slip = UNIT * releases * _largest_log_weight(closed, floor)
     # R is at most 1: what underflows is charged whole
     underflown = int(np.sum(log_weights < LEAST_LOG_WEIGHT)) * math.exp(LEAST_LOG_WEIGHT)
     n, coefficients = closed.laplace_releases, np.empty((0, 0))
