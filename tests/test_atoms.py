@@ -319,6 +319,61 @@ def test_equal_releases_next_to_their_largest_loss(count: int, scale: float, log
         assert_near_the_truth(cm.Laplace(scale=scale) * count, epsilon, truth)
 
 
+@pytest.mark.parametrize(
+    ("scale", "count", "lack"),
+    [(0.1, 300, 30.0), (0.1, 300, 57.0), (0.2, 220, 59.0), (0.2, 240, 57.0), (0.1, 250, 12.0), (1.0, 300, 40.0)],
+)
+def test_series_of_many_powers(scale: float, count: int, lack: float) -> None:
+    """Far from the largest loss of strong releases hundreds of powers count, and their factorials are no doubles."""
+    epsilon = count / scale - lack
+    truth = laplace_delta(1 / Fraction(scale), count, ball(Fraction(epsilon)))
+    run = cm.Laplace(scale=scale) * count
+    with mp.workdps(40):
+        log_truth = mp.log(mpf(truth.str(40, radius=False)))
+        found = run.guarantee(epsilon=epsilon)
+        assert log_truth <= found.log_delta <= log_truth + 1e-6  # a share of 1e-9 of ε is that much
+        assert epsilon <= run.epsilon(log_delta=math.nextafter(float(log_truth), -math.inf)) <= epsilon * (1 + 1e-9)
+
+
+@given(st.lists(st.floats(1.0, 3.0), min_size=2, max_size=4), st.floats(20, 290), st.floats(-3, -0.01))
+@example([1.889379798475891, 1.889379798475891, 1.889379798475891], 274.0, -0.7)
+def test_next_to_no_loss_logarithms_are_rounded_up(scales: list[float], exponent: float, log_share: float) -> None:
+    scales = [scale * 10.0**exponent for scale in scales]
+    with mp.workdps(700):
+        thetas = [1 / mpf(scale) for scale in scales]
+        epsilon = float(mp.fsum(thetas) - 10.0**log_share * 2 * min(thetas))
+        assume(epsilon > 0)
+        log_truth = mp.log(lacking(thetas, mp.fsum(thetas) - epsilon))
+        found = cm.Composed.of((one, 1) for one in laplaces(*scales)).log_delta(epsilon=epsilon)
+        assert log_truth <= found <= log_truth + (1e-8 if exponent < 280 else 1e-3)  # underflow is charged as 1e-300
+
+
+def test_products_that_underflow_are_counted() -> None:
+    """Five hundred counts beside 1200 bits: 2^-500 times 0.7^1200 times a distance of 0.01 from the largest loss."""
+    run = cm.Composed.of([(cm.Laplace(scale=1.0), 500), (cm.RandomizedResponse(p=0.7), 1200)])
+    epsilon = 1516.7564324646441
+    with mp.workdps(60):
+        top = 500 + 1200 * mp.log(mpf(0.7) / (1 - mpf(0.7)))
+        log_truth = mp.log(lacking_by_erlang(500, 0, top - epsilon)) + 1200 * mp.log(mpf(0.7))
+        found = run.guarantee(epsilon=epsilon)
+        assert log_truth <= found.log_delta <= log_truth + 1e-6
+        assert run.epsilon(log_delta=math.nextafter(float(log_truth), -math.inf)) >= epsilon
+    tiny = cm.Laplace(scale=1e300) * 500  # next to the smallest doubles no digit is left, but nothing is lost
+    assert tiny.log_delta(epsilon=4.95e-298) >= -1025.6
+    assert tiny.epsilon(log_delta=-1125.6) >= 4.999e-298
+
+
+def test_noise_of_all_sizes_beside_each_other() -> None:
+    for more in ([], [cm.PureDP(epsilon=5.0)]):
+        run = cm.Composed.of((one, 1) for one in [cm.Laplace(scale=0.2), cm.Laplace(scale=1e308), *more])
+        assert 5.0 * (1 + len(more)) * (1 - 1e-4) < run.epsilon(delta=1e-5) < 5.0 * (1 + len(more))
+        assert run.epsilon(delta=0.0) >= 5.0 * (1 + len(more))
+    bits = [cm.RandomizedResponse(p=0.97 + 0.001 * i) for i in range(15)]
+    run = cm.Composed.of((one, 1) for one in [cm.Laplace(scale=1.0), *bits])
+    log_mass = math.fsum(math.log(bit.p) for bit in bits)
+    assert 0 < run.epsilon(log_delta=log_mass) < run.epsilon(delta=0.0)  # a share of 1 of the largest loss's mass
+
+
 def test_the_largest_loss_says_what_epsilon_is_not_below() -> None:
     for count, scale in ((2, 3.0), (20, 30.0), (100, 20.0)):
         losses = composed(*laplaces(*[scale] * count))

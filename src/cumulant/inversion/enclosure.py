@@ -116,6 +116,10 @@ class WholeEnclosure(Enclosure):
     def start(self, log_delta: float) -> float:
         """Return about the ε of a δ."""
 
+    def says_all(self, epsilon: float) -> bool:
+        """Return whether ε is so near the largest loss that lines lose more by rounding."""
+        return False
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,8 @@ the last two with what their second residues, 1 and -e^{-y}, have as series. For
 nothing is left but rounding, and that is bounded by the sum of the absolute terms. Equal releases share their sets.
 
 Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`). Which ε that can be,
-at a δ, the largest loss says by itself: P(Bin(N-1, ½) < j) >= 2^{1-N}, so, with the mass W of other releases there,
+at a δ, the largest loss says by itself. With the atoms at -θ_i moved to -∞ losses are smaller, and R_0 is left; and
+P(Bin(N-1, ½) < j) >= 2^{1-N}. So, with the mass W of other releases at their largest losses,
 
     δ(ε) >= W R_0(y) >= 2^{1-N} W (1 - e^{-y/2}),   y = x_∅ - ε <= -2 log(1 - 2^{N-1} δ/W).
 """
@@ -27,7 +28,6 @@ at a δ, the largest loss says by itself: P(Bin(N-1, ½) < j) >= 2^{1-N}, so, wi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -40,6 +40,7 @@ from cumulant.inversion.closed import ClosedLosses, Outputs
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, WholeEnclosure
 from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import log_above, log_below
 
 FEW_SUMS = 1000  # of losses, up to which all are formed in balls
 MOST_TERMS = 20_000  # of the sum
@@ -50,11 +51,14 @@ TOP_MARGIN = 1e-6  # of the largest loss, and 1 % of the distance to it, by whic
 LARGEST_LOSS = 60.0  # of all releases together, beyond which series are long
 UNIT = 2.0**-53  # relative, by which a sum of two, or a product, may be off
 TERM_UNITS = 2.0**-49  # by which a term may be off, relatively, for each of its powers
-LEAST_LOG_WEIGHT = -600.0  # of a term: products with smaller ones underflow
+LOG_SCALED = -10.0  # of the first weight, below which all are taken beside it
+LOG_WEIGHTS = (-600.0, 300.0)  # smaller ones are charged whole, of larger ones is no sum
+UNDERFLOW = 1e-300  # more than all products lose by underflow
+DROWNED = 1e6  # slips: nearer to the largest loss no line says more
 HALVINGS = 4  # of the stretch on which a first ε is looked for
 UNSEEN_SHARE = math.exp(-45.0)  # of the first term of a series
 STEP_OF_SERIES = 32  # lengths are multiples, so that questions next to each other share their coefficients
-SERIES = 60  # terms of R_0 and R_N beyond N, and two for each unit of y: what is left is below 1e-20
+SERIES = 60  # powers of y/2 beyond N, and two for each unit of y
 
 
 class Terms(NamedTuple):
@@ -83,9 +87,13 @@ class Sum(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class PiecewiseSum(WholeEnclosure):
-    """Places x, the largest first, with weights and k; coefficients of the powers of y/2, one row for each k."""
+    """Places x, the largest first, with weights and k; coefficients of (y/2)^j/j! beside 2^{1-N}, a row for each k.
+
+    Weights include that, and are beside e^`log_scale`, which is small where all are.
+    """
 
     x: Array
+    log_scale: float
     weights: Array
     k: NDArray[np.int64]
     coefficients: Array
@@ -93,7 +101,7 @@ class PiecewiseSum(WholeEnclosure):
     slip: float  # by which a loss may be off
     weight_slip: float  # by which a weight may be off, relatively
     floor: float = 0.0  # the least ε of which all terms are there
-    underflown: float = 0.0  # more than all weights together that underflow
+    underflown: float = 0.0  # more than what all weights that underflow make
     route: str = "pieces"
     proven: bool = False
     enough: float = CLOSE_NATS
@@ -102,91 +110,93 @@ class PiecewiseSum(WholeEnclosure):
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         if epsilon < self.floor:
             return -math.inf, 0.0
-        here = self._sum(epsilon)
+        slip = self.slip + 2 * UNIT * epsilon
+        here = self._sum(epsilon, slip, slip)
         low = here.delta - here.doubt
-        return math.log(low) if low > 0 else -math.inf, self.log_upper(epsilon)[0]
+        return log_below(self.log_scale + math.log(low)) if low > 0 else -math.inf, self.log_upper(epsilon)[0]
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         if epsilon < self.floor:
             return 0.0, math.nan
-        # δ falls with ε, and losses are rounded: from above it is taken where no loss next to ε is missed
-        delta, doubt, slope = self._sum(max(epsilon - self.slip - 2 * UNIT * epsilon, 0.0))
+        # losses are rounded: from above δ is taken where no loss next to ε is missed; terms that rise with y are then
+        # no less than they should be, others may be off by twice as much
+        slip = self.slip + 2 * UNIT * epsilon
+        delta, doubt, slope = self._sum(max(epsilon - slip, 0.0), 0.0, 2 * slip)
         high = delta + doubt
-        return (min(math.log(high), 0.0), slope / high) if high > 0 else (-math.inf, math.nan)
+        return (log_above(self.log_scale + math.log(high)), slope / high) if high > 0 else (-math.inf, math.nan)
+
+    def says_all(self, epsilon: float) -> bool:
+        return float(self.x[0]) - epsilon < DROWNED * self.slip
 
     def start(self, log_delta: float) -> float:
         """Return about the ε of a δ: δ(ε) is at least what the largest loss makes of it."""
-        top_mass = self.weights[0] * self._top_mass
-        share = math.exp(min(log_delta - math.log(top_mass), 0.0)) if top_mass > 0 else 1.0
+        log_top_mass = self.log_scale + math.log(self.weights[0] / 2 if self.coefficients.size else self.weights[0])
+        share = math.exp(min(log_delta - log_top_mass, 0.0))
         if share < 0.5 and self.x[0] + math.log1p(-share) > max(self.x[1:2], default=0.0):
-            return max(float(self.x[0]) + math.log1p(-share), 0.0)
+            return max(float(self.x[0]) + math.log1p(-share), self.floor)
         low, high = self.floor, max(float(self.x[0]), self.floor)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             low, high = (middle, high) if self.log_upper(middle)[0] > log_delta else (low, middle)
         return (low + high) / 2
 
-    @property
-    def _top_mass(self) -> float:
-        """2^{-N}, which R_0(y)/y tends to."""
-        return float(self.coefficients[0, 1]) / 2 if self.coefficients.shape[1] > 1 else 1.0
-
-    def _sum(self, epsilon: float) -> Sum:
+    def _sum(self, epsilon: float, off_rising: float, off: float) -> Sum:
+        """Return the sum, with y that may be off: where all terms rise with it, and else."""
         if not len(self.x) or self.x[0] <= epsilon:
             return Sum(0.0, 0.0, 0.0)
         if self.coefficients.size and (len(self.x) == 1 or self.x[1] <= epsilon):
-            return self._first(epsilon)
+            return self._first(epsilon, off_rising)
         last = int(np.searchsorted(-self.x, -epsilon))
         y, weights, k = self.x[:last] - epsilon, self.weights[:last], self.k[:last]
-        off = self.slip + 2 * UNIT * epsilon
+        lost = self.underflown + UNDERFLOW * (1 + float(np.sum(weights)))
         if not self.coefficients.size:
-            doubt = float(weights @ (off + (TERM_UNITS + self.weight_slip) * y)) + self.underflown
-            return Sum(float(weights @ -np.expm1(-y)), doubt, -float(weights @ np.exp(-y)))
+            doubt = float(weights @ (off_rising + (8 * UNIT + self.weight_slip) * y)) + lost
+            return Sum(math.fsum((weights * -np.expm1(-y)).tolist()), doubt, -float(weights @ np.exp(-y)))
+        weight_off = self.weight_slip + UNIT * last  # and what is lost by adding so many
         powers, rest = self._powers(float(y[0]) / 2)
-        total, doubt, fall = 0.0, self.underflown + rest * float(np.sum(weights)), 0.0
+        total, doubt, fall = 0.0, lost + rest * float(np.sum(weights)), 0.0
         inner = (k > 0) & (k < self.releases)  # residues at -½ alone
         for some, most in ((inner, min(powers, self.releases)), (~inner, powers)):
             if some.any():
                 half = y[some] / 2
                 ends = np.exp(-half) * weights[some]
                 series = self.coefficients.T[most - 1 :: -1, k[some]]
-                delta, error, slope = _series(series, half, off, self.weight_slip)
+                delta, error, slope = _series(series, half, off, weight_off)
                 total, doubt, fall = total + ends @ delta, doubt + ends @ error, fall + ends @ slope
         return Sum(float(total), float(doubt), float(fall))
 
-    def _first(self, epsilon: float) -> Sum:
-        """Return the sum of one term, that of the largest loss: the same, without arrays."""
-        x, weight = float(self.x[0]), float(self.weights[0])
-        half = (x - epsilon) / 2
+    def _first(self, epsilon: float, off: float) -> Sum:
+        """Return the sum of one term, that of the largest loss, k = 0: the same, without arrays."""
+        half = (float(self.x[0]) - epsilon) / 2
         powers, rest = self._powers(half)
-        series = self.coefficients[self.k[0], powers - 1 :: -1].tolist()
-        delta, doubt, fall = _series(series, half, self.slip + 2 * UNIT * epsilon, self.weight_slip)
-        end = math.exp(-half) * weight
-        return Sum(end * delta, end * doubt + rest * weight + self.underflown, end * fall)
+        delta, doubt, fall = _series(self.coefficients[0, powers - 1 :: -1].tolist(), half, off, self.weight_slip)
+        weight = float(self.weights[0])
+        end, lost = math.exp(-half) * weight, rest * weight + self.underflown + UNDERFLOW * (1 + weight)
+        return Sum(end * delta, end * doubt + lost, end * fall)
 
     def _powers(self, half: float) -> tuple[int, float]:
         """Return how many powers of y/2 are seen beside the first one, and a bound of what the others add up to.
 
-        No coefficient is above 1/j!, and from j = y on terms halve.
+        No coefficient is above 2^{N-1}, and from j = y on terms halve.
         """
-        term, j, most = 1.0, 1, self.coefficients.shape[1]  # (y/2)^{j-1}/j!
-        unseen = float(self.coefficients[0, 1]) * UNSEEN_SHARE
-        while j < most and (term > unseen or j < 2 * half):
+        term, j, most = 2.0 ** (self.releases - 1), 1, self.coefficients.shape[1]  # 2^{N-1} (y/2)^{j-1}/j!
+        while j < most and (term > UNSEEN_SHARE or j < 2 * half):
             j += 1
             term *= half / j
-        return j, 2 * half * term
+        return j, 2 * half * term if j >= 2 * half else math.inf
 
 
-def _series(falling: Iterable[Any], half: Any, off: float, weight_off: float) -> tuple[Any, Any, Any]:
-    """Return Σ c_j (y/2)^j, Horner's way, a bound of its rounding, and what it falls by with ε, all without e^{-y/2}.
+def _series(falling: Any, half: Any, off: float, weight_off: float) -> tuple[Any, Any, Any]:
+    """Return Σ c_j (y/2)^j/j!, Horner's way, a bound of its rounding, and what it falls by with ε, without e^{-y/2}.
 
     The coefficients come with the highest power first, each a number or an array. y can be off by `off`, the weight of
     the series, relatively, by `weight_off`.
     """
     value, rise, size, slope = 0.0 * half, 0.0 * half, 0.0 * half, 0.0 * half
-    for c in falling:
-        rise, slope = rise * half + value, slope * half + size
-        value, size = value * half + c, size * half + abs(c)
+    for j, c in zip(range(len(falling), 0, -1), falling, strict=True):
+        step = half / j
+        rise, slope = rise * step + value / j, slope * step + size / j
+        value, size = value * step + c, size * step + abs(c)
     doubt = (TERM_UNITS + weight_off) * size + TERM_UNITS * half * slope + off * (size + slope)
     return value, doubt, (value - rise) / 2
 
@@ -228,19 +238,23 @@ def least_epsilon(losses: ComposedPairs, log_delta: float) -> float | None:
     closed = losses.closed
     if closed is None:
         return None
-    log_share = log_delta + (closed.laplace_releases - 1) * math.log(2.0) - closed.log_top_mass
-    return closed.top + 2 * math.log1p(-math.exp(log_share)) if log_share < 0 else None
+    share = math.exp(min(log_delta + (closed.laplace_releases - 1) * math.log(2.0) - closed.log_top_mass, 0.0))
+    return closed.top + 2 * math.log1p(-share) if share < 1 else None
 
 
 def _sum_above(closed: ClosedLosses, floor: float, most: int) -> PiecewiseSum | None:
     """Return the terms whose losses are above ε = floor, None if they are more than so many."""
-    top, terms = closed.top, Terms(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
-    # the top, its difference to x and that to ε are off by 4 units; each release adds to what a loss lacks of it
+    top = closed.top
+    if not top > floor:
+        return None
+    terms = Terms(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
+    # the top, its difference to x and that to ε are off by 4 units, losses of tables by 8; each release adds to what a
+    # loss lacks of the top
     releases = len(closed.thetas) + sum(part.count for part in closed.finite)
-    slip = UNIT * (4 * closed.largest + releases * (closed.largest - floor))
+    slip = UNIT * ((12 if closed.finite else 4) * closed.largest + releases * (closed.largest - floor))
     reach = top - floor + 2 * slip
     for theta, n in zip(closed.thetas.tolist(), closed.counts.astype(int).tolist(), strict=True):
-        i = np.arange(min(n, math.floor(reach / (2 * theta))) + 1)
+        i = np.arange(math.floor(min(reach / theta / 2, n)) + 1)
         log_ways = np.array([math.log(math.comb(n, m)) for m in i.tolist()]) if n > 1 else 0.0
         terms = terms.with_one_more(2.0 * theta * i, log_ways - i * theta, i, reach)
         if len(terms.below) > most:
@@ -255,20 +269,28 @@ def _sum_above(closed: ClosedLosses, floor: float, most: int) -> PiecewiseSum | 
         return None
     order = np.argsort(terms.below, kind="stable")
     x, log_weights, k = top - terms.below[order], terms.log_weights[order], terms.k[order]
-    weight_slip = UNIT * releases * _largest_log_weight(closed, floor)
-    # R is at most 1: what underflows is charged whole
-    underflown = int(np.sum(log_weights < LEAST_LOG_WEIGHT)) * math.exp(LEAST_LOG_WEIGHT)
-    n, coefficients = closed.laplace_releases, np.empty((0, 0))
+    n, coefficients, log_scale = closed.laplace_releases, np.empty((0, 0)), 0.0
+    halvings = max(n - 1, 0)
+    if log_weights[0] - halvings * math.log(2.0) < LOG_SCALED:
+        log_scale, log_weights = float(log_weights[0]) - halvings * math.log(2.0), log_weights - log_weights[0]
+        halvings = 0
+    if np.max(log_weights) > LOG_WEIGHTS[1]:
+        return None
+    weights = np.ldexp(np.exp(log_weights), -halvings)
+    weight_slip = UNIT * (releases + 1) * _largest_log_weight(closed, floor)
+    # R is at most 1, or 2^{N-1} beside 2^{1-N}: what underflows is charged whole
+    underflown = int(np.sum(log_weights < LOG_WEIGHTS[0])) * math.exp(LOG_WEIGHTS[0]) * 2.0 ** max(n - 1, 0)
     if n:
         powers = SERIES + STEP_OF_SERIES * math.ceil((2 * (closed.top - floor) + n) / STEP_OF_SERIES)
         coefficients = _coefficients(n, int(np.max(k, initial=0)) + 1, powers)
-    return PiecewiseSum(x, np.exp(log_weights), k, coefficients, n, slip, weight_slip, floor, underflown)
+    return PiecewiseSum(x, log_scale, weights, k, coefficients, n, slip, weight_slip, floor, underflown)
 
 
 def _largest_log_weight(closed: ClosedLosses, floor: float) -> float:
     """Return more than what sums of logarithms of weights grow to: of ways, of e^{-Θ} and of masses."""
     ways = math.log(2.0) * float(np.sum(closed.counts[closed.counts > 1]))
-    return ways + closed.largest - max(floor, 0.0) + sum(p.count * float(-np.min(p.log_masses)) for p in closed.finite)
+    turned = min(float(closed.counts @ closed.thetas), closed.largest - max(floor, 0.0))
+    return ways + turned + sum(part.count * float(-np.min(part.log_masses)) for part in closed.finite)
 
 
 def _count_terms(closed: ClosedLosses) -> float:
@@ -281,20 +303,18 @@ def _size(part: Outputs) -> float:
 
 @lru_cache(maxsize=64)
 def _coefficients(n: int, rows: int, powers: int) -> Array:
-    """Return the factors of (y/2)^j in e^{y/2} R_k(y), a row for each k; those of 0 and N end where they are small.
+    """Return the factors of (y/2)^j/j! in 2^{N-1} e^{y/2} R_k(y), a row for each k.
 
     The polynomials are read from their highest power on: κ_{kj} = [v^{j-1}] (1+v)^{N-k-1} (1-v)^{k-1}.
     """
     found = np.zeros((rows, powers))
     shares = [0, *accumulate(math.comb(n - 1, i) for i in range(n))]  # 2^{N-1} P(Bin(N-1, ½) < j)
-    whole = [2 ** (n - 1) * math.factorial(min(j, 170)) for j in range(powers)]
-    for j in range(1, powers):
-        found[0, j] = shares[min(j, n)] / whole[j]
-        if rows > n:
-            found[n, j] = -found[0, j] * (-1.0) ** j
+    found[0] = [float(shares[min(j, n)]) for j in range(powers)]
+    if rows > n:
+        found[n] = -found[0] * (-1.0) ** np.arange(powers)
     for k in range(1, min(rows, n)):
         polynomial = [math.comb(n - k - 1, i) for i in range(min(n - 1, powers - 1))]
         for _ in range(k - 1):
             polynomial = [a - b for a, b in zip(polynomial, [0, *polynomial], strict=False)]
-        found[k, 1 : len(polynomial) + 1] = [a / b for a, b in zip(polynomial, whole[1:], strict=False)]
+        found[k, 1 : len(polynomial) + 1] = [float(a) for a in polynomial]
     return found

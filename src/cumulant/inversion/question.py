@@ -157,6 +157,8 @@ class Question:
         """Return whether bounds are close, or ε is exact anyway: next to the largest loss δ drowns in rounding."""
         if found.slack is None or found.slack <= whole.enough:
             return True
+        if self.side == 0:
+            return whole.says_all(self.asked)
         return self.side > 0 and whole.excess(found.epsilon, self.asked, found.slack) <= EXACT_SHARE
 
     def _follow_seen(self, around: Tilts) -> list[Solution]:

@@ -33,6 +33,11 @@ def log_above(log_p: float) -> float:
     return min(0.0, log_p + ROUNDING * (1 + abs(log_p))) if log_p > -math.inf else log_p
 
 
+def log_below(log_p: float) -> float:
+    """Return x down by the same."""
+    return log_p - ROUNDING * (1 + abs(log_p)) if log_p > -math.inf else log_p
+
+
 def logs_above(log_p: Array) -> Array:
     """Return the same of many."""
     raised = np.minimum(0.0, log_p + ROUNDING * (1 + np.abs(np.where(log_p > -np.inf, log_p, 0.0))))
