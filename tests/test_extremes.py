@@ -225,3 +225,20 @@ def test_noise_for_budgets_next_to_nothing(epsilon: float) -> None:
         lambda s: cm.Gaussian(noise_multiplier=s).poisson(rate=0.01) * 100, epsilon=epsilon, delta=1e-5
     )
     assert 0.99 <= noise * 1e-5 * math.sqrt(2 * math.pi) / 0.1 <= 1.01
+
+
+# The logarithm of a failure probability -------------------------------------------------------------------------------
+
+
+@given(st.floats(-300, -0.01), st.integers(1, 5), st.sampled_from([None, 0.25, 0.9]), st.sampled_from(["best", "rdp"]))
+def test_beyond_the_largest_loss_log_delta_is_not_below_that_of_the_failure(
+    exponent: float, count: int, rate: float | None, method: Method
+) -> None:
+    failure = 10.0**exponent
+    stated = cm.ApproximateDP(epsilon=1.0, delta=failure)
+    run = (stated if rate is None else stated.poisson(rate=rate)) * count
+    with mp.workdps(400):
+        truth = mp.log(-mp.expm1(count * mp.log1p(-mpf(failure) * mpf(rate or 1.0))))
+        assert truth <= run.log_delta(epsilon=100.0, method=method) <= truth + 1e-12 * (1 + abs(truth))
+        assert truth <= run.log_delta(epsilon=np.array([100.0]), method=method)[0]
+        assert truth <= (run + cm.Laplace(scale=1.0)).log_delta(epsilon=100.0, method=method)

@@ -27,6 +27,6 @@ def log_delta_with(p: float, log_delta: float) -> float:
     if p == 1:
         return 0.0
     if log_delta == -math.inf:
-        return math.log(p)
+        return math.nextafter(math.log(p), 0.0)
     total = log_add(math.log(p), math.log1p(-p) + log_delta)
     return min(0.0, total + 1e-15 * (1 + abs(total)))

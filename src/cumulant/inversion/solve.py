@@ -183,7 +183,8 @@ def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float, sla
             return epsilon + SLACKS * min(slack, 1.0) * line.epsilon_per_nat(epsilon)
         if excess <= 0:
             break
-        epsilon += 1.1 * excess * line.epsilon_per_nat(epsilon)
+        # other lines differ by some of their slack
+        epsilon += (1.1 * excess + 0.5 * min(slack, 1.0)) * line.epsilon_per_nat(epsilon)
     return epsilon
 
 
