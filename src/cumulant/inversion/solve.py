@@ -43,6 +43,7 @@ JUMPS_AGREED_NATS = 1e-8  # the same for jumps, whose own questions take longer
 CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
 LEAST_LOG_DELTA = math.log(LEAST)  # of the smallest δ that a double can hold
 RAISES = 4  # times that ε is raised until δ(ε) agrees
+MOST_RAISED_NATS = 1e-6  # of slack, by which it is raised beyond that
 
 Direction = Sequence[tuple[Pair, int]]
 Directions = Sequence[Direction]
@@ -175,7 +176,7 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
 
 
 def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float, slack: float) -> float:
-    for _ in range(RAISES):
+    for turn in range(RAISES):
         try:
             again = Question(question.losses, question.road, 0, epsilon, question.asked)
             excess = again.solve().log_delta - question.asked
@@ -183,8 +184,9 @@ def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float, sla
             return epsilon + SLACKS * min(slack, 1.0) * line.epsilon_per_nat(epsilon)
         if excess <= 0:
             break
-        # other lines differ by some of their slack
-        epsilon += (1.1 * excess + 0.5 * min(slack, 1.0)) * line.epsilon_per_nat(epsilon)
+        # other lines differ by some of their slack: more is added each time
+        more = 1.1 * excess + 2.0**turn * min(slack, MOST_RAISED_NATS)
+        epsilon += more * line.epsilon_per_nat(epsilon)
     return epsilon
 
 
