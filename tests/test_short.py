@@ -172,14 +172,13 @@ def test_few_jumps_answer_both_questions(sigma: float, rate: float, count: int, 
         (SampledGaussian(1.0, 0.01, 1000), 0.0),
         (SampledGaussian(1.0, 0.01, 1000), -math.inf),
         (SampledGaussian(1.0, 0.01, 1000), math.nan),
-        (SampledGaussian(1.0, 1e-12, 1000), -11.0),
     ],
 )
 def test_other_questions_go_the_long_way(law: SampledGaussian, log_delta: float) -> None:
     assert shortest_epsilon(law, log_delta) is None
 
 
-@pytest.mark.parametrize("epsilon", [0.0, math.inf, math.nan, 1e6])
+@pytest.mark.parametrize("epsilon", [-1.0, math.inf, math.nan, 1e6])
 def test_other_losses_go_the_long_way(epsilon: float) -> None:
     assert shortest_log_delta(SampledGaussian(1.0, 0.01, 1000), epsilon) is None
 

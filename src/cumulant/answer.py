@@ -68,7 +68,8 @@ class Guarantee:
     is δ where it began as a number: asked for, or the failure probability of an approximate DP mechanism.
 
     `exact` says that some neighbours need an ε within 1e-9 of this one (or 1e-12). `at_most_above` is how far the
-    answer can be above what some neighbours need, relative to that; None where it is not known.
+    answer can be above what some neighbours need, relative to that; None where it is not known. Next to 0 an ε that is
+    above by 1e-12 counts as above by 1e-9 of it.
     """
 
     epsilon: float

@@ -17,9 +17,9 @@ import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import FINE_LINES, LINES
-from cumulant.inversion.contour import EXACT_SHARE, log_chernoff
+from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE, log_chernoff
 from cumulant.inversion.cut import CHUNKS, round_count
-from cumulant.inversion.enclosure import CLOSE_NATS, EXACT_AT_ZERO
+from cumulant.inversion.enclosure import CLOSE_NATS
 from cumulant.inversion.lines import SHOWN_NATS
 from cumulant.inversion.plan import DROWNING_NATS, NODES_PER_DROWNED_NAT, NODES_PER_NAT, TAIL_NATS, spacing
 from cumulant.inversion.question import FIRST_LOG_DELTA, LEFT_OUT_NATS

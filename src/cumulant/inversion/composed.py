@@ -35,6 +35,7 @@ HALF_ULP = 2.0**-53  # half a unit in the last place
 MANY_PARTS = 6  # distinct ones, whose nodes together take longer than closed formulas
 LARGEST_LOG_SUMS = 40.0  # whose number is counted
 MOST_COUNTED = 10_000  # releases, or outputs, whose sums are counted
+ALMOST_ALL = 1 - 2.0**-53  # a total variation of 1, but for a double's width: 1 - Π is then within 2^-53 of 1
 UNDERFLOWN_KL = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
 
 
@@ -100,10 +101,14 @@ class ComposedPairs:
         return sums
 
     @property
-    def log_added_variation(self) -> float:
-        """Log Σ n_i TV_i, which is at least log TV, rounded up; the total variation of a Gaussian is below μ."""
-        added = self.mean + math.fsum(n * pair.total_variation for pair, n in self.parts)
-        return math.log(max(added, 5e-324)) + 1e-9
+    def log_joint_variation(self) -> float:
+        """Log(1 - Π (1 - TV_i)^{n_i}), which is at least log TV, rounded up: couplings of all releases, side by side.
+
+        The total variation of a Gaussian is erf(μ/√8).
+        """
+        kept = math.log1p(-min(math.erf(self.mean / math.sqrt(8.0)), ALMOST_ALL)) if self.mean > 0 else 0.0
+        kept += math.fsum(n * math.log1p(-min(pair.total_variation, ALMOST_ALL)) for pair, n in self.parts)
+        return math.log(max(-math.expm1(kept), 5e-324)) + 1e-9
 
     @property
     def log_pinsker(self) -> float:

@@ -38,6 +38,7 @@ MET_NATS = 0.1  # of log δ, within which the slack at an answer is taken
 MET_SHARE = 0.1  # of the slack, within which Newton's method ends: rounding goes as far
 NUDGES = tuple(2.0**k for k in range(-50, -30))  # relative, by which ε is raised until δ is reached
 EXACT_SHARE = 1e-9  # of ε, within which an answer is exact
+EXACT_AT_ZERO = 1e-12  # a change of ε near 0 that counts as one by EXACT_SHARE
 MANY_POINTS = 2048  # of a line, whose phases are products of few
 SAME_TILT = 1.01  # ratio of tilts that are taken as the same
 
@@ -198,9 +199,9 @@ class Contour:
         phases = turns(-epsilon * self.step, len(self.z)) if many else np.exp(-1j * epsilon * self.z.imag)
         turned = self.weights * phases
         if self.lattice is None:
-            return turned, float(self.doubts[0].sum() + epsilon * self.doubts[1].sum())
+            return turned, float(self.doubts[0].sum() + abs(epsilon) * self.doubts[1].sum())
         kernel = self.lattice.payoff(self.z, epsilon)
-        return turned * kernel, float(np.abs(kernel) @ (self.doubts[0] + epsilon * self.doubts[1]))
+        return turned * kernel, float(np.abs(kernel) @ (self.doubts[0] + abs(epsilon) * self.doubts[1]))
 
     def alias(self, epsilon: float) -> float:
         """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^{K(θ)-θε}."""
@@ -220,7 +221,7 @@ def is_lost(k: float, theta: float, epsilon: float) -> bool:
 
     Next to a largest loss tilts are as large as 1 over what is left to it.
     """
-    return not ROUNDOFF * (abs(k) + theta * epsilon) <= FIRST_ORDER_NATS
+    return not ROUNDOFF * (abs(k) + theta * abs(epsilon)) <= FIRST_ORDER_NATS
 
 
 def log_chernoff(tau: Array) -> Array:
@@ -246,11 +247,14 @@ def nats_apart(bounds: Bounds, epsilon: float) -> float:
     return min(APART_NATS, APART_SHARE * EXACT_SHARE * abs(bounds.log_upper(epsilon)[1]) * epsilon)
 
 
-def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float) -> float | None:
-    """Return the least ε whose bound is a little less than log δ; None if it may be above the truth."""
+def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float, *, at_zero: float = 0.0) -> float | None:
+    """Return the least ε whose bound is a little less than log δ; None if it may be above the truth.
+
+    Above it by 1e-9 of ε, or by `at_zero`, is exact.
+    """
     rounded = 2 * ROUNDOFF * abs(log_delta)  # as the logarithm of δ was, and more
     # the slack is that at the answer, or at the start where δ(ε) will be planned by itself, too
-    near, _, step = (start, 0.0, 0.0) if apart > 0 else _meet(bounds, start, log_delta - rounded, MET_NATS)
+    near, _, step = (start, 0.0, 0.0) if apart > 0 else _meet(bounds, start, log_delta - rounded, MET_NATS, at_zero)
     near += step
     if math.isnan(near):
         return None
@@ -258,17 +262,18 @@ def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float) -
     if not high - low <= EXACT_NATS:
         return None
     aim, spare = log_delta - rounded - max(AGREED_SLACKS * (high - low), apart), MET_SHARE * (high - low)
-    epsilon, value, _ = _meet(bounds, near, aim - spare, spare)
+    epsilon, value, _ = _meet(bounds, near, aim - spare, spare, at_zero)
     for nudge in NUDGES:
         if not value > aim:  # only what was tested is returned
             break
         epsilon *= 1 + nudge
         value = bounds.log_upper(epsilon)[0]
-    is_exact = value <= aim and bounds.log_bounds(epsilon * (1 - EXACT_SHARE))[0] >= log_delta
+    below = min(epsilon * (1 - EXACT_SHARE), epsilon - at_zero)
+    is_exact = value <= aim and bounds.log_bounds(below)[0] >= log_delta
     return epsilon if is_exact else None
 
 
-def _meet(bounds: Bounds, start: float, aim: float, off: float) -> tuple[float, float, float]:
+def _meet(bounds: Bounds, start: float, aim: float, off: float, at_zero: float) -> tuple[float, float, float]:
     """Return where the upper bound is a value, but for so many nats, that bound, and the next step; NaN if far away."""
     x = start
     for _ in range(NEWTON_TURNS):
@@ -277,6 +282,7 @@ def _meet(bounds: Bounds, start: float, aim: float, off: float) -> tuple[float, 
         if abs(value - aim) <= off or abs(step) <= 1e-15 * x:
             return x, value, step
         x += step
-        if not start / FARTHEST_MET < x < FARTHEST_MET * start:  # bounds say little so far from where they were planned
+        # bounds say little so far from where they were planned
+        if not start / FARTHEST_MET - at_zero < x < FARTHEST_MET * start + at_zero:
             break
     return math.nan, math.nan, math.nan

@@ -7,13 +7,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
-from cumulant.inversion.contour import EXACT_SHARE, Contour
+from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE, Contour
 from cumulant.numerics.search import nearest_on_side, smallest_true
 from cumulant.pairs.pair import GaussianPair
 from cumulant.profiles import profile
 
 CLOSE_NATS = 1e-9  # slack in log δ that is as good as none
-EXACT_AT_ZERO = 1e-12  # a change of ε near 0 that counts as one by EXACT_SHARE
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
 
 

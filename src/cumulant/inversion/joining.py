@@ -55,7 +55,7 @@ def joining_epsilon(law: SampledGaussian, log_delta: float, least: float = 0.0) 
     if epsilon <= least or joining_log_ceiling(law, least) <= log_delta:
         return min(epsilon, least)
     for _ in range(JOINING_PLANS):
-        contour = _joining_contour(law, epsilon, log_delta)
+        contour = joining_contour(law, epsilon, log_delta)
         if contour is None:
             return None
         found = meet_exactly(contour, epsilon, log_delta, nats_apart(contour, epsilon))
@@ -77,7 +77,7 @@ def joining_log_delta(law: SampledGaussian, epsilon: float, least: float = -math
     for _ in range(JOINING_PLANS):
         if not SMALLEST_LOG_DELTA < log_delta < 0:
             return None
-        contour = _joining_contour(law, epsilon, log_delta)
+        contour = joining_contour(law, epsilon, log_delta)
         if contour is None:
             return None
         low, high = contour.log_bounds(epsilon)
@@ -95,7 +95,8 @@ def _joining_tilts(law: SampledGaussian, log_delta: float) -> tuple[Array, Array
     return tau, law.count * log_negative_moments(law, tau) + 1e-12
 
 
-def _joining_contour(law: SampledGaussian, epsilon: float, log_delta: float) -> Contour | None:
+def joining_contour(law: SampledGaussian, epsilon: float, log_delta: float) -> Contour | None:
+    """Return a line near a point of the profile, ε of either sign; None where it would be long."""
     with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
         return _follow_joining(law, epsilon, log_delta)
 

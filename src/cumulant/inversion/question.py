@@ -103,7 +103,7 @@ class Question:
         """Whether a line may be needed for ε."""
         if not self.losses.parts or not self.losses.supremum > 0:
             return False
-        return -math.inf < self.asked < min(0.0, self.losses.log_added_variation)
+        return -math.inf < self.asked < min(0.0, self.losses.log_joint_variation)
 
     @cached_property
     def seen(self) -> ComposedPairs:

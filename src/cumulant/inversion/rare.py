@@ -59,7 +59,7 @@ GUESS_NATS = 5e-3  # of log ε
 MOST_LARGE = 12  # releases that are large, in a guess
 LEAST_T = -30.0  # of a guess
 RARE_PLANS = 6  # plans, each from the answer of the last
-RAISED_NATS = 2.0, 6.0  # nats, of a log δ that no plan was found for
+RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was found: it is rather too small
 STEPS = 12  # of Newton's method
 BESIDE_EPSILON = 1e-6  # of ε, at which a slope is looked for
 REPLANNED_NATS = 0.02  # of log δ, by which plans differ
@@ -157,20 +157,24 @@ def rare_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
     return None
 
 
-def rare_log_delta(law: SampledGaussian, epsilon: float) -> float | None:
+def rare_log_delta(law: SampledGaussian, epsilon: float, about: float | None = None) -> float | None:
     """Return log δ(ε) when a record leaves, rounded up; None where lines would be long, or say too little.
+
+    `about` is a first guess of it, if there is one.
 
     Holds for:  Poisson sampling, add-or-remove-one, one of two directions; adaptive composition.
     Tightness:  so near that ε would be within 1e-9 of what the pair needs.
     """
-    log_delta, raised, place, others = _guess_rare_log_delta(law, epsilon), 0, FIRST_CUT, iter(OTHER_CUTS)
+    guess = _guess_rare_log_delta(law, epsilon)
+    guesses = iter([*([] if about is None else [about]), *(guess + more for more in RAISED_NATS)])
+    log_delta, place, others = next(guesses), FIRST_CUT, iter(OTHER_CUTS)
     for _ in range(RARE_PLANS):
         profile = plan_rare(law, epsilon, log_delta, place) if SMALLEST_LOG_DELTA < log_delta < 0 else None
         if profile is None:
-            if raised >= len(RAISED_NATS):
+            another = next(guesses, None)
+            if another is None:
                 return None
-            log_delta += RAISED_NATS[raised]  # a guess is rather too small than too large
-            raised += 1
+            log_delta = another
             continue
         low, high = profile.log_bounds(epsilon)
         is_planned_here = abs(high - log_delta) < REPLANNED_NATS  # then ε was lowered by four times about this slack

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple, final
 
@@ -18,6 +19,7 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.inversion.contour import EXACT_NATS, EXACT_SHARE, SMALLEST_LOG_DELTA, Contour, log_chernoff, meet_exactly
 from cumulant.inversion.joining import joining_epsilon, joining_log_delta
+from cumulant.inversion.mirrored import mirrored_epsilon, mirrored_log_delta
 from cumulant.inversion.plan import Tilts, approximate, curvature_of, plan_for
 from cumulant.inversion.rare import rare_epsilon, rare_log_delta
 from cumulant.numerics.logspace import Array
@@ -48,6 +50,7 @@ LEAST_COUNT, LARGEST_COUNT = 2, 10**7  # of releases, between which lines are sh
 MOST_CELLS = 1500  # of one direction
 MOST_RULE_POINTS = 1500  # of the rule, and points of the line
 ROOM = 3  # times that, and the slack: where ε is found this way δ(ε) is to be found, too
+ANOTHER_LINE_NATS = 0.5  # of log δ, by which a guess of it may be off
 MOST_KEPT = 4096  # answers, a few hundred bytes each
 
 
@@ -56,21 +59,31 @@ def shortest_epsilon(releases: SampledGaussian, log_delta: float) -> float | Non
     """Return the smallest ε with δ(ε) <= δ in both directions, rounded up; None where the way is not that short.
 
     Holds for:  Poisson sampling, add-or-remove-one, adaptive composition.
-    Tightness:  within 1e-9 of what both pairs need.
+    Tightness:  within 1e-9 of what both pairs need, or 1e-12.
     """
     if not _is_ordinary(releases) or not SMALLEST_LOG_DELTA < log_delta < -LEAST_ASKED:
         return None
     with contextlib.suppress(OutOfReach):
         leaving = _leaving(releases, log_delta)
-        return None if leaving is None else _joining(releases, log_delta, leaving.epsilon)
+        if leaving is None or leaving.way is _Way.MIRROR:  # which knows both directions
+            return None if leaving is None else leaving.epsilon
+        return _joining(releases, log_delta, leaving.epsilon)
     return None
 
 
+class _Way(Enum):
+    """How an answer was found: on a line, in the mirror, or from releases sorted by size."""
+
+    LINE = auto()
+    MIRROR = auto()
+    SORTED = auto()
+
+
 class _Leaving(NamedTuple):
-    """The ε of a δ when a record leaves, and whether it was found from releases sorted by size."""
+    """The ε of a δ when a record leaves, and how it was found."""
 
     epsilon: float
-    is_sorted: bool
+    way: _Way
 
 
 @lru_cache(maxsize=MOST_KEPT)
@@ -79,9 +92,12 @@ def _leaving(releases: SampledGaussian, log_delta: float) -> _Leaving | None:
         direction = _Direction.at(releases, True, log_delta, look)
         epsilon = None if direction is None else direction.epsilon(log_delta)
         if epsilon is not None:
-            return _Leaving(epsilon, False)
-    epsilon = rare_epsilon(releases, log_delta)
-    return None if epsilon is None else _Leaving(epsilon, True)
+            return _Leaving(epsilon, _Way.LINE)
+    for way, ask in ((_Way.MIRROR, mirrored_epsilon), (_Way.SORTED, rare_epsilon)):
+        epsilon = ask(releases, log_delta)
+        if epsilon is not None:
+            return _Leaving(epsilon, way)
+    return None
 
 
 def _joining(releases: SampledGaussian, log_delta: float, least: float) -> float | None:
@@ -102,11 +118,13 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
     """Return log δ(ε), the larger of both directions, rounded up; None where the way is not that short.
 
     Holds for:  Poisson sampling, add-or-remove-one, adaptive composition.
-    Tightness:  so near that ε would be within 1e-9 of what both pairs need.
+    Tightness:  so near that ε would be within 1e-9 of what both pairs need, or 1e-12.
     """
-    if not _is_ordinary(releases) or not LEAST_ASKED < epsilon < math.inf:
+    if not _is_ordinary(releases) or not 0 <= epsilon < math.inf:
         return None
     with contextlib.suppress(OutOfReach):
+        if epsilon <= LEAST_ASKED:  # where no line is planned: ε at this δ is 0, or next to it, on any way
+            return mirrored_log_delta(releases, epsilon)
         worst = _worst_log_delta(releases, epsilon)
         # an ε that took the long way agrees with a δ that takes it
         return None if worst is None or shortest_epsilon(releases, worst) is None else worst
@@ -114,25 +132,40 @@ def shortest_log_delta(releases: SampledGaussian, epsilon: float) -> float | Non
 
 
 def _worst_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
-    leaving = _leaving_log_delta(releases, epsilon)
-    if leaving is None:
+    found = _leaving_log_delta(releases, epsilon)
+    if found is None:
         return None
+    leaving, way = found
+    if way is _Way.MIRROR:  # which knows both directions
+        return leaving
     joining = _Direction.log_delta(releases, False, leaving, epsilon, leaving)
     if joining is None:
         joining = joining_log_delta(releases, epsilon, leaving)
     return None if joining is None else max(leaving, joining)
 
 
-def _leaving_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:
+def _leaving_log_delta(releases: SampledGaussian, epsilon: float) -> tuple[float, _Way] | None:
     """Return log δ(ε) when a record leaves, by the way on which ε at that δ is found, so that both agree."""
     about = _guess_log_delta(releases, epsilon)
-    log_delta = None if about is None else _Direction.log_delta(releases, True, about, epsilon)
-    way = None if log_delta is None else _leaving(releases, log_delta)
-    if way is not None and log_delta is not None and not way.is_sorted:
-        return log_delta
-    log_delta = rare_log_delta(releases, epsilon)
-    way = None if log_delta is None else _leaving(releases, log_delta)
-    return log_delta if way is not None and way.is_sorted else None
+    for way in _Way:
+        if way is _Way.MIRROR:
+            log_delta = mirrored_log_delta(releases, epsilon)
+        elif way is _Way.SORTED:
+            log_delta = rare_log_delta(releases, epsilon, about)
+        else:
+            log_delta = _on_a_line(releases, about, epsilon)
+        leaving = None if log_delta is None else _leaving(releases, log_delta)
+        if log_delta is not None and leaving is not None and leaving.way is way:
+            return log_delta, way
+    return None
+
+
+def _on_a_line(releases: SampledGaussian, about: float | None, epsilon: float) -> float | None:
+    """Return log δ(ε), about so much, when a record leaves: on the line on which ε at that δ is found."""
+    found = None if about is None else _Direction.log_delta(releases, True, about, epsilon)
+    if found is None or about is None or abs(found - about) <= ANOTHER_LINE_NATS:
+        return found
+    return _Direction.log_delta(releases, True, found, epsilon)
 
 
 def _guess_log_delta(releases: SampledGaussian, epsilon: float) -> float | None:

@@ -132,7 +132,7 @@ class Doubles(Road):
             return False
         if losses.supremum <= 0:
             return True
-        return losses.failure == 0 and (losses.log_added_variation <= log_delta or losses.log_pinsker <= log_delta)
+        return losses.failure == 0 and (losses.log_joint_variation <= log_delta or losses.log_pinsker <= log_delta)
 
     def is_certain(self, losses: ComposedPairs, epsilon: float) -> bool:
         by_gaussians = epsilon / 2 - losses.variance / 8  # no release gives back what they have told
@@ -192,12 +192,17 @@ def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float, sla
 
 def _log_delta_in_doubles(question: Question) -> Inversion:
     """Return log δ(ε), or the bound of the total variation where that is smaller, δ(ε) <= δ(0); with the failure."""
-    losses, solution = question.losses, question.solve()
-    found = _inversion(
-        solution, question.asked, solution.log_delta, "affinity" if solution.log_delta == 0 else "largest loss"
-    )
+    losses = question.losses
+    try:
+        solution = question.solve()
+        otherwise = "affinity" if solution.log_delta == 0 else "largest loss"
+        found = _inversion(solution, question.asked, solution.log_delta, otherwise)
+    except OutOfReach:
+        if losses.failure > 0 or not losses.parts:
+            raise
+        found = Inversion(0.0, math.inf, "total variation", 1.0)
     if not found.slack <= AGREED_NATS and losses.failure == 0 and losses.parts:
-        cap = min(losses.log_added_variation, losses.log_pinsker)
+        cap = min(losses.log_joint_variation, losses.log_pinsker)
         if cap < found.value:
             found = Inversion(cap, max(found.slack - (found.value - cap), 0.0), "total variation", 1.0)
     return replace(found, value=log_delta_with(losses.failure, found.value)) if losses.failure > 0 else found

@@ -1,0 +1,175 @@
+"""Small ε of rare samples, from the losses of the other direction: against sums in many digits and nested integrals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+from flint import acb, arb, ctx
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+import cumulant as cm
+from cumulant.inversion.mirrored import mirrored_epsilon, mirrored_log_delta
+from cumulant.inversion.short import shortest_epsilon, shortest_log_delta
+from cumulant.pairs.sampled_gaussian import SampledGaussian
+from high_precision import Sampled, delta
+from strategies import log_uniform
+
+BITS = 200
+NODES_A_UNIT = 48
+
+
+@pytest.fixture(autouse=True)
+def bits() -> Iterator[None]:
+    before = ctx.prec
+    ctx.prec = BITS
+    yield
+    ctx.prec = before
+
+
+def middle(value: acb) -> acb:
+    """Return the middle of a ball: products of turned boxes would grow by √2 each."""
+    return acb(value.real.mid(), value.imag.mid())
+
+
+class Joining:
+    """E_Q w^-z on a line, by a sum over nodes, and δ_{Q‖P}(x) by a sum over the line: nothing of the library's."""
+
+    def __init__(self, law: SampledGaussian, tilt: float, window: float) -> None:
+        mean, rate, step = arb(law.mean), arb(law.rate), arb(1) / NODES_A_UNIT
+        self.theta = arb(tilt) / arb(law.deviation)
+        self.eta = 2 * arb.pi() * self.theta / arb(window)
+        places = [step * k for k in range(-13 * NODES_A_UNIT, math.ceil((13 + law.mean) * NODES_A_UNIT))]
+        log_w = [(rate * (mean * t - mean * mean / 2).expm1()).log1p() for t in places]
+        turned = [
+            acb((-t * t / 2 - self.theta * x).exp() * step / (2 * arb.pi()).sqrt())
+            for t, x in zip(places, log_w, strict=True)
+        ]
+        turn = [acb(0, -self.eta * x).exp() for x in log_w]
+        self.terms: list[acb] = []
+        while len(self.terms) < 2 or abs(self.terms[-1]) > abs(self.terms[0]) * arb("1e-34"):
+            z = acb(self.theta, self.eta * len(self.terms))
+            self.terms.append(sum(turned, acb(0)) ** law.count / (z * (z + 1)))
+            turned = [middle(a * b) for a, b in zip(turned, turn, strict=True)]
+
+    def profile(self, x: arb) -> arb:
+        """Return δ_{Q‖P}(x), x of either sign."""
+        total = -self.terms[0].real / 2
+        for j, term in enumerate(self.terms):
+            total += (term * acb(0, -self.eta * j * x).exp()).real
+        return total * self.eta / arb.pi() * (-self.theta * x).exp()
+
+
+class Truth:
+    """Both directions, from two lines that must agree."""
+
+    def __init__(self, law: SampledGaussian) -> None:
+        self.lines = Joining(law, 1.0, 110.0), Joining(law, 1.7, 150.0)
+
+    def log_delta(self, epsilon: float | arb) -> arb:
+        x = arb(epsilon)
+        one, other = (max(self._leaving(line, x), line.profile(x), key=float) for line in self.lines)
+        assert abs(one / other - 1) < arb("1e-20")
+        return one.log()
+
+    @staticmethod
+    def _leaving(line: Joining, x: arb) -> arb:
+        return 1 - x.exp() + x.exp() * line.profile(-x)
+
+
+def below(epsilon: float) -> arb:
+    """Return where an exact ε is not enough any more."""
+    return arb(epsilon) - max(arb("1e-9") * arb(epsilon), arb("1e-12"), key=float)
+
+
+LAWS = [
+    SampledGaussian(1.0, 1e-4, 100),
+    SampledGaussian(1.0, 1e-6, 100),
+    SampledGaussian(0.5, 1e-5, 30),
+    SampledGaussian(0.2, 1e-4, 20),
+    SampledGaussian(0.5, 0.1, 20),
+    SampledGaussian(1.1, 3e-3, 80),
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_both_questions_against_the_truth(law: SampledGaussian) -> None:
+    truth = Truth(law)
+    answered = 0
+    for deviations in (0.0, 1e-13, 1e-6, 0.01, 0.2, 1.0, 2.5):
+        epsilon = deviations * law.deviation
+        log_delta = mirrored_log_delta(law, epsilon)
+        if log_delta is None:
+            continue
+        answered += 1
+        assert truth.log_delta(epsilon) <= arb(log_delta)
+        assert arb(log_delta) <= truth.log_delta(below(epsilon))
+        found = mirrored_epsilon(law, log_delta)
+        if found is None:  # δ(0) of large samples is known to less than 1e-12 of ε
+            continue
+        assert truth.log_delta(found) <= arb(log_delta)
+        assert arb(log_delta) <= truth.log_delta(below(found))
+    assert answered >= 4
+
+
+@pytest.mark.parametrize("law", LAWS[:4], ids=str)
+def test_from_the_total_variation_on_epsilon_is_zero(law: SampledGaussian) -> None:
+    variation = float(Truth(law).log_delta(0.0).mid())
+    assert mirrored_epsilon(law, variation + 1e-10) == 0.0
+    nearly = mirrored_epsilon(law, variation - 1e-10)
+    assert nearly is not None
+    assert 0 < nearly <= 1e-9 * law.deviation
+
+
+@pytest.mark.parametrize(("mean", "rate"), [(0.05, Fraction(1, 4)), (0.2, Fraction(1, 2)), (0.5, Fraction(3, 4))])
+def test_two_releases_by_nested_integrals(mean: float, rate: Fraction) -> None:
+    """The reference knows neither the mirror nor a line."""
+    law = SampledGaussian(mean, float(rate), 2)
+    for deviations in (0.0, 0.05, 1.0):
+        epsilon = deviations * law.deviation
+        log_delta = mirrored_log_delta(law, epsilon)
+        assert log_delta is not None
+        pair = Sampled("gaussian", Fraction(mean), rate, "leaving")
+        true = delta([(pair, 2)], epsilon)
+        assert true.log() <= arb(log_delta) <= true.log() + arb("1e-8")
+
+
+@given(log_uniform(0.3, 50.0), log_uniform(1e-8, 0.9), log_uniform(2.0, 1e6), st.floats(-12.0, 0.5))
+@settings(deadline=None, max_examples=60)
+@example(0.5, 0.01, 1000.0, math.log(1e-5 / 0.16))
+@example(0.5, 0.05, 20.0, math.log(1e-3 / 0.4))
+@example(1.4836167719540445, 3.7962979555992324e-08, 24019.0, -0.5)
+@example(0.8807728123192384, 4.9946151051991353e-08, 13.0, -0.2)
+def test_both_questions_agree_where_delta_is_near_the_total_variation(
+    sigma: float, rate: float, count: float, nats: float
+) -> None:
+    law = SampledGaussian(1 / sigma, rate, int(count))
+    log_delta = math.log(min(0.4 * law.deviation, 0.8)) + min(nats, 0.2)
+    epsilon = shortest_epsilon(law, log_delta)
+    assume(epsilon is not None)
+    assert epsilon is not None
+    again = shortest_log_delta(law, epsilon)
+    if again is not None:
+        assert again <= log_delta
+    variation = shortest_log_delta(law, 0.0)
+    assert epsilon == 0 or variation is None or variation >= log_delta - 1e-9
+
+
+@pytest.mark.parametrize(("rate", "count"), [(1e-6, 100), (1e-4, 100), (1e-5, 3000)])
+def test_no_epsilon_is_an_ordinary_question(rate: float, count: int) -> None:
+    run = cm.Gaussian(noise_multiplier=1.0).poisson(rate=rate) * count
+    found = run.guarantee(epsilon=0.0)
+    assert found.exact
+    assert run.delta(epsilon=1e-3 * rate) <= found.delta
+    assert run.epsilon(delta=found.delta * (1 + 1e-9)) == 0.0
+
+
+@pytest.mark.parametrize(("rate", "count"), [(0.5, 3), (0.01, 10), (0.1, 30)])
+def test_delta_is_never_above_the_chance_to_be_in_a_sample(rate: float, count: int) -> None:
+    """Noise of 0.05 hides nothing from whoever is in one: the bound is attained."""
+    run = cm.Gaussian(noise_multiplier=0.05).poisson(rate=rate) * count
+    chance = -math.expm1(count * math.log1p(-rate))
+    assert chance * (1 - 1e-9) <= run.delta(epsilon=0.0) <= chance * (1 + 1e-8)
