@@ -154,8 +154,25 @@ class Contour:
         """Return the upper bound of log δ(ε), and its slope, approximately."""
         if is_lost(float(self.k[0].real), self.theta, epsilon):
             return 0.0, -self.theta
-        epsilon = self._move(epsilon, -1)
-        terms, doubt = self._terms(epsilon)
+        below = self._move(epsilon, -1)
+        return self._upper(below, *self._terms(below))
+
+    def log_lower(self, epsilon: float) -> float:
+        """Return the lower bound of log δ(ε); -inf where the error eats the value."""
+        if is_lost(float(self.k[0].real), self.theta, epsilon):
+            return -math.inf
+        above = self._move(epsilon, 1)
+        return self._lower(above, *self._terms(above))
+
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Return both."""
+        if is_lost(float(self.k[0].real), self.theta, epsilon):
+            return -math.inf, 0.0
+        above, below = self._move(epsilon, 1), self._move(epsilon, -1)
+        terms = self._terms(above)
+        return self._lower(above, *terms), self._upper(below, *(terms if below == above else self._terms(below)))[0]
+
+    def _upper(self, epsilon: float, terms: Complex, doubt: float) -> tuple[float, float]:
         total = float(terms.real.sum())
         high = total + doubt + self.tail * math.exp(self.common)
         moving = self.theta * total - float(self.z.imag @ terms.imag)
@@ -165,17 +182,11 @@ class Contour:
             log_high = float(np.logaddexp(log_high, self.log_left_out)) + 1e-15
         return log_high, slope
 
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return lower and upper bound of log δ(ε); the lower is -inf where the error eats the value."""
-        if is_lost(float(self.k[0].real), self.theta, epsilon):
-            return -math.inf, 0.0
-        above = self._move(epsilon, 1)
-        terms, doubt = self._terms(above)
-        alias = self.alias(above) * math.exp(2 * self.common)  # over a scale that may be smaller than it seems
+    def _lower(self, epsilon: float, terms: Complex, doubt: float) -> float:
+        alias = self.alias(epsilon) * math.exp(2 * self.common)  # over a scale that may be smaller than it seems
         low = float(terms.real.sum()) - doubt - self.tail - alias
         # what is not positive, or not a number, says nothing: δ lies between 0 and 1
-        log_low = self._scale(above) + math.log(low) - self.common if low > 0 else -math.inf
-        return log_low, self.log_upper(epsilon)[0]
+        return self._scale(epsilon) + math.log(low) - self.common if low > 0 else -math.inf
 
     def _move(self, epsilon: float, side: int) -> float:
         """Return ε moved to one side by what the losses are off their lattice, and to the next double for rounding."""
@@ -206,14 +217,16 @@ class Contour:
     def alias(self, epsilon: float) -> float:
         """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^{K(θ)-θε}."""
         scale, window = self._scale(epsilon), 2 * math.pi / self.step
-        gap = np.abs(self.tilts - self.theta) * window
         off = 0.0 if self.lattice is None else self.lattice.error
-        logs = log_chernoff(self.tilts) + self.k_tilts - self.tilts * (epsilon - off) - scale
-        with np.errstate(divide="ignore", invalid="ignore"):  # a tilt equal to θ is left out below
-            bounds = np.exp(np.minimum(logs - gap, 700.0)) / -np.expm1(-gap)
-        above, below = bounds[self.tilts > self.theta * SAME_TILT], bounds[self.tilts < self.theta / SAME_TILT]
         whole = math.exp(min(-scale - self.theta * window, 700.0)) / -math.expm1(-self.theta * window)  # δ <= 1
-        return float(np.min(above, initial=np.inf)) + min(float(np.min(below, initial=np.inf)), whole)
+        logs = log_chernoff(self.tilts) + self.k_tilts - self.tilts * (epsilon - off)
+        below, above = self.tilts < self.theta / SAME_TILT, self.tilts > self.theta * SAME_TILT  # not next to θ
+        sides = []
+        for some in (below, above):
+            gap = np.abs(self.tilts[some] - self.theta) * window
+            bound = float((logs[some] - gap - np.log(-np.expm1(-gap))).min(initial=np.inf)) - scale
+            sides.append(math.exp(min(bound, 700.0)))
+        return min(sides[0], whole) + sides[1]
 
 
 def is_lost(k: float, theta: float, epsilon: float) -> bool:
@@ -240,6 +253,9 @@ class Bounds(Protocol):
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return both."""
+
+    def log_lower(self, epsilon: float) -> float:
+        """Return the lower one."""
 
 
 def nats_apart(bounds: Bounds, epsilon: float) -> float:
@@ -269,7 +285,7 @@ def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float, *
         epsilon *= 1 + nudge
         value = bounds.log_upper(epsilon)[0]
     below = min(epsilon * (1 - EXACT_SHARE), epsilon - at_zero)
-    is_exact = value <= aim and bounds.log_bounds(below)[0] >= log_delta
+    is_exact = value <= aim and bounds.log_lower(below) >= log_delta
     return epsilon if is_exact else None
 
 

@@ -50,9 +50,14 @@ class MirroredProfile:
         joining, joining_slope = self.joining.log_upper(epsilon)
         return (leaving, rate if rate < 0 else slope) if leaving >= joining else (joining, joining_slope)
 
+    def log_lower(self, epsilon: float) -> float:
+        """Return the lower bound; -inf where nothing is known."""
+        leaving = _left_by_difference(self.joining.log_lower(-epsilon), epsilon, -1)
+        return max(leaving, self.joining.log_lower(epsilon))
+
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        leaving = _left_by_difference(self.joining.log_bounds(-epsilon)[0], epsilon, -1)
-        return max(leaving, self.joining.log_bounds(epsilon)[0]), self.log_upper(epsilon)[0]
+        """Return both."""
+        return self.log_lower(epsilon), self.log_upper(epsilon)[0]
 
     def follow(self, start: float, log_delta: float, farthest: float) -> float:
         """Return about the ε of a δ that is less than δ(0), by a few steps of Newton's method, or one beyond all."""

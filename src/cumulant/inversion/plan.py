@@ -199,10 +199,9 @@ def plan_for(t: Tilts) -> Plan:
     gaps = t.theta - t.theta[:, None]  # row: the line, column: the tilt of the bound
     with np.errstate(divide="ignore", invalid="ignore"):
         windows = chernoff / np.abs(gaps)
-    above = np.min(np.where(gaps > 0, windows, np.inf), axis=1)
-    below = np.min(np.where(gaps < 0, windows, np.inf), axis=1)
-    window = np.maximum(np.maximum(above, np.minimum(below, (TAIL_NATS - t.log_delta) / t.theta)), 1 / t.theta)
-    with np.errstate(divide="ignore"):
+        above = np.where(gaps > 0, windows, np.inf).min(axis=1)
+        below = np.where(gaps < 0, windows, np.inf).min(axis=1)
+        window = np.maximum(np.maximum(above, np.minimum(below, (TAIL_NATS - t.log_delta) / t.theta)), 1 / t.theta)
         slowest = np.minimum.accumulate(t.curvature)
         effort = np.log(window) + 0.5 * np.log((np.maximum(excess, 0.0) + TAIL_NATS) / slowest) + NODES_PER_NAT * excess
         effort += NODES_PER_DROWNED_NAT * np.maximum(excess - DROWNING_NATS, 0.0)

@@ -105,10 +105,15 @@ class RareProfile:
         return math.log(total), float(falls / total) if falls < 0 else slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Return both bounds of log δ(ε)."""
+        return self.log_lower(epsilon), self.log_upper(epsilon)[0]
+
+    def log_lower(self, epsilon: float) -> float:
+        """Return the lower one; -inf where nothing is known."""
         middle, high = self.middle.log_bounds(epsilon)
         gain, doubt = self.far.gain(epsilon)
         low = (math.exp(min(middle, 0.0)) + gain + self.leak.lower(epsilon) - doubt) * (1 - 4 * UNITS * (1 - high))
-        return math.log(low) if low > 0 else -math.inf, self.log_upper(epsilon)[0]
+        return math.log(low) if low > 0 else -math.inf
 
     def follow(self, start: float, log_delta: float) -> float | None:
         """Return about the ε of a δ, a few steps of Newton's method away; None where nothing is near."""

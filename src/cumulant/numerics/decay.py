@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from cumulant.numerics.logspace import Array
 
 GROUPS = 24  # cells that pairs are formed of
+GROUPS_OF_RUN = 18  # the same where that is enough
 SLACK = 1 - 1e-9  # taken off every bound: more than the rounding of sums of positive terms
 LOST = 1e-11  # more than what sums of a few thousand positive terms lose by rounding
 TURN = 2 * np.pi
@@ -77,6 +78,20 @@ def escape(cells: Cells, frequencies: Array) -> Array:
     """
     by_pairs, gain = escapes(cells, frequencies)
     return np.asarray(np.maximum(-np.log1p(-gain) * SLACK, by_pairs))
+
+
+def escape_of_run(cells: Cells, frequencies: Array) -> Array:
+    """Return the same for cells that touch and share one smooth density: by pairs, and by the variation of all at once.
+
+    |φ| <= 1 - P + V/ω with the mass P of all cells and the total variation V from the first to the last: that is less
+    than `escape` says at medium frequencies, and takes half the time.
+    """
+    mass, variation = float(cells.mass.sum()), float(cells.variation.sum() + cells.first[0] + cells.last[-1])
+    gain = np.minimum(mass * (1 - LOST) - variation * (1 + LOST) / frequencies, SLACK)
+    by_variation = -np.log1p(-np.maximum(gain, 0.0)) * SLACK
+    by_pairs = _by_pairs(cells.joined(_group_starts(cells, GROUPS_OF_RUN)), frequencies) * SLACK
+    by_variation[:-1] = np.maximum(by_variation[:-1], by_pairs)
+    return np.asarray(by_variation)
 
 
 def escapes(cells: Cells, frequencies: Array, groups: int = GROUPS) -> tuple[Array, Array]:

@@ -33,7 +33,7 @@ from typing import final
 import numpy as np
 
 from cumulant.numerics.complex_plane import Complex, add_versines, log1p_complex
-from cumulant.numerics.decay import Cells, escape
+from cumulant.numerics.decay import Cells, escape, escape_of_run
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.normal_law import LOG_ROOT
@@ -43,6 +43,7 @@ FEW_ROUNDINGS = 2.0**-51  # relative, of a few
 ROUNDINGS = 2.0  # roundings of one elementary function and of the products around it
 CELL = 0.1  # width of cells, in units of t, of σ and of a quarter of a cut
 STRIP_SHARES = np.array([0.08, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0])[:, None]  # of the widest strip
+WIDE = 4  # the place of the first of those that are looked at first
 STRIP_AT_MOST = 2.0  # units of t
 STRIP_OF_CUT = 8.0  # over its sharpness
 EXPONENT_AT_MOST = 600.0  # of a double
@@ -52,6 +53,7 @@ END_NATS = 60.0  # that all releases together may take off the end of a line
 RISE_NATS = 4.0  # by which a tilted law may rise beyond a cut
 LEAST_SHARPNESS = 1.5  # over a unit of t
 BEYOND_CUT = 8.0  # over its sharpness, how far beyond a cut nodes go
+SOON = 4  # half octaves within which a line may end without asking for more
 LIGHT = 1e-30  # of the largest mass, below which nodes at either end are not summed
 SHARE_NATS = 27.7  # of δ, that a cut leaves out: 1e-12
 
@@ -237,22 +239,34 @@ class TiltedLaw:
         if not far < math.inf:
             return None
         frequencies = start * 2.0 ** (np.arange(2 * max(math.ceil(math.log2(max(far / start, 1.0))), 1) + 1.0) / 2)
-        bounds = escape(Cells(low, high, mass, first, last, variation), frequencies)
-        ways = 1 / frequencies - np.append(1 / frequencies[1:], 0.0) + eta / frequencies**2
-        tails = np.cumsum((np.exp(-self.law.count * bounds) * ways)[::-1])[::-1] / math.pi
-        fine = np.flatnonzero(tails <= negligible)
-        return (float(frequencies[fine[0]]), float(tails[fine[0]])) if len(fine) else None
+        cells = Cells(low, high, mass, first, last, variation)
+        ways = 1 / frequencies
+        ways[:-1] -= ways[1:]
+        ways += eta / frequencies**2
+        for bound in (escape_of_run, escape):
+            tails = (np.exp(-self.law.count * bound(cells, frequencies)) * ways)[::-1].cumsum()[::-1] / math.pi
+            fine = int((~(tails <= negligible)).sum())  # they fall; what is no number is not fine
+            if fine < len(tails) and (fine <= SOON or bound is escape):
+                return float(frequencies[fine]), float(tails[fine])
+        return None
 
     def rule(self, omega: float, nats: float) -> tuple[float, float] | None:
         """Return the step of a rule for frequencies up to ω, and log of what it is off by at most, over M(θ).
 
         None if the tilted law does not fall by a nat a unit beyond the cells.
         """
-        mean, s, width = self.law.mean, self.s, self.cells.step
         low, high = self.slopes
         if not low[0] > 1 or not (self.cut is not None or high[-1] < -1):
             return None
-        d = widest_strip(self.law, self.cut) * STRIP_SHARES
+        place, step, off = self._best_rule(omega, nats, STRIP_SHARES[WIDE:])
+        if place == 0:  # a narrower strip may be better
+            _, step, off = self._best_rule(omega, nats, STRIP_SHARES[: WIDE + 1])
+        return step, off
+
+    def _best_rule(self, omega: float, nats: float, shares: Array) -> tuple[int, float, float]:
+        """Return which share of the widest strip has the longest step, that step, and what it is off by."""
+        mean, s, width, (low, high) = self.law.mean, self.s, self.cells.step, self.slopes
+        d = widest_strip(self.law, self.cut) * shares
         lost = 1 - np.cos(mean * d)
         beyond = 1.0 if self.cut is None else min(float(self.cells.p[-1]) * math.exp(mean * width), 1.0)
         p = np.append(self.cells.p[1:], beyond)  # at the right ends, and beyond the last
@@ -272,7 +286,7 @@ class TiltedLaw:
         closed = ends + (grown[:, -1] if self.cut else np.zeros(len(steps)))
         off = np.logaddexp(-nats, np.log(4.0 + 4.0 / steps + 4.0 * d[:, 0]) + closed)
         best = int(np.argmax(np.where(off <= 1 - nats, steps, 0.0)))
-        return float(steps[best]), float(off[best])
+        return best, float(steps[best]), float(off[best])
 
     def log_moments(self, nodes: Nodes, line: tuple[float, int], off: float) -> LogMoments | None:
         """Return nK at θ + ijη, j < count; sums over the nodes are `off`, over M(θ)."""
@@ -281,7 +295,10 @@ class TiltedLaw:
 
 def leave_out_light(masses: Array) -> tuple[slice, float]:
     """Return between which nodes masses count, and at most what all others are together."""
-    heavy = np.flatnonzero(masses > LIGHT * np.max(masses))
+    least = LIGHT * float(masses.max())
+    if masses[0] > least < masses[-1]:
+        return slice(0, len(masses)), 0.0
+    heavy = np.flatnonzero(masses > least)
     first, last = (int(heavy[0]), int(heavy[-1]) + 1) if len(heavy) else (0, len(masses))
     return slice(first, last), float(np.sum(masses[:first]) + np.sum(masses[last:])) * (1 + 1e-12)
 
