@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeGuard, final
 
 import numpy as np
@@ -60,6 +60,16 @@ class ClosedLosses:
     thetas: Array
     counts: Array
     finite: tuple[Outputs, ...]
+    laplace_releases: int = field(init=False)
+    top: float = field(init=False)  # the largest loss, off by a unit at most
+    largest: float = field(init=False)  # Σ n_i max|L_i|
+
+    def __post_init__(self) -> None:
+        products = (self.counts * self.thetas).tolist()
+        tops = [part.count * float(np.max(part.losses)) for part in self.finite]
+        object.__setattr__(self, "laplace_releases", int(sum(self.counts.tolist())))
+        object.__setattr__(self, "top", math.fsum([*products, *tops]))
+        object.__setattr__(self, "largest", sum(products) + sum(part.count * _largest(part) for part in self.finite))
 
     @staticmethod
     def of(parts: Sequence[tuple[DominatingPair, int]]) -> ClosedLosses | None:
@@ -83,24 +93,9 @@ class ClosedLosses:
         return float(np.sum(self.counts)) + sum(part.count for part in self.finite)
 
     @property
-    def laplace_releases(self) -> int:
-        return int(np.sum(self.counts))
-
-    @property
-    def top(self) -> float:
-        """The largest loss, off by a unit at most."""
-        tops = [part.count * float(np.max(part.losses)) for part in self.finite]
-        return math.fsum([*(self.counts * self.thetas).tolist(), *tops])
-
-    @property
     def log_top_mass(self) -> float:
         """Of the largest losses of releases with few outputs, about."""
         return sum(part.count * float(part.log_masses[np.argmax(part.losses)]) for part in self.finite)
-
-    @property
-    def largest(self) -> float:
-        """Σ n_i max|L_i|."""
-        return float(self.counts @ self.thetas) + sum(part.count * _largest(part) for part in self.finite)
 
     @property
     def divergence(self) -> float:

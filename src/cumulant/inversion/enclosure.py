@@ -49,6 +49,10 @@ class Enclosure(ABC):
         """Return the upper bound, and about its slope where that comes with it; else NaN."""
         return self.log_bounds(epsilon)[1], math.nan
 
+    def log_lower(self, epsilon: float) -> float:
+        """Return the lower bound."""
+        return self.log_bounds(epsilon)[0]
+
     def slope(self, epsilon: float) -> float:
         """Return about d log δ/dε; NaN where that is not known."""
         return self.log_upper(epsilon)[1]
@@ -75,7 +79,7 @@ class Enclosure(ABC):
 
         def is_larger_below(share: float) -> bool:
             below = min(epsilon * (1 - share), epsilon - EXACT_AT_ZERO * share / EXACT_SHARE)
-            return share < 1 and self.log_bounds(below)[0] >= log_delta
+            return share < 1 and self.log_lower(below) >= log_delta
 
         if is_larger_below(EXACT_SHARE):
             return EXACT_SHARE
@@ -99,7 +103,7 @@ def meet(enclosure: Enclosure, side: int, log_delta: float, start: float, anyway
 
     def above(epsilon: float) -> tuple[float, float]:
         if side < 0:
-            return enclosure.log_bounds(epsilon)[0] - log_delta, math.nan
+            return enclosure.log_lower(epsilon) - log_delta, math.nan
         value, slope = enclosure.log_upper(epsilon)
         return value - log_delta, slope
 

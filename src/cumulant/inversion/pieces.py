@@ -18,16 +18,13 @@ the last two with what their second residues, 1 and -e^{-y}, have as series. For
 
 nothing is left but rounding, and that is bounded by the sum of the absolute terms. Equal releases share their sets.
 
-Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`). Which ε that can be,
-at a δ, the largest loss says by itself. With the atoms at -θ_i moved to -∞ losses are smaller, and R_0 is left; and
-P(Bin(N-1, ½) < j) >= 2^{1-N}. So, with the mass W of other releases at their largest losses,
-
-    δ(ε) >= W R_0(y) >= 2^{1-N} W (1 - e^{-y/2}),   y = x_∅ - ε <= -2 log(1 - 2^{N-1} δ/W).
+Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`; `top` says where).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -39,22 +36,23 @@ from numpy.typing import NDArray
 from cumulant.inversion.closed import ClosedLosses, Outputs
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, WholeEnclosure
+from cumulant.inversion.top import LARGEST_LOSS, MOST_AT_TOP, least_distance
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import log_above, log_below
 
 FEW_SUMS = 1000  # of losses, up to which all are formed in balls
 MOST_TERMS = 20_000  # of the sum
 MOST_LAPLACE = 40  # releases, beyond which terms cancel
-MOST_AT_TOP = 500  # releases of which the largest losses are summed
 MOST_TERMS_AT_TOP, MOST_TURNED = 2000, 12  # of that sum, and the largest k in it
 TOP_MARGIN = 1e-6  # of the largest loss, and 1 % of the distance to it, by which terms are summed farther than needed
-LARGEST_LOSS = 60.0  # of all releases together, beyond which series are long
 UNIT = 2.0**-53  # relative, by which a sum of two, or a product, may be off
 TERM_UNITS = 2.0**-49  # by which a term may be off, relatively, for each of its powers
 LOG_SCALED = -10.0  # of the first weight, below which all are taken beside it
 LOG_WEIGHTS = (-600.0, 300.0)  # smaller ones are charged whole, of larger ones is no sum
 UNDERFLOW = 1e-300  # more than all products lose by underflow
 DROWNED = 1e6  # slips: nearer to the largest loss no line says more
+FEW_PRODUCTS = 100  # of terms and powers that are summed one by one
+MOST_PRODUCTS = 20_000  # of them that are formed at once
 HALVINGS = 4  # of the stretch on which a first ε is looked for
 UNSEEN_SHARE = math.exp(-45.0)  # of the first term of a series
 STEP_OF_SERIES = 32  # lengths are multiples, so that questions next to each other share their coefficients
@@ -108,12 +106,15 @@ class PiecewiseSum(WholeEnclosure):
     effort: Effort = IN_DOUBLES
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        return self.log_lower(epsilon), self.log_upper(epsilon)[0]
+
+    def log_lower(self, epsilon: float) -> float:
         if epsilon < self.floor:
-            return -math.inf, 0.0
+            return -math.inf
         slip = self.slip + 2 * UNIT * epsilon
         here = self._sum(epsilon, slip, slip)
         low = here.delta - here.doubt
-        return log_below(self.log_scale + math.log(low)) if low > 0 else -math.inf, self.log_upper(epsilon)[0]
+        return log_below(self.log_scale + math.log(low)) if low > 0 else -math.inf
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         if epsilon < self.floor:
@@ -135,6 +136,10 @@ class PiecewiseSum(WholeEnclosure):
         if share < 0.5 and self.x[0] + math.log1p(-share) > max(self.x[1:2], default=0.0):
             return max(float(self.x[0]) + math.log1p(-share), self.floor)
         low, high = self.floor, max(float(self.x[0]), self.floor)
+        if self.coefficients.size:
+            log_mass = self.log_scale + math.log(self.weights[0]) + (self.releases - 1) * math.log(2.0)
+            distance = least_distance(self.releases, log_delta - log_mass)
+            return low if distance is None else max(high - distance, low)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             low, high = (middle, high) if self.log_upper(middle)[0] > log_delta else (low, middle)
@@ -144,35 +149,50 @@ class PiecewiseSum(WholeEnclosure):
         """Return the sum, with y that may be off: where all terms rise with it, and else."""
         if not len(self.x) or self.x[0] <= epsilon:
             return Sum(0.0, 0.0, 0.0)
-        if self.coefficients.size and (len(self.x) == 1 or self.x[1] <= epsilon):
-            return self._first(epsilon, off_rising)
-        last = int(np.searchsorted(-self.x, -epsilon))
-        y, weights, k = self.x[:last] - epsilon, self.weights[:last], self.k[:last]
-        lost = self.underflown + UNDERFLOW * (1 + float(np.sum(weights)))
+        last = 1 if len(self.x) == 1 or self.x[1] <= epsilon else int((self.x > epsilon).sum())
+        y, weights = self.x[:last] - epsilon, self.weights[:last]
+        weight = float(weights.sum())
+        lost = self.underflown + UNDERFLOW * (1 + weight)
         if not self.coefficients.size:
             doubt = float(weights @ (off_rising + (8 * UNIT + self.weight_slip) * y)) + lost
             return Sum(math.fsum((weights * -np.expm1(-y)).tolist()), doubt, -float(weights @ np.exp(-y)))
-        weight_off = self.weight_slip + UNIT * last  # and what is lost by adding so many
         powers, rest = self._powers(float(y[0]) / 2)
-        total, doubt, fall = 0.0, lost + rest * float(np.sum(weights)), 0.0
-        inner = (k > 0) & (k < self.releases)  # residues at -½ alone
+        sums = self._one_by_one if last * powers <= FEW_PRODUCTS else self._together
+        total, doubt, fall = sums(y, powers, off_rising, off)
+        return Sum(total, doubt + lost + rest * weight, fall)
+
+    def _one_by_one(self, y: Array, powers: int, off_rising: float, off: float) -> Sum:
+        """Return the sum of few terms, without arrays."""
+        total, doubt, fall, last = 0.0, 0.0, 0.0, len(y)
+        for place, half in enumerate((y / 2).tolist()):
+            k, mass = int(self.k[place]), float(self.weights[place])
+            most = min(powers, self.releases) if 0 < k < self.releases else powers
+            falling = self.coefficients[k, most - 1 :: -1].tolist()
+            end = math.exp(-half) * mass
+            delta, error, slope = _series(falling, half, off if k else off_rising, self.weight_slip + UNIT * (last - 1))
+            total, doubt, fall = total + end * delta, doubt + end * error, fall + end * slope
+        return Sum(total, doubt, fall)
+
+    def _together(self, y: Array, powers: int, off_rising: float, off: float) -> Sum:
+        """Return the sum of many terms, those of residues at -½ alone apart from others."""
+        last = len(y)
+        weights, k = self.weights[:last], self.k[:last]
+        weight_off = self.weight_slip + UNIT * last  # and what is lost by adding so many
+        total, doubt, fall = 0.0, 0.0, 0.0
+        inner = (k > 0) & (k < self.releases)
         for some, most in ((inner, min(powers, self.releases)), (~inner, powers)):
             if some.any():
                 half = y[some] / 2
                 ends = np.exp(-half) * weights[some]
-                series = self.coefficients.T[most - 1 :: -1, k[some]]
-                delta, error, slope = _series(series, half, off, weight_off)
-                total, doubt, fall = total + ends @ delta, doubt + ends @ error, fall + ends @ slope
-        return Sum(float(total), float(doubt), float(fall))
-
-    def _first(self, epsilon: float, off: float) -> Sum:
-        """Return the sum of one term, that of the largest loss, k = 0: the same, without arrays."""
-        half = (float(self.x[0]) - epsilon) / 2
-        powers, rest = self._powers(half)
-        delta, doubt, fall = _series(self.coefficients[0, powers - 1 :: -1].tolist(), half, off, self.weight_slip)
-        weight = float(self.weights[0])
-        end, lost = math.exp(-half) * weight, rest * weight + self.underflown + UNDERFLOW * (1 + weight)
-        return Sum(end * delta, end * doubt + lost, end * fall)
+                if len(half) * most <= MOST_PRODUCTS:
+                    delta, error, slope = _short_series(self.coefficients[k[some], 1:most], half, off, weight_off)
+                    error += UNDERFLOW * 2.0**self.releases  # of powers
+                else:
+                    series = self.coefficients.T[most - 1 :: -1, k[some]]
+                    delta, error, slope = _series(series, half, off, weight_off)
+                total, doubt = total + float(ends @ delta), doubt + float(ends @ error)
+                fall += float(ends @ slope)
+        return Sum(total, doubt, fall)
 
     def _powers(self, half: float) -> tuple[int, float]:
         """Return how many powers of y/2 are seen beside the first one, and a bound of what the others add up to.
@@ -198,6 +218,21 @@ def _series(falling: Any, half: Any, off: float, weight_off: float) -> tuple[Any
         rise, slope = rise * step + value / j, slope * step + size / j
         value, size = value * step + c, size * step + abs(c)
     doubt = (TERM_UNITS + weight_off) * size + TERM_UNITS * half * slope + off * (size + slope)
+    return value, doubt, (value - rise) / 2
+
+
+def _short_series(rising: Array, half: Array, off: float, weight_off: float) -> tuple[Array, Array, Array]:
+    """Return the same with all powers at once, a row for each term, the lowest power first.
+
+    A power is off by two roundings each time, which half times the slope counts; sums are pairwise.
+    """
+    j = np.arange(1.0, rising.shape[1] + 1)
+    powers = np.multiply.accumulate(half[:, None] / j, axis=1)
+    before = np.concatenate((np.ones((len(half), 1)), powers[:, :-1]), axis=1)
+    sizes = np.abs(rising)
+    value, size = (rising * powers).sum(axis=1), (sizes * powers).sum(axis=1)
+    rise, slope = (rising * before).sum(axis=1), (sizes * before).sum(axis=1)
+    doubt = (2 * TERM_UNITS + weight_off) * size + TERM_UNITS * half * slope + off * (size + slope)
     return value, doubt, (value - rise) / 2
 
 
@@ -233,68 +268,68 @@ def sum_top(losses: ComposedPairs, epsilon: float) -> PiecewiseSum | None:
     return _sum_above(closed, floor, MOST_TERMS_AT_TOP) if floor > 0 and top - floor <= LARGEST_LOSS else None
 
 
-def least_epsilon(losses: ComposedPairs, log_delta: float) -> float | None:
-    """Return what ε of a δ is not below, by the largest loss alone; None where that says nothing, or is not known."""
-    closed = losses.closed
-    if closed is None:
-        return None
-    share = math.exp(min(log_delta + (closed.laplace_releases - 1) * math.log(2.0) - closed.log_top_mass, 0.0))
-    return closed.top + 2 * math.log1p(-share) if share < 1 else None
-
-
 def _sum_above(closed: ClosedLosses, floor: float, most: int) -> PiecewiseSum | None:
     """Return the terms whose losses are above ε = floor, None if they are more than so many."""
     top = closed.top
     if not top > floor:
         return None
-    terms = Terms(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
+    terms: Terms | None = None
     # the top, its difference to x and that to ε are off by 4 units, losses of tables by 8; each release adds to what a
     # loss lacks of the top
     releases = len(closed.thetas) + sum(part.count for part in closed.finite)
     slip = UNIT * ((12 if closed.finite else 4) * closed.largest + releases * (closed.largest - floor))
     reach = top - floor + 2 * slip
-    for theta, n in zip(closed.thetas.tolist(), closed.counts.astype(int).tolist(), strict=True):
-        i = np.arange(math.floor(min(reach / theta / 2, n)) + 1)
-        log_ways = np.array([math.log(math.comb(n, m)) for m in i.tolist()]) if n > 1 else 0.0
-        terms = terms.with_one_more(2.0 * theta * i, log_ways - i * theta, i, reach)
+    for more in _each(closed, reach):
+        terms = more if terms is None else terms.with_one_more(*more, reach)
         if len(terms.below) > most:
             return None
-    for part in closed.finite:
-        below, ways = float(np.max(part.losses)) - part.losses, np.zeros(len(part.losses), dtype=np.int64)
-        for _ in range(part.count):
-            terms = terms.with_one_more(below, part.log_masses, ways, reach)
-            if len(terms.below) > most:
-                return None
-    if floor > 0 and np.max(terms.k) > MOST_TURNED:
+    terms = terms or Terms(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))  # the largest loss alone
+    if floor > 0 and terms.k.max() > MOST_TURNED:
         return None
-    order = np.argsort(terms.below, kind="stable")
-    x, log_weights, k = top - terms.below[order], terms.log_weights[order], terms.k[order]
+    if len(terms.below) > 1:
+        order = np.argsort(terms.below, kind="stable")
+        terms = Terms(terms.below[order], terms.log_weights[order], terms.k[order])
+    x, log_weights, k = top - terms.below, terms.log_weights, terms.k
     n, coefficients, log_scale = closed.laplace_releases, np.empty((0, 0)), 0.0
     halvings = max(n - 1, 0)
     if log_weights[0] - halvings * math.log(2.0) < LOG_SCALED:
         log_scale, log_weights = float(log_weights[0]) - halvings * math.log(2.0), log_weights - log_weights[0]
         halvings = 0
-    if np.max(log_weights) > LOG_WEIGHTS[1]:
+    if log_weights.max() > LOG_WEIGHTS[1]:
         return None
     weights = np.ldexp(np.exp(log_weights), -halvings)
     weight_slip = UNIT * (releases + 1) * _largest_log_weight(closed, floor)
     # R is at most 1, or 2^{N-1} beside 2^{1-N}: what underflows is charged whole
-    underflown = int(np.sum(log_weights < LOG_WEIGHTS[0])) * math.exp(LOG_WEIGHTS[0]) * 2.0 ** max(n - 1, 0)
+    underflown = int((log_weights < LOG_WEIGHTS[0]).sum()) * math.exp(LOG_WEIGHTS[0]) * 2.0 ** max(n - 1, 0)
     if n:
         powers = SERIES + STEP_OF_SERIES * math.ceil((2 * (closed.top - floor) + n) / STEP_OF_SERIES)
-        coefficients = _coefficients(n, int(np.max(k, initial=0)) + 1, powers)
+        coefficients = _coefficients(n, int(k.max()) + 1, powers)
     return PiecewiseSum(x, log_scale, weights, k, coefficients, n, slip, weight_slip, floor, underflown)
+
+
+def _each(closed: ClosedLosses, reach: float) -> Iterator[Terms]:
+    """Yield what each release, or n equal ones, can lack of its largest loss, as far as that is within reach."""
+    for theta, n in zip(closed.thetas.tolist(), closed.counts.astype(int).tolist(), strict=True):
+        most = math.floor(min(reach / theta / 2, n))
+        if most > 0:
+            i = np.arange(most + 1)
+            log_ways = np.array([math.log(math.comb(n, m)) for m in i.tolist()]) if n > 1 else 0.0
+            yield Terms(2.0 * theta * i, log_ways - i * theta, i)
+    for part in closed.finite:
+        below, ways = float(np.max(part.losses)) - part.losses, np.zeros(len(part.losses), dtype=np.int64)
+        for _ in range(part.count):
+            yield Terms(below, part.log_masses, ways)
 
 
 def _largest_log_weight(closed: ClosedLosses, floor: float) -> float:
     """Return more than what sums of logarithms of weights grow to: of ways, of e^{-Θ} and of masses."""
-    ways = math.log(2.0) * float(np.sum(closed.counts[closed.counts > 1]))
+    ways = math.log(2.0) * float(sum(n for n in closed.counts.tolist() if n > 1))
     turned = min(float(closed.counts @ closed.thetas), closed.largest - max(floor, 0.0))
     return ways + turned + sum(part.count * float(-np.min(part.log_masses)) for part in closed.finite)
 
 
 def _count_terms(closed: ClosedLosses) -> float:
-    return float(np.prod(closed.counts + 1)) * math.prod(_size(part) for part in closed.finite)
+    return float(math.prod(n + 1 for n in closed.counts.tolist()) * math.prod(_size(part) for part in closed.finite))
 
 
 def _size(part: Outputs) -> float:

@@ -144,7 +144,7 @@ class Question:
         known = self._known_epsilon() if self.side else self._known_delta()
         if known is not None:
             return known
-        whole = road.whole(losses) or road.top(losses, self.side, self.asked)
+        whole = road.top(losses, self.side, self.asked) or road.whole(losses)
         if whole is None and self.around is not None:
             return self._best(self._follow_seen(self.around))
         whole = whole or road.below_largest(losses)

@@ -29,10 +29,11 @@ from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  #
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
 from cumulant.inversion.jumps import JumpsInDoubles
 from cumulant.inversion.lines import paid_enclosures_at
-from cumulant.inversion.pieces import least_epsilon, sum_few, sum_top
+from cumulant.inversion.pieces import sum_few, sum_top
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.purse import MOST_SINES, Purse
 from cumulant.inversion.question import Question, Road, Solution
+from cumulant.inversion.top import least_epsilon, lies_next_to_top
 from cumulant.numerics.rounding import LEAST, less_rounding
 from cumulant.pairs.noise import Pair
 from cumulant.pairs.pair import GaussianPair
@@ -132,7 +133,9 @@ class Doubles(Road):
             return False
         if losses.supremum <= 0:
             return True
-        return losses.failure == 0 and (losses.log_joint_variation <= log_delta or losses.log_pinsker <= log_delta)
+        if losses.failure > 0 or lies_next_to_top(losses, log_delta):
+            return False
+        return losses.log_joint_variation <= log_delta or losses.log_pinsker <= log_delta
 
     def is_certain(self, losses: ComposedPairs, epsilon: float) -> bool:
         by_gaussians = epsilon / 2 - losses.variance / 8  # no release gives back what they have told
