@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cumulant.numerics.decay import Cells, escape, escapes
+from cumulant.numerics.decay import Cells, escape, escape_of_run, escapes
 from cumulant.pairs.atoms import LossTable
 from cumulant.pairs.certified import proven_cells
 from cumulant.pairs.coordinate import CoordinatePair
@@ -280,3 +280,27 @@ def test_what_a_family_says_holds_for_every_member(
         for low, high, bound in zip(marks, np.append(marks[1:], 4 * marks[-1]), bounds, strict=True):
             for omega in (low, (low + high) / 2):
                 assert abs(complex(np.exp(1j * omega * losses) @ masses)) <= math.exp(-bound) + 1e-6
+
+
+def gamma_density(x: Array, shape: int) -> Array:
+    return np.asarray(x ** (shape - 1) * np.exp(-x) / math.factorial(shape - 1))
+
+
+@pytest.mark.parametrize("count", [7, 40, 300])
+@pytest.mark.parametrize("shape", [1, 2, 5, 30])
+def test_runs_of_cells_of_one_density(shape: int, count: int) -> None:
+    """|φ| of a gamma law is (1 + ω²)^{-k/2}: no bound is above its logarithm, and some are near it."""
+    peak = float(shape - 1)
+    ends = np.unique(np.append(np.linspace(0.0, peak + 12 * math.sqrt(shape), count), peak))
+    heights = gamma_density(ends, shape)
+    variation = np.abs(np.diff(heights))  # the density rises up to its peak, which is an end, and falls from there on
+    mass = np.diff(ends) * np.minimum(heights[1:], heights[:-1])
+    cells = Cells(ends[:-1], ends[1:], mass, heights[:-1], heights[1:], variation)
+    marks = np.asarray(2.0 ** (np.arange(-8.0, 16.0) / 2) / math.sqrt(shape))
+    bounds = escape_of_run(cells, marks)
+    true = 0.5 * shape * np.log1p(marks * marks)
+    assert np.all(bounds <= true)
+    assert np.all(bounds >= 0)
+    if count == 300:
+        assert np.max(bounds / true) > 0.5
+        assert bounds[-1] > 1.0  # whatever the frequency beyond

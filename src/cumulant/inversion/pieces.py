@@ -52,7 +52,7 @@ LOG_WEIGHTS = (-600.0, 300.0)  # smaller ones are charged whole, of larger ones 
 UNDERFLOW = 1e-300  # more than all products lose by underflow
 DROWNED = 1e6  # slips: nearer to the largest loss no line says more
 FEW_PRODUCTS = 100  # of terms and powers that are summed one by one
-MOST_PRODUCTS = 20_000  # of them that are formed at once
+MOST_AT_ONCE = 20_000  # of them that are formed at once
 HALVINGS = 4  # of the stretch on which a first ε is looked for
 UNSEEN_SHARE = math.exp(-45.0)  # of the first term of a series
 STEP_OF_SERIES = 32  # lengths are multiples, so that questions next to each other share their coefficients
@@ -184,7 +184,7 @@ class PiecewiseSum(WholeEnclosure):
             if some.any():
                 half = y[some] / 2
                 ends = np.exp(-half) * weights[some]
-                if len(half) * most <= MOST_PRODUCTS:
+                if len(half) * most <= MOST_AT_ONCE:
                     delta, error, slope = _short_series(self.coefficients[k[some], 1:most], half, off, weight_off)
                     error += UNDERFLOW * 2.0**self.releases  # of powers
                 else:

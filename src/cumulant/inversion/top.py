@@ -22,7 +22,7 @@ from cumulant.numerics.logspace import Array
 
 MOST_AT_TOP = 500  # releases of which the largest losses are summed
 LARGEST_LOSS = 60.0  # of all releases together, or below the largest loss, beyond which series are long
-NEAR_SHARE = 0.25  # 2^{N-1} δ/W, up to which the first bound says enough
+NEAR_SHARE_OF_TOP = 0.25  # 2^{N-1} δ/W, up to which the first bound says enough
 MORE_POWERS = 120  # of y/2 beyond N
 STEPS_TO_TOP, NEAR_STEP = 12, 1e-3  # of Newton's method in log y, and what ends it
 LARGEST_LOG_HALF = 10.0  # of y/2
@@ -34,7 +34,7 @@ def least_epsilon(losses: ComposedPairs, log_delta: float) -> float | None:
     if closed is None or not closed.laplace_releases <= MOST_AT_TOP:
         return None
     n, share = closed.laplace_releases, _share_of_top(closed, log_delta)
-    if share < NEAR_SHARE or n == 0:
+    if share < NEAR_SHARE_OF_TOP or n == 0:
         return closed.top + 2 * math.log1p(-share) if share < 1 else None
     below = least_distance(n, log_delta - closed.log_top_mass)
     return None if below is None or below >= closed.top else closed.top - below
@@ -46,7 +46,7 @@ def lies_next_to_top(losses: ComposedPairs, log_delta: float) -> bool:
     if closed is None:
         return False
     share = _share_of_top(closed, log_delta)
-    return share < NEAR_SHARE and closed.top > -2 * math.log1p(-share)
+    return share < NEAR_SHARE_OF_TOP and closed.top > -2 * math.log1p(-share)
 
 
 def _share_of_top(closed: ClosedLosses, log_delta: float) -> float:
