@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from cumulant.inversion.closed import ClosedLosses, Outputs
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, WholeEnclosure
-from cumulant.inversion.top import LARGEST_LOSS, MOST_AT_TOP, least_distance
+from cumulant.inversion.top import LARGEST_LOSS, MOST_AT_TOP, least_distance, least_epsilon
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import log_above, log_below
 
@@ -44,6 +44,7 @@ FEW_SUMS = 1000  # of losses, up to which all are formed in balls
 MOST_TERMS = 20_000  # of the sum
 MOST_LAPLACE = 40  # releases, beyond which terms cancel
 MOST_TERMS_AT_TOP, MOST_TURNED = 2000, 12  # of that sum, and the largest k in it
+SHARES_OF_TOP, FEW_SCALES = (1 / 4, 1 / 2, 1.0), 4  # of the distance to the largest loss; of few scales all at once
 TOP_MARGIN = 1e-6  # of the largest loss, and 1 % of the distance to it, by which terms are summed farther than needed
 UNIT = 2.0**-53  # relative, by which a sum of two, or a product, may be off
 TERM_UNITS = 2.0**-49  # by which a term may be off, relatively, for each of its powers
@@ -266,6 +267,23 @@ def sum_top(losses: ComposedPairs, epsilon: float) -> PiecewiseSum | None:
     top = closed.top
     floor = epsilon - (TOP_MARGIN * abs(top) + 0.01 * (top - epsilon))
     return _sum_above(closed, floor, MOST_TERMS_AT_TOP) if floor > 0 and top - floor <= LARGEST_LOSS else None
+
+
+def sum_top_at_delta(losses: ComposedPairs, log_delta: float) -> PiecewiseSum | None:
+    """Return the sum of what is above the ε of a δ, or None as above.
+
+    Of many different releases the largest loss alone puts ε rather too far from itself: nearer places are tried first.
+    """
+    least = least_epsilon(losses, log_delta)
+    if least is None or losses.closed is None:
+        return None
+    top, thetas = losses.closed.top, losses.closed.thetas
+    is_one = len(thetas) <= FEW_SCALES or top - least <= float(thetas.min())
+    for share in (1.0,) if is_one else SHARES_OF_TOP:
+        found = sum_top(losses, top - share * (top - least))
+        if found is None or share == 1 or found.log_lower(found.floor) >= log_delta:
+            return found
+    return None
 
 
 def _sum_above(closed: ClosedLosses, floor: float, most: int) -> PiecewiseSum | None:

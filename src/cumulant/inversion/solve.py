@@ -29,11 +29,11 @@ from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  #
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
 from cumulant.inversion.jumps import JumpsInDoubles
 from cumulant.inversion.lines import paid_enclosures_at
-from cumulant.inversion.pieces import sum_few, sum_top
+from cumulant.inversion.pieces import sum_few, sum_top, sum_top_at_delta
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.purse import MOST_SINES, Purse
 from cumulant.inversion.question import Question, Road, Solution
-from cumulant.inversion.top import least_epsilon, lies_next_to_top
+from cumulant.inversion.top import lies_next_to_top
 from cumulant.numerics.rounding import LEAST, less_rounding
 from cumulant.pairs.noise import Pair
 from cumulant.pairs.pair import GaussianPair
@@ -150,8 +150,7 @@ class Doubles(Road):
         return sum_few(losses) if losses.lattice is None and (losses.closed or losses.sums > 0) else None
 
     def top(self, losses: ComposedPairs, side: int, asked: float) -> WholeEnclosure | None:
-        epsilon = asked if side == 0 else least_epsilon(losses, asked)
-        return None if epsilon is None else sum_top(losses, epsilon)
+        return sum_top(losses, asked) if side == 0 else sum_top_at_delta(losses, asked)
 
     def below_largest(self, losses: ComposedPairs) -> WholeEnclosure:
         return LargestLossInDoubles(losses.supremum, losses.log_top_mass)
