@@ -173,3 +173,14 @@ def test_delta_is_never_above_the_chance_to_be_in_a_sample(rate: float, count: i
     run = cm.Gaussian(noise_multiplier=0.05).poisson(rate=rate) * count
     chance = -math.expm1(count * math.log1p(-rate))
     assert chance * (1 - 1e-9) <= run.delta(epsilon=0.0) <= chance * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 3.0, 40.0])
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(1, 1024)])
+def test_outputs_that_show_who_is_in_a_sample(rate: Fraction, epsilon: float) -> None:
+    """Nested integrals say the same of two releases, of which the bound is not told."""
+    run = cm.Gaussian(noise_multiplier=0.04).poisson(rate=float(rate)) * 2
+    true = delta([(Sampled("gaussian", Fraction(25), rate, "leaving"), 2)], epsilon)
+    found = run.delta(epsilon=epsilon)
+    assert true <= arb(found) <= true * (1 + arb("3e-9"))
+    assert abs(true - (1 - (1 - float(rate)) ** 2)) < 1e-9

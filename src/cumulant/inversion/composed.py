@@ -24,9 +24,12 @@ from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import float_above, sum_above
 from cumulant.pairs.cache import CACHE, SIMILAR, BatchedTable, evaluate_by_batch_key
+from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import CUMULANTS, k_of_each, log_affinity, nodes_together
 from cumulant.pairs.discrete import prefers_transform
 from cumulant.pairs.grid import PER_OCTAVE, chunk_frequencies, shared_octaves, tilt, tilts
+from cumulant.pairs.maps import Leave
+from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import DominatingPair, GaussianPair
 
 ALIKE_OCTAVES = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
@@ -36,6 +39,7 @@ MANY_PARTS = 6  # distinct ones, whose nodes together take longer than closed fo
 LARGEST_LOG_SUMS = 40.0  # whose number is counted
 MOST_COUNTED = 10_000  # releases, or outputs, whose sums are counted
 ALMOST_ALL = 1 - 2.0**-53  # a total variation of 1, but for a double's width: 1 - Π is then within 2^-53 of 1
+UNSEEN_NATS, SEEN_DEVIATIONS = 28.0, 8.0  # below δ, and of N(0, 1): what lies beyond counts for nothing
 UNDERFLOWN_KL = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
 
 
@@ -109,6 +113,23 @@ class ComposedPairs:
         kept = math.log1p(-min(math.erf(self.mean / math.sqrt(8.0)), ALMOST_ALL)) if self.mean > 0 else 0.0
         kept += math.fsum(n * math.log1p(-min(pair.total_variation, ALMOST_ALL)) for pair, n in self.parts)
         return math.log(max(-math.expm1(kept), 5e-324)) + 1e-9
+
+    def reveals_samples(self, epsilon: float) -> bool:
+        """Return whether noise is so small that outputs show who is in a sample: δ(ε) is about the chance of that.
+
+        With A, some t is above c, δ(ε) >= P(A) - e^ε Q(A). Where n e^ε Q(t > c) is nothing beside 1 - Π (1 - γ_i)^{n_i}
+        and N(μ, 1) lies above c, that is the bound of `log_joint_variation`.
+        """
+        if self.mean > 0 or self.failure > 0 or not self.parts:
+            return False
+        c = math.sqrt(2 * (min(epsilon, 1e300) + math.log(self.releases) - self.log_joint_variation + UNSEEN_NATS))
+        return all(
+            isinstance(pair, CoordinatePair)
+            and isinstance(pair.sampling, Leave)
+            and isinstance(pair.law, GaussianNoise)
+            and pair.law.mean > c + SEEN_DEVIATIONS
+            for pair, _ in self.parts
+        )
 
     @property
     def log_pinsker(self) -> float:

@@ -41,6 +41,7 @@ from cumulant.pairs.pair import GaussianPair
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
 NEARLY_AGREED_NATS, SLACKS = 1e-10, 4.0  # up to which it is raised by so many times the slack
 JUMPS_AGREED_NATS = 1e-8  # the same for jumps, whose own questions take longer
+SEEN_NATS, SEEN = 2e-9, "total variation"  # by which that bound is above δ where outputs show who is in a sample
 CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
 LEAST_LOG_DELTA = math.log(LEAST)  # of the smallest δ that a double can hold
 RAISES = 4  # times that ε is raised until δ(ε) agrees
@@ -112,6 +113,8 @@ def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
 def log_delta_of_pairs(directions: Directions, epsilon: float) -> Inversion:
     """Return log δ(ε), the largest over directions, rounded up."""
     questions = ask_delta(directions, epsilon, Doubles)
+    if any(question.losses.reveals_samples(epsilon) for question in questions):
+        return Inversion(max(question.losses.log_joint_variation for question in questions), SEEN_NATS, SEEN, 1.0)
     ceilings = zip(log_delta_ceilings(questions), questions, strict=True)
     found = solve_worst_first(ceilings, _log_delta_in_doubles, lambda _, most, some: most <= max(x.value for x in some))
     return max(found, key=lambda inversion: inversion.value)
