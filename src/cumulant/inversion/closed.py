@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cumulant.numerics.complex_plane import Complex, power, turns
 from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import HALF_ULP
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.finite_pair import FinitePair
 from cumulant.pairs.maps import Leave
@@ -33,7 +34,6 @@ SHORTEST_ROW = 64  # of them
 MOST_FACTORS = 4  # equal ones that are multiplied one by one
 PRODUCT_NATS = 300.0  # of a product that stays a double
 BIT = 2  # outputs
-HALF_UNIT = 2.0**-53  # half a unit in the last place
 FACTOR_UNITS = 16.0  # half units by which one factor may be off, beside its phase
 PHASE_UNITS = 40.0  # half units of ωL by which the phases of a release may be off: four products, of 2θ each, and sums
 
@@ -138,7 +138,7 @@ class ClosedLosses:
         for part in self.finite:
             if len(part.losses) != BIT:
                 values *= power(_finite_factor(part, points), part.count)
-        error = HALF_UNIT * FACTOR_UNITS * self.releases, HALF_UNIT * PHASE_UNITS * self.largest
+        error = HALF_ULP * FACTOR_UNITS * self.releases, HALF_ULP * PHASE_UNITS * self.largest
         return float(self.cumulants(np.array([theta]))[0][0]), values, error
 
     def _multiply_laplace(self, values: Complex, points: Points) -> None:

@@ -22,7 +22,7 @@ from cumulant.inversion.contour import Lattice
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.rounding import float_above, sum_above
+from cumulant.numerics.rounding import HALF_ULP, float_above, sum_above
 from cumulant.pairs.cache import CACHE, SIMILAR, BatchedTable, evaluate_by_batch_key
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import CUMULANTS, k_of_each, log_affinity, nodes_together
@@ -34,11 +34,10 @@ from cumulant.pairs.pair import DominatingPair, GaussianPair
 
 ALIKE_OCTAVES = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
 FINE_SINES = 2e7  # sines and cosines that accuracy is worth
-HALF_ULP = 2.0**-53  # half a unit in the last place
 MANY_PARTS = 6  # distinct ones, whose nodes together take longer than closed formulas
 LARGEST_LOG_SUMS = 40.0  # whose number is counted
 MOST_COUNTED = 10_000  # releases, or outputs, whose sums are counted
-ALMOST_ALL = 1 - 2.0**-53  # a total variation of 1, but for a double's width: 1 - Π is then within 2^-53 of 1
+ALMOST_ALL = 1 - HALF_ULP  # a total variation of 1, but for a double's width: 1 - Π is then within 2^-53 of 1
 UNSEEN_NATS, SEEN_DEVIATIONS = 28.0, 8.0  # below δ, and of N(0, 1): what lies beyond counts for nothing
 UNDERFLOWN_KL = 1e-290  # more than squares of losses that underflow can take off a divergence: 1e18·1e7 of 5e-324
 

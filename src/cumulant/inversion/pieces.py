@@ -38,7 +38,7 @@ from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, WholeEnclosure
 from cumulant.inversion.top import LARGEST_LOSS, MOST_AT_TOP, least_distance, least_epsilon
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.rounding import log_above, log_below
+from cumulant.numerics.rounding import HALF_ULP, log_above, log_below
 
 FEW_SUMS = 1000  # of losses, up to which all are formed in balls
 MOST_TERMS = 20_000  # of the sum
@@ -46,7 +46,6 @@ MOST_LAPLACE = 40  # releases, beyond which terms cancel
 MOST_TERMS_AT_TOP, MOST_TURNED = 2000, 12  # of that sum, and the largest k in it
 SHARES_OF_TOP, FEW_SCALES = (1 / 4, 1 / 2, 1.0), 4  # of the distance to the largest loss; of few scales all at once
 TOP_MARGIN = 1e-6  # of the largest loss, and 1 % of the distance to it, by which terms are summed farther than needed
-UNIT = 2.0**-53  # relative, by which a sum of two, or a product, may be off
 TERM_UNITS = 2.0**-49  # by which a term may be off, relatively, for each of its powers
 LOG_SCALED = -10.0  # of the first weight, below which all are taken beside it
 LOG_WEIGHTS = (-600.0, 300.0)  # smaller ones are charged whole, of larger ones is no sum
@@ -112,7 +111,7 @@ class PiecewiseSum(WholeEnclosure):
     def log_lower(self, epsilon: float) -> float:
         if epsilon < self.floor:
             return -math.inf
-        slip = self.slip + 2 * UNIT * epsilon
+        slip = self.slip + 2 * HALF_ULP * epsilon
         here = self._sum(epsilon, slip, slip)
         low = here.delta - here.doubt
         return log_below(self.log_scale + math.log(low)) if low > 0 else -math.inf
@@ -122,7 +121,7 @@ class PiecewiseSum(WholeEnclosure):
             return 0.0, math.nan
         # losses are rounded: from above δ is taken where no loss next to ε is missed; terms that rise with y are then
         # no less than they should be, others may be off by twice as much
-        slip = self.slip + 2 * UNIT * epsilon
+        slip = self.slip + 2 * HALF_ULP * epsilon
         delta, doubt, slope = self._sum(max(epsilon - slip, 0.0), 0.0, 2 * slip)
         high = delta + doubt
         return (log_above(self.log_scale + math.log(high)), slope / high) if high > 0 else (-math.inf, math.nan)
@@ -155,7 +154,7 @@ class PiecewiseSum(WholeEnclosure):
         weight = float(weights.sum())
         lost = self.underflown + UNDERFLOW * (1 + weight)
         if not self.coefficients.size:
-            doubt = float(weights @ (off_rising + (8 * UNIT + self.weight_slip) * y)) + lost
+            doubt = float(weights @ (off_rising + (8 * HALF_ULP + self.weight_slip) * y)) + lost
             return Sum(math.fsum((weights * -np.expm1(-y)).tolist()), doubt, -float(weights @ np.exp(-y)))
         powers, rest = self._powers(float(y[0]) / 2)
         sums = self._one_by_one if last * powers <= FEW_PRODUCTS else self._together
@@ -170,7 +169,9 @@ class PiecewiseSum(WholeEnclosure):
             most = min(powers, self.releases) if 0 < k < self.releases else powers
             falling = self.coefficients[k, most - 1 :: -1].tolist()
             end = math.exp(-half) * mass
-            delta, error, slope = _series(falling, half, off if k else off_rising, self.weight_slip + UNIT * (last - 1))
+            delta, error, slope = _series(
+                falling, half, off if k else off_rising, self.weight_slip + HALF_ULP * (last - 1)
+            )
             total, doubt, fall = total + end * delta, doubt + end * error, fall + end * slope
         return Sum(total, doubt, fall)
 
@@ -178,7 +179,7 @@ class PiecewiseSum(WholeEnclosure):
         """Return the sum of many terms, those of residues at -½ alone apart from others."""
         last = len(y)
         weights, k = self.weights[:last], self.k[:last]
-        weight_off = self.weight_slip + UNIT * last  # and what is lost by adding so many
+        weight_off = self.weight_slip + HALF_ULP * last  # and what is lost by adding so many
         total, doubt, fall = 0.0, 0.0, 0.0
         inner = (k > 0) & (k < self.releases)
         for some, most in ((inner, min(powers, self.releases)), (~inner, powers)):
@@ -295,7 +296,7 @@ def _sum_above(closed: ClosedLosses, floor: float, most: int) -> PiecewiseSum | 
     # the top, its difference to x and that to ε are off by 4 units, losses of tables by 8; each release adds to what a
     # loss lacks of the top
     releases = len(closed.thetas) + sum(part.count for part in closed.finite)
-    slip = UNIT * ((12 if closed.finite else 4) * closed.largest + releases * (closed.largest - floor))
+    slip = HALF_ULP * ((12 if closed.finite else 4) * closed.largest + releases * (closed.largest - floor))
     reach = top - floor + 2 * slip
     for more in _each(closed, reach):
         terms = more if terms is None else terms.with_one_more(*more, reach)
@@ -316,7 +317,7 @@ def _sum_above(closed: ClosedLosses, floor: float, most: int) -> PiecewiseSum | 
     if log_weights.max() > LOG_WEIGHTS[1]:
         return None
     weights = np.ldexp(np.exp(log_weights), -halvings)
-    weight_slip = UNIT * (releases + 1) * _largest_log_weight(closed, floor)
+    weight_slip = HALF_ULP * (releases + 1) * _largest_log_weight(closed, floor)
     # R is at most 1, or 2^{N-1} beside 2^{1-N}: what underflows is charged whole
     underflown = int((log_weights < LOG_WEIGHTS[0]).sum()) * math.exp(LOG_WEIGHTS[0]) * 2.0 ** max(n - 1, 0)
     if n:

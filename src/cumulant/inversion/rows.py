@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.composed import ALIKE_OCTAVES, HALF_ULP, ComposedPairs, LinePoints, LineTable
+from cumulant.inversion.composed import ALIKE_OCTAVES, ComposedPairs, LinePoints, LineTable
 from cumulant.inversion.unseen import leave_out_unseen
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import HALF_ULP
 from cumulant.pairs.curve import CUMULANTS
 from cumulant.pairs.grid import PER_OCTAVE, chunk_frequencies, shared_octaves, tilts
 from cumulant.pairs.noise import Pair

@@ -18,7 +18,7 @@ from typing import final
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.composed import HALF_ULP, ComposedPairs, Parts
+from cumulant.inversion.composed import ComposedPairs, Parts
 from cumulant.inversion.contour import EXACT_SHARE, Contour
 from cumulant.inversion.enclosure import meet
 from cumulant.inversion.far import LEVELS, MOST_LEVELS, UNLIKELY_NATS, Far, sure_loss
@@ -42,6 +42,7 @@ from cumulant.inversion.solve import AGREED_NATS, JUMPS_AGREED_NATS, SLACKS
 from cumulant.inversion.unseen import LOG_SHARE
 from cumulant.numerics.compensated import ADDED_UP, CompensatedSum
 from cumulant.numerics.logspace import Array, log_expm1
+from cumulant.numerics.rounding import HALF_ULP
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.grid import PER_OCTAVE
 from cumulant.pairs.jump_law import (

@@ -11,6 +11,7 @@ import numpy as np
 from cumulant.numerics.logspace import Array
 
 ULP = 2.0**-52  # a unit in the last place of 1
+HALF_ULP = ULP / 2  # relative, by which a sum of two, or a product, may be off
 ROUNDING = 2.0**-50  # 4 ulp, 8 unit roundoffs: bounds the relative rounding of a few elementary steps
 LEAST = 5e-324  # the smallest double > 0
 SPARSE = 1e-290  # below which doubles lie too far apart, in the end, for a relative error
