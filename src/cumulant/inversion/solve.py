@@ -113,8 +113,9 @@ def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
 def log_delta_of_pairs(directions: Directions, epsilon: float) -> Inversion:
     """Return log δ(ε), the largest over directions, rounded up."""
     questions = ask_delta(directions, epsilon, Doubles)
-    if any(question.losses.reveals_samples(epsilon) for question in questions):
-        return Inversion(max(question.losses.log_joint_variation for question in questions), SEEN_NATS, SEEN, 1.0)
+    every = [question.losses for question in questions]
+    if any(losses.reveals_samples(epsilon) for losses in every) and not any(losses.failure for losses in every):
+        return Inversion(max(losses.log_joint_variation for losses in every), SEEN_NATS, SEEN, 1.0)
     ceilings = zip(log_delta_ceilings(questions), questions, strict=True)
     found = solve_worst_first(ceilings, _log_delta_in_doubles, lambda _, most, some: most <= max(x.value for x in some))
     return max(found, key=lambda inversion: inversion.value)
