@@ -12,8 +12,11 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import cumulant as cm
+from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.mirrored import mirrored_epsilon, mirrored_log_delta
 from cumulant.inversion.short import shortest_epsilon, shortest_log_delta
+from cumulant.pairs.noise import GaussianNoise
+from cumulant.pairs.pair import GaussianPair
 from cumulant.pairs.sampled_gaussian import SampledGaussian
 from high_precision import Sampled, delta
 from strategies import log_uniform
@@ -184,3 +187,22 @@ def test_outputs_that_show_who_is_in_a_sample(rate: Fraction, epsilon: float) ->
     found = run.delta(epsilon=epsilon)
     assert true <= arb(found) <= true * (1 + arb("3e-9"))
     assert abs(true - (1 - (1 - float(rate)) ** 2)) < 1e-9
+
+
+@given(st.lists(st.tuples(log_uniform(0.05, 20.0), log_uniform(1e-6, 0.95)), min_size=2, max_size=2))
+@settings(deadline=None, max_examples=15)
+def test_couplings_bound_the_total_variation(releases: list[tuple[float, float]]) -> None:
+    """Two different samples, whose total variation nested integrals know, and no pair of the library's."""
+    samples = [(GaussianNoise(mean).poisson(rate)[0], 1) for mean, rate in releases]
+    bound = ComposedPairs.of(samples).log_joint_variation
+    true = delta([(Sampled("gaussian", Fraction(mean), Fraction(rate), "leaving"), 1) for mean, rate in releases], 0.0)
+    assert true.log() <= arb(bound)
+    assert bound <= math.log(-math.expm1(sum(math.log1p(-rate) for _, rate in releases))) + 2e-9
+
+
+@pytest.mark.parametrize("units", [1, 3, 6, 1000])
+def test_couplings_bound_the_total_variation_next_to_the_smallest_doubles(units: int) -> None:
+    """Of N(μ, 1) against N(0, 1) it is μ/√(2π), for μ so small."""
+    mean = units * 5e-324
+    bound = ComposedPairs.of([(GaussianPair(mean), 1)]).log_joint_variation
+    assert (arb(mean) / (2 * arb.pi()).sqrt()).log() <= arb(bound)

@@ -22,7 +22,7 @@ from cumulant.inversion.contour import Lattice
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.rounding import HALF_ULP, float_above, sum_above
+from cumulant.numerics.rounding import HALF_ULP, LEAST, float_above, sum_above
 from cumulant.pairs.cache import CACHE, SIMILAR, BatchedTable, evaluate_by_batch_key
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import CUMULANTS, k_of_each, log_affinity, nodes_together
@@ -107,11 +107,12 @@ class ComposedPairs:
     def log_joint_variation(self) -> float:
         """Log(1 - Π (1 - TV_i)^{n_i}), which is at least log TV, rounded up: couplings of all releases, side by side.
 
-        The total variation of a Gaussian is erf(μ/√8).
+        The total variation of a Gaussian is erf(μ/√8); next to the smallest doubles it must not be rounded down.
         """
-        kept = math.log1p(-min(math.erf(self.mean / math.sqrt(8.0)), ALMOST_ALL)) if self.mean > 0 else 0.0
+        gaussian = math.erf(self.mean / math.sqrt(8.0)) + LEAST if self.mean > 0 else 0.0
+        kept = math.log1p(-min(gaussian, ALMOST_ALL))
         kept += math.fsum(n * math.log1p(-min(pair.total_variation, ALMOST_ALL)) for pair, n in self.parts)
-        return math.log(max(-math.expm1(kept), 5e-324)) + 1e-9
+        return math.log(max(-math.expm1(kept), LEAST)) + 1e-9
 
     def reveals_samples(self, epsilon: float) -> bool:
         """Return whether noise is so small that outputs show who is in a sample: δ(ε) is about the chance of that.

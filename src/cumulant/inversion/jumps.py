@@ -125,7 +125,7 @@ class JumpsInDoubles(Enclosure):
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         if epsilon > LARGEST_EPSILON:
             return -math.inf, 0.0
-        low = np.logaddexp(self.contour.log_bounds(epsilon)[0], self.far.log_bounds(epsilon)[0])
+        low = np.logaddexp(self.contour.log_lower(epsilon), self.far.log_bounds(epsilon)[0])
         return float(low) * (1 + 1e-15), self.log_upper(epsilon)[0]
 
     def estimated(self, epsilon: float) -> float:

@@ -184,7 +184,7 @@ def rare_log_delta(law: SampledGaussian, epsilon: float, about: float | None = N
         low, high = profile.log_bounds(epsilon)
         is_planned_here = abs(high - log_delta) < REPLANNED_NATS  # then ε was lowered by four times about this slack
         if high - low <= (EXACT_NATS if is_planned_here else nats_apart(profile, epsilon) / 2):
-            return high if profile.log_bounds(epsilon * (1 - EXACT_SHARE))[0] >= high else None
+            return high if profile.log_lower(epsilon * (1 - EXACT_SHARE)) >= high else None
         if is_planned_here:
             following = next(others, None)
             if following is None:

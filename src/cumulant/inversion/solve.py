@@ -41,7 +41,7 @@ from cumulant.pairs.pair import GaussianPair
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
 NEARLY_AGREED_NATS, SLACKS = 1e-10, 4.0  # up to which it is raised by so many times the slack
 JUMPS_AGREED_NATS = 1e-8  # the same for jumps, whose own questions take longer
-SEEN_NATS, SEEN = 2e-9, "total variation"  # by which that bound is above δ where outputs show who is in a sample
+SEEN_NATS = 2e-9  # by which the total variation is above δ where outputs show who is in a sample
 CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
 LEAST_LOG_DELTA = math.log(LEAST)  # of the smallest δ that a double can hold
 RAISES = 4  # times that ε is raised until δ(ε) agrees
@@ -115,7 +115,7 @@ def log_delta_of_pairs(directions: Directions, epsilon: float) -> Inversion:
     questions = ask_delta(directions, epsilon, Doubles)
     every = [question.losses for question in questions]
     if any(losses.reveals_samples(epsilon) for losses in every) and not any(losses.failure for losses in every):
-        return Inversion(max(losses.log_joint_variation for losses in every), SEEN_NATS, SEEN, 1.0)
+        return Inversion(max(losses.log_joint_variation for losses in every), SEEN_NATS, "total variation", 1.0)
     ceilings = zip(log_delta_ceilings(questions), questions, strict=True)
     found = solve_worst_first(ceilings, _log_delta_in_doubles, lambda _, most, some: most <= max(x.value for x in some))
     return max(found, key=lambda inversion: inversion.value)
@@ -137,9 +137,7 @@ class Doubles(Road):
             return False
         if losses.supremum <= 0:
             return True
-        if losses.failure > 0 or lies_next_to_top(losses, log_delta):
-            return False
-        return losses.log_joint_variation <= log_delta or losses.log_pinsker <= log_delta
+        return not lies_next_to_top(losses, log_delta) and _log_variation(losses) <= log_delta
 
     def is_certain(self, losses: ComposedPairs, epsilon: float) -> bool:
         by_gaussians = epsilon / 2 - losses.variance / 8  # no release gives back what they have told
@@ -204,14 +202,19 @@ def _log_delta_in_doubles(question: Question) -> Inversion:
         otherwise = "affinity" if solution.log_delta == 0 else "largest loss"
         found = _inversion(solution, question.asked, solution.log_delta, otherwise)
     except OutOfReach:
-        if losses.failure > 0 or not losses.parts:
+        if _log_variation(losses) == 0:
             raise
         found = Inversion(0.0, math.inf, "total variation", 1.0)
-    if not found.slack <= AGREED_NATS and losses.failure == 0 and losses.parts:
-        cap = min(losses.log_joint_variation, losses.log_pinsker)
-        if cap < found.value:
-            found = Inversion(cap, max(found.slack - (found.value - cap), 0.0), "total variation", 1.0)
+    if not found.slack <= AGREED_NATS and (cap := _log_variation(losses)) < found.value:
+        found = Inversion(cap, max(found.slack - (found.value - cap), 0.0), "total variation", 1.0)
     return replace(found, value=log_delta_with(losses.failure, found.value)) if losses.failure > 0 else found
+
+
+def _log_variation(losses: ComposedPairs) -> float:
+    """Return a bound of log δ(0), which is at least log δ(ε), by couplings or by Pinsker; 0 where none is known."""
+    if losses.failure > 0 or not losses.parts:
+        return 0.0
+    return min(losses.log_joint_variation, losses.log_pinsker, 0.0)
 
 
 def _inversion(solution: Solution, epsilon: float, value: float, otherwise: str) -> Inversion:
