@@ -18,7 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LONGEST = 400
 
 LAYERS = (
-    ("errors", "names", "parameters", "neighbors", "answer", "version"),
+    ("errors", "names", "parameters", "neighbors", "printed", "answer", "version"),
     ("numerics",),
     ("curves",),
     ("pairs",),

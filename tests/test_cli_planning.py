@@ -16,10 +16,11 @@ from mpmath import mp, mpf
 
 import cumulant as cm
 from cli_runner import answered, call
-from cumulant.answer import Interval, rounded_down
+from cumulant.answer import Interval
 from cumulant.comparison import Parts, Row, converted, naive, optimal, strong, table
 from cumulant.curves.conversion import mironov_epsilon, optimal_epsilon
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.printed import rounded_down
 from cumulant.training import Sampling
 
 SGD = "sgd --noise-multiplier 1 --batch-size 256 --dataset-size 60000 --epochs 2 --delta 1e-5"

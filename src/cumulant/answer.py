@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from typing import Any, Literal, final
 
 from cumulant.neighbors import Neighbors
+from cumulant.printed import delta_rounded_up, rounded_up
 
-EXACT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
-NEAREST = Context(prec=14, Emax=MAX_EMAX, Emin=MIN_EMIN)  # log 0.01 is printed as 0.01, not as 0.0100001
 EXACTLY = 1e-9  # the share of ε within which an answer is exact
-DEEPEST = -1e15  # below this log δ, a power of ten would show no digit of δ
 
 
 ROUTES = {
@@ -238,39 +235,3 @@ def delta_from_log(log_delta: float) -> float:
     if product < 1e-290:  # doubles lie far apart there, in the end: a relative margin may round away
         product = product + 1e-323 if product > 0 else 5e-324
     return min(1.0, product)
-
-
-def rounded_up(value: float, *, digits: int = 10) -> str:
-    """Return a number in decimal, never below it.
-
-    >>> rounded_up(1 / 3), rounded_up(0.1), rounded_up(math.inf)
-    ('0.3333333334', '0.1', 'inf')
-    """
-    return _decimal_text(Decimal(repr(value)), digits)  # the shortest text of this double: 0.1 stays 0.1
-
-
-def rounded_down(value: float, *, digits: int = 10) -> str:
-    """Return a number >= 0 in decimal, never above it.
-
-    >>> rounded_down(2 / 3), rounded_down(0.1)
-    ('0.6666666666', '0.1')
-    """
-    return rounded_up(-value, digits=digits).removeprefix("-")
-
-
-def delta_rounded_up(log_delta: float, *, digits: int = 6) -> str:
-    """Return δ in decimal, never below it, also where it underflows.
-
-    >>> delta_rounded_up(math.log(1e-5)), delta_rounded_up(-1000.0), delta_rounded_up(-math.inf)
-    ('1e-05', '5.07596e-435', '0')
-    """
-    if -math.inf < log_delta < DEEPEST:
-        return f"exp({rounded_up(log_delta)})"
-    return _decimal_text(NEAREST.create_decimal(EXACT.exp(Decimal(log_delta))), digits)
-
-
-def _decimal_text(exact: Decimal, digits: int) -> str:
-    upper = Context(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN).create_decimal(exact)
-    if upper.is_infinite() or upper == 0 or 1e-300 < abs(upper) < 1e300:
-        return f"{float(upper):.{digits}g}"  # the same digits: a double holds 15 of them
-    return f"{upper:.{digits - 1}e}"

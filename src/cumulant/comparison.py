@@ -22,7 +22,7 @@ from functools import cache, partial
 from typing import Any, final
 
 from cumulant import parameters
-from cumulant.answer import Interval, delta_rounded_up, rounded_down, rounded_up, table_html
+from cumulant.answer import Interval, table_html
 from cumulant.composition_theorems.calibrated import calibrated_composition
 from cumulant.composition_theorems.naive_and_strong import naive_composition, strong_composition
 from cumulant.composition_theorems.rounds import Rounds
@@ -32,6 +32,7 @@ from cumulant.curves.conversion import canonne_kamath_steinke_epsilon, mironov_e
 from cumulant.errors import CumulantError, UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.rounding import ROUNDING
+from cumulant.printed import delta_rounded_up, rounded_down, rounded_up
 
 SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)  # of δ that rounds may use up; every one of them proves its ε
 ACCURACY = 1e-4  # of the optimum for rounds that differ

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from cumulant.answer import rounded_up
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_headline, print_json
 from cumulant.cli.parameter_types import CHART_FILE, Delta, completed_as_file
 from cumulant.cli.question_options import delta_option, json_option, steps_option
 from cumulant.comparison import compare as compare_methods
+from cumulant.printed import rounded_up
 
 HELP = """Print what every method proves about the same run: one table, and one chart with --out.
 

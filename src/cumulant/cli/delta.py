@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from cumulant.answer import Method, delta_rounded_up, rounded_up
+from cumulant.answer import Method
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.question_options import epsilon_option, json_option, method_option, steps_option
+from cumulant.printed import delta_rounded_up, rounded_up
 
 HELP = """Print the smallest proven delta at an epsilon, and how it was proven.
 

@@ -6,11 +6,12 @@ import math
 
 import click
 
-from cumulant.answer import Method, rounded_up
+from cumulant.answer import Method
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option, steps_option
+from cumulant.printed import rounded_up
 
 HELP = """Print the smallest proven epsilon at a delta, and how it was proven.
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cumulant.answer import rounded_up
 from cumulant.cli.ledger_audit import export, history, report, verify
 from cumulant.cli.ledger_holds import cancel, reserve, settle, start
 from cumulant.cli.ledger_options import (
@@ -26,6 +25,7 @@ from cumulant.cli.mechanism_options import NEIGHBORS, Release, file_option, mech
 from cumulant.cli.output import print_statement
 from cumulant.cli.parameter_types import NUMBER, RUN_FILE, Delta, completed_as_file
 from cumulant.cli.question_options import budget_option, delta_option, json_option, steps_option
+from cumulant.printed import rounded_up
 
 if TYPE_CHECKING:
     from cumulant.ledger import Ledger, Status

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from cumulant.answer import Method, rounded_down, rounded_up
+from cumulant.answer import Method
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
 from cumulant.cli.question_options import budget_option, delta_option, json_option, method_option, steps_option
 from cumulant.planning import calibrate
+from cumulant.printed import rounded_down, rounded_up
 
 HELP = """Print the least noise for which a run stays within epsilon at delta.
 

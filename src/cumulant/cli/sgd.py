@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from cumulant.answer import Method, rounded_up
+from cumulant.answer import Method
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option
 from cumulant.cli.training_words import numbers, statement
+from cumulant.printed import rounded_up
 from cumulant.training import TrainingRun, torch_coin
 
 HELP = """Print what a run of DP-SGD costs, whom that protects, and what it assumes.

@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
-from cumulant.answer import Method, rounded_up
+from cumulant.answer import Method
 from cumulant.cli.mechanism_options import Release, file_option, mechanism_options, read_run
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import RUN_FILE, Delta
 from cumulant.cli.question_options import budget_option, delta_option, json_option, method_option
 from cumulant.composition import Composed
 from cumulant.planning import max_count
+from cumulant.printed import rounded_up
 
 HELP = """Print how often something may be released within epsilon at delta.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from cumulant.answer import Explanation, relation_text, rounded_up
+from cumulant.answer import Explanation, relation_text
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE
+from cumulant.printed import rounded_up
 from cumulant.report.statement import NOT_COVERED, attacker_words
 from cumulant.training import TrainingRun
 

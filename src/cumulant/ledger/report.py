@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from cumulant.answer import rounded_up
 from cumulant.errors import CumulantError, InvalidParameter
 from cumulant.ledger.effects import effects_of
 from cumulant.ledger.entries import Entry
@@ -19,6 +18,7 @@ from cumulant.ledger.lines import GaussianReserve, Lines, Slot
 from cumulant.ledger.texts import moment_of
 from cumulant.ledger.values import WHOLE, Status, Verification
 from cumulant.mechanisms.data import from_dict
+from cumulant.printed import rounded_up
 from cumulant.report.chart import COLORS, Chart, Series, described
 from cumulant.version import __version__
 

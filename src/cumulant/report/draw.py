@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cumulant.answer import rounded_up
 from cumulant.comparison import Row
 from cumulant.errors import CumulantError
+from cumulant.printed import rounded_up
 from cumulant.report.chart import Chart, Series
 
 if TYPE_CHECKING:

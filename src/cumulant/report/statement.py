@@ -12,20 +12,12 @@ from importlib import metadata
 from typing import Any, Literal, final
 
 from cumulant import parameters
-from cumulant.answer import (
-    Explanation,
-    Interval,
-    delta_rounded_up,
-    order_text,
-    relation_text,
-    rounded_down,
-    rounded_up,
-    tightness_text,
-)
+from cumulant.answer import Explanation, Interval, order_text, relation_text, tightness_text
 from cumulant.errors import OutOfReach, UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.parameters import require
+from cumulant.printed import delta_rounded_up, rounded_down, rounded_up
 from cumulant.report.document import plain_value, written
 from cumulant.report.release_words import release_words
 from cumulant.version import __version__

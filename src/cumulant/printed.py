@@ -1,0 +1,77 @@
+"""Numbers in text: each is rounded to the side on which the promise that is printed beside it stays true.
+
+What was given is printed as it was given. What was computed is rounded by what it is: ε, δ, noise and shares of what an
+attacker finds go up; rates, counts and what is left of a budget go down.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+
+EXACT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
+NEAREST = Context(prec=14, Emax=MAX_EMAX, Emin=MIN_EMIN)  # log 0.01 is printed as 0.01, not as 0.0100001
+DEEPEST = -1e15  # below this log δ, a power of ten would show no digit of δ
+
+
+def given(value: float) -> str:
+    """Return a number that somebody stated: the shortest text that reads back as the same double.
+
+    >>> given(1.0), given(0.1), given(1.234564e-6), given(0.010000000004999)
+    ('1', '0.1', '1.234564e-06', '0.010000000004999')
+    """
+    return repr(float(value)).removesuffix(".0")
+
+
+def percent_up(share: float, *, digits: int = 3) -> str:
+    """Return a share in [0, 1] as a percentage that is never below it, at most 100.
+
+    >>> percent_up(0.12345), percent_up(1.0)
+    ('12.4', '100')
+    """
+    return rounded_up(min(100.0, math.nextafter(100 * share, math.inf)), digits=digits)  # up: the product rounds
+
+
+def percent_down(share: float, *, digits: int = 3) -> str:
+    """Return a share in [0, 1] as a percentage that is never above it.
+
+    >>> percent_down(0.93999), percent_down(0.0), percent_down(1.0)
+    ('93.9', '0', '100')
+    """
+    return rounded_down(100 * share if share in {0.0, 1.0} else math.nextafter(100 * share, 0.0), digits=digits)
+
+
+def rounded_up(value: float, *, digits: int = 10) -> str:
+    """Return a number in decimal, never below it.
+
+    >>> rounded_up(1 / 3), rounded_up(0.1), rounded_up(math.inf)
+    ('0.3333333334', '0.1', 'inf')
+    """
+    return _decimal_text(Decimal(repr(value)), digits)  # the shortest text of this double: 0.1 stays 0.1
+
+
+def rounded_down(value: float, *, digits: int = 10) -> str:
+    """Return a number >= 0 in decimal, never above it.
+
+    >>> rounded_down(2 / 3), rounded_down(0.1)
+    ('0.6666666666', '0.1')
+    """
+    return rounded_up(-value, digits=digits).removeprefix("-")
+
+
+def delta_rounded_up(log_delta: float, *, digits: int = 6) -> str:
+    """Return δ in decimal, never below it, also where it underflows.
+
+    >>> delta_rounded_up(math.log(1e-5)), delta_rounded_up(-1000.0), delta_rounded_up(-math.inf)
+    ('1e-05', '5.07596e-435', '0')
+    """
+    if -math.inf < log_delta < DEEPEST:
+        return f"exp({rounded_up(log_delta)})"
+    return _decimal_text(NEAREST.create_decimal(EXACT.exp(Decimal(log_delta))), digits)
+
+
+def _decimal_text(exact: Decimal, digits: int) -> str:
+    upper = Context(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN).create_decimal(exact)
+    if upper.is_infinite() or upper == 0 or 1e-300 < abs(upper) < 1e300:
+        return f"{float(upper):.{digits}g}"  # the same digits: a double holds 15 of them
+    return f"{upper:.{digits - 1}e}"
