@@ -25,6 +25,7 @@ CONSTRUCTORS = {
     APPROXIMATE: "cm.ApproximateDP(epsilon={}, delta={})",
     ZCDP: "cm.ZCDP(rho={}, xi={})",
 }
+FEW_OUTPUTS = 5  # of a table, whose masses may have few bits
 Number = float | int
 
 
@@ -185,7 +186,10 @@ class _Draw:
             deep = self._log(1e-300, 1e-20) if question == EPSILON or self._chance(0.2) else self._log(1e-15, 0.3)
             return float(self._one([0.0, deep, self._log(1e-20, 0.9), self._log(1e-9, 0.3)]))
         if question == RDP:
-            return float(self._one([1.0, math.inf, self._integer(2, 64), *[1 + self._log(1e-3, 300.0)] * 3]))
+            next_to_one = 1 + self._log(1e-15, 1e-3)
+            return float(
+                self._one([1.0, next_to_one, math.inf, self._integer(2, 64), *[1 + self._log(1e-3, 300.0)] * 3])
+            )
         return float(self._one([0.0, self._log(1e-9, 1e3), self._log(1e-2, 20.0), self._log(0.05, 5.0)]))
 
     def _part(self, relation: str) -> Part:
@@ -241,7 +245,7 @@ class _Draw:
     def _tables(self) -> tuple[list[float], list[float]]:
         """Return two tables of dyadic numbers that add up to 1 exactly; a rest below them is the exception."""
         shape = self._one(["any", "any", "near", "near", "zeros", "zeros", "denormal"])
-        outputs = self._integer(2, 5)
+        outputs = self._integer(2, 5) if self._chance(0.85) else self._integer(*self._one([(6, 40), (900, 4000)]))
         p = self._masses(outputs)
         if shape == "near":
             return _shifted(p, 2.0 ** -self._integer(3, 51))
@@ -258,7 +262,7 @@ class _Draw:
         return p, q
 
     def _masses(self, outputs: int) -> list[float]:
-        bits = self._one([3, 10, 30, 50])
+        bits = self._one([3, 10, 30, 50] if outputs <= FEW_OUTPUTS else [30, 50])
         parts = self._generator.dirichlet([0.7] * outputs)
         whole = [max(1, int(part * 2**bits)) for part in parts]
         largest = whole.index(max(whole))
