@@ -13,6 +13,8 @@ CumulantError
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class CumulantError(Exception):
     """Base of every error raised on purpose."""
@@ -39,7 +41,14 @@ class MixedNeighbors(CumulantError):
 
 
 class BudgetExceeded(CumulantError):
-    """A release would take an accountant or a ledger's account over its budget; nothing was recorded."""
+    """A release would take an accountant or a ledger's account over its budget; nothing was recorded.
+
+    `known` has as numbers and names what the message says in words, such as how often the release would fit.
+    """
+
+    def __init__(self, message: str, **known: Any) -> None:
+        super().__init__(message)
+        self.known = known
 
 
 class LedgerUnavailable(CumulantError, ConnectionError):

@@ -7,6 +7,7 @@ import math
 import click
 
 from cumulant.answer import Method
+from cumulant.cli.intervals import epsilon_interval, interval_data, interval_option, interval_text
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
@@ -30,14 +31,18 @@ Examples:
 @steps_option
 @delta_option
 @method_option
+@interval_option
 @json_option
-def epsilon(release: Release, steps: int, delta: Delta, method: Method, as_json: bool) -> None:
+def epsilon(*, release: Release, steps: int, delta: Delta, method: Method, with_interval: bool, as_json: bool) -> None:
     run = release.run(steps=steps)
     explanation = run.explain(log_delta=delta.log, method=method)
     answer = explanation.guarantee.epsilon
+    ends = epsilon_interval(run, delta) if with_interval else None
     if as_json:
         question = {"asked": "epsilon", "delta": delta.text, "log_delta": delta.log, "method": method, "steps": steps}
-        print_json(question, {"epsilon": answer}, run, explanation)
+        more = {"interval": interval_data(ends)} if with_interval else {}
+        print_json(question, {"epsilon": answer, **more}, run, explanation)
     else:
         remark = "" if answer < math.inf else ": nothing finite is proven"
-        print_explanation(f"epsilon = {rounded_up(answer)} at delta = {delta.text}{remark}", explanation)
+        headline = f"epsilon = {rounded_up(answer)} at delta = {delta.text}{remark}"
+        print_explanation(headline, explanation, statement={"interval": interval_text(ends)} if with_interval else {})

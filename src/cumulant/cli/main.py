@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from cumulant import __version__
+from cumulant.cli.check import check
 from cumulant.cli.compare import compare
 from cumulant.cli.delta import delta
 from cumulant.cli.epsilon import epsilon
+from cumulant.cli.exit_codes import table_for_help
 from cumulant.cli.figures import figures
 from cumulant.cli.ledger import ledger
 from cumulant.cli.noise import noise
@@ -15,9 +17,10 @@ from cumulant.cli.one_line_errors import OneLineErrors
 from cumulant.cli.plot import plot
 from cumulant.cli.rate import rate
 from cumulant.cli.sgd import sgd
+from cumulant.cli.statement import statement
 from cumulant.cli.steps import steps
 
-HELP = """How much privacy did this computation spend, and how much may I still run?
+HELP = f"""How much privacy did this computation spend, and how much may I still run?
 
 Every number is a proven bound, rounded to the safe side, and comes with the theorem that proves it.
 
@@ -29,6 +32,10 @@ Examples:
   cumulant sgd --noise-multiplier 1 --batch-size 256 --dataset-size 60000 \\
       --epochs 60 --delta 1e-5
   cumulant noise --epsilon 1 --delta 1e-5 --rate 0.01 --steps 1000
+
+\b
+Exit codes; with --json an error is {{"error": {{"kind", "message", ...}}}}:
+{table_for_help()}
 
 \b
 Shell completion, for this session or in your shell's start-up file:
@@ -52,6 +59,8 @@ main.add_command(sgd)
 main.add_command(noise)
 main.add_command(steps)
 main.add_command(rate)
+main.add_command(check)
+main.add_command(statement)
 main.add_command(compare)
 main.add_command(plot)
 main.add_command(figures)

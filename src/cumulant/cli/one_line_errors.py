@@ -1,23 +1,29 @@
-"""A command group whose errors are one line each."""
+"""A command group whose errors are one line each for people, and one JSON object for programs."""
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import click
 
+from cumulant.cli.exit_codes import exit_code_of
+from cumulant.cli.output import message_of, print_json_error
 from cumulant.errors import CumulantError
 
-EXIT_CODE = 2  # for a question that cannot be answered, as for one that cannot be parsed
 LONGEST = 400  # characters: a library error may quote a whole file
 
 
 class OneLineErrors(click.Group):
-    """Say what is wrong in one line on stderr and exit with code 2; a traceback is left to bugs."""
+    """Say what is wrong in one line on stderr, or with --json as an object on standard output, and exit by the table.
+
+    A traceback is left to bugs.
+    """
 
     def main(
         self,
@@ -32,21 +38,52 @@ class OneLineErrors(click.Group):
         if not standalone_mode:
             return super().main(standalone_mode=False, **arguments, **extra)
         _print_whatever_the_terminal_can()
+        as_json = _asks_for_json(sys.argv[1:] if args is None else args)
         try:
-            sys.exit(super().main(standalone_mode=False, **arguments, **extra) or 0)
-        except (click.ClickException, CumulantError) as error:
-            _fail(error)
-        except click.Abort:
-            click.echo("Aborted", err=True)
-            sys.exit(1)
+            code = super().main(standalone_mode=False, **arguments, **extra) or 0
+            sys.stdout.flush()  # now, where a full disk is an error that can be told
+        except (click.ClickException, click.Abort, CumulantError, OSError) as error:
+            _fail(error, as_json=as_json)
+        except Exception as error:
+            if as_json:
+                print_json_error(error)
+            raise
+        sys.exit(code)
 
 
-def _fail(error: click.ClickException | CumulantError) -> NoReturn:
-    message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+def _asks_for_json(arguments: Sequence[str]) -> bool:
+    """Return whether --json stands anywhere before `--`: a line that cannot be parsed has no other way to say so."""
+    options = arguments[: list(arguments).index("--")] if "--" in arguments else arguments
+    return any(argument.partition("=")[0] == "--json" for argument in options)
+
+
+def _fail(error: click.ClickException | click.Abort | CumulantError | OSError, *, as_json: bool) -> NoReturn:
+    if not _output_is_lost() and as_json:
+        print_json_error(error)
+    elif isinstance(error, click.Abort):
+        click.echo("Aborted", err=True)
+    else:
+        click.echo(f"Error: {textwrap.shorten(_message(error), LONGEST, placeholder=' ...')}", err=True)
+    sys.exit(exit_code_of(type(error)))
+
+
+def _message(error: click.ClickException | CumulantError | OSError) -> str:
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        message = f"{message.rstrip('.')}. Try '{error.ctx.command_path} --help'"
-    click.echo(f"Error: {textwrap.shorten(message, LONGEST, placeholder=' ...')}", err=True)
-    sys.exit(EXIT_CODE)
+        return f"{message_of(error).rstrip('.')}. Try '{error.ctx.command_path} --help'"
+    return message_of(error)
+
+
+def _output_is_lost() -> bool:
+    """Return whether standard output takes nothing more; what waits there is dropped, or ending would fail on it."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+        return True
+    return False
 
 
 def _print_whatever_the_terminal_can() -> None:

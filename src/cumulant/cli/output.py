@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cumulant.cli.exit_codes import exit_code_of
+
 if TYPE_CHECKING:
     from cumulant.answer import Explanation
     from cumulant.mechanisms.base import AbstractMechanism
@@ -21,26 +23,28 @@ LABEL = 12  # columns of "proven by", as an explanation has them
 NOTHING: Mapping[str, str] = {}
 
 
-def print_explanation(headline: str, explanation: Explanation, *, statement: Mapping[str, str] = NOTHING) -> None:
+def print_explanation(
+    headline: str, explanation: Explanation, *, statement: Mapping[str, str] = NOTHING, colour: str = "green"
+) -> None:
     """Print an answer and, below it, what a command states about it and what the explanation says of its proof."""
-    print_statement(headline, statement.items())
+    print_statement(headline, statement.items(), colour=colour)
     for part in str(explanation).splitlines()[1:]:  # its first line is the answer, which `headline` words
         for line in _wrapped(part):
             click.echo(line)
 
 
-def print_statement(headline: str, statement: Iterable[tuple[str, str]]) -> None:
+def print_statement(headline: str, statement: Iterable[tuple[str, str]], *, colour: str = "green") -> None:
     """Print an answer and what is stated about it; no label goes on with the one before."""
-    print_headline(headline)
+    print_headline(headline, colour=colour)
     for label, text in statement:
         for line in _wrapped(f"  {label:<{LABEL}}{text}", most=None):
             click.echo(line)
 
 
-def print_headline(headline: str) -> None:
+def print_headline(headline: str, *, colour: str = "green") -> None:
     """Print an answer; `click` drops the colour where the output is no terminal."""
     for line in _wrapped(headline):
-        click.echo(click.style(line, fg="green", bold=True))
+        click.echo(click.style(line, fg=colour, bold=True))
 
 
 def print_json(
@@ -54,6 +58,32 @@ def print_json(
     from cumulant.report.document import document
 
     click.echo(json.dumps(document(question, answer, run, explanation, **more), indent=2, allow_nan=False))
+
+
+def print_json_error(error: BaseException) -> None:
+    """Print why there is no answer: the class of the error, its words, the exit code, and what else the error knows."""
+    from cumulant.report.document import plain_value
+
+    usage = isinstance(error, click.ClickException)
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    known = {} if usage else {name: value for name, value in vars(error).items() if not name.startswith("_")}
+    content = {
+        "kind": "UsageError" if usage else type(error).__name__,
+        "message": message_of(error),
+        "exit_code": int(exit_code_of(type(error))),
+        **({} if context is None else {"help": f"{context.command_path} --help"}),
+        **known,
+    }
+    click.echo(json.dumps({"error": plain_value(content)}, indent=2, allow_nan=False, default=str))
+
+
+def message_of(error: BaseException) -> str:
+    """Return what an error says."""
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, click.Abort):
+        return "interrupted"
+    return str(error) or type(error).__name__
 
 
 def _wrapped(line: str, *, most: int | None = LINES_PER_ITEM) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from cumulant.answer import Method
+from cumulant.cli.intervals import epsilon_interval, interval_data, interval_option, interval_text
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option
@@ -69,6 +70,7 @@ LOADERS = {
 @click.option("--drop-last", is_flag=True, help="With --loader opacus: the DataLoader has drop_last=True.")
 @delta_option
 @method_option
+@interval_option
 @json_option
 def sgd(
     *,
@@ -76,13 +78,14 @@ def sgd(
     epsilon: float | None,
     delta: Delta,
     method: Method,
+    with_interval: bool,
     as_json: bool,
     loader: str,
     **sizes: Any,
 ) -> None:
     if (noise_multiplier is None) == (epsilon is None):
         raise click.UsageError("give either --noise-multiplier or --epsilon")
-    plan = _plan(loader, **sizes)
+    plan = planned(loader, **sizes)
     budget: dict[str, Any] = {"log_delta": delta.log, "method": method}
     sigma = plan.least_noise(epsilon=epsilon, **budget) if noise_multiplier is None else noise_multiplier  # type: ignore[arg-type]
     training = plan.with_noise(sigma)
@@ -90,19 +93,22 @@ def sgd(
     explanation = run.explain(**budget)
     spent = explanation.guarantee.epsilon
     said = statement(training, run, explanation, loader)
+    ends = epsilon_interval(run, delta) if with_interval else None
     if as_json:
         question = {"asked": "sgd", "delta": delta.text, "epsilon": epsilon, **budget}
         answer = {"epsilon": spent} if epsilon is None else {"noise_multiplier": sigma, "epsilon": spent}
+        answer |= {"interval": interval_data(ends)} if with_interval else {}
         more = {"training": numbers(training, loader, sizes["epochs"]), "statement": said}
         print_json(question, answer, run, explanation, **more)
         return
     headline = f"epsilon = {rounded_up(spent)} at delta = {delta.text}"
     if epsilon is not None:  # safe side: the digits that are printed stand for more noise than those that are not
         headline = f"noise multiplier = {rounded_up(sigma)} for epsilon = {rounded_up(epsilon)} at delta = {delta.text}"
-    print_explanation(headline, explanation, statement=said)
+    interval = {"interval": interval_text(ends)} if with_interval else {}
+    print_explanation(headline, explanation, statement={**interval, **said})
 
 
-def _plan(
+def planned(
     loader: str,
     *,
     batch_size: int | None,

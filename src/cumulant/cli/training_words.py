@@ -34,12 +34,19 @@ def statement(training: TrainingRun, run: AbstractMechanism, explanation: Explan
     return {
         "promise": _promise(training, explanation.guarantee.epsilon),
         "attacker": attacker_words(run) + ".",
+        **assumptions(training, loader),
+        "uncovered": "; ".join(NOT_COVERED) + ".",
+    }
+
+
+def assumptions(training: TrainingRun, loader: str) -> dict[str, str]:
+    """Return what must be true of a training run for its number to hold."""
+    return {
         "sampling": _sampling(training, loader),
         "noise": _noise(training),
         **_not_this(training),
         "assumes": "each record's gradient is clipped by itself before it is summed; every step adds fresh noise; the "
         "sum is divided by a fixed number, not by the size of the batch it came from.",
-        "uncovered": "; ".join(NOT_COVERED) + ".",
     }
 
 

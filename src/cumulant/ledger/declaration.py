@@ -164,7 +164,10 @@ def declare(
     if not price <= epsilon:
         raise BudgetExceeded(
             f"this declaration costs epsilon={price:.6g} at delta={delta:g}, over the budget of {epsilon:g}; declare "
-            "fewer slots or a smaller reserve; nothing was recorded"
+            "fewer slots or a smaller reserve; nothing was recorded",
+            epsilon=price,
+            budget=epsilon,
+            delta=delta,
         )
     rest = _rest(plan, epsilon, delta, stage=len(stages) - 1) if reserve is None else ()
     return Declaration(epsilon=epsilon, delta=delta, neighbors=neighbors, unit=unit, lines=(*fixed, *rest))

@@ -122,7 +122,10 @@ def charged(locked: Locked, release: AbstractMechanism, request: Request) -> dic
             fits = most_that_fit(declaration.lines, there[block], release, stage=locked.row.stage)
             where = "" if block == WHOLE else f" in block {block!r}"
             raise BudgetExceeded(
-                f"account {locked.row.name!r}{where}: {error}; {fits} of this release would fit; nothing was recorded"
+                f"account {locked.row.name!r}{where}: {error}; {fits} of this release would fit; nothing was recorded",
+                account=locked.row.name,
+                block=block,
+                fits=fits,
             ) from None
     return {"release": request.content["release"], "taken": rows_to_data(taken)}
 

@@ -1,0 +1,162 @@
+"""`cumulant check`: does a claim hold?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, final
+
+import click
+
+from cumulant import parameters
+from cumulant.answer import Explanation, Interval
+from cumulant.cli.exit_codes import ExitCode
+from cumulant.cli.intervals import as_read, epsilon_interval, interval_data, interval_text
+from cumulant.cli.ledger_options import ledger_option, opened
+from cumulant.cli.output import print_explanation, print_json
+from cumulant.cli.parameter_types import NUMBER, Delta
+from cumulant.cli.question_options import delta_option, json_option
+from cumulant.cli.run_options import TRAINING_OPTIONS, RunWords, run_options
+from cumulant.printed import given, rounded_down, rounded_up
+
+if TYPE_CHECKING:
+    from cumulant.mechanisms.base import AbstractMechanism
+
+HELP = """Say whether a claim holds: that a run costs at most epsilon at a delta.
+
+The exit code is 0 if that is proven, 3 if it is refuted: a certified lower end of epsilon is above the claim. It is 4
+if neither is proven: the claim lies between the ends, or no certified lower end is known.
+
+A run is described as for `epsilon`, by --run FILE, or in the words of `sgd`. Of an account of a ledger it is the
+price, which holds whatever is chosen, and its history is verified.
+
+\b
+Examples:
+  cumulant check --epsilon 2 --delta 1e-5 --noise-multiplier 1 --rate 0.01 \\
+      --steps 1000
+  cumulant check --epsilon 3 --delta 1e-5 --noise-multiplier 1 \\
+      --batch-size 256 --dataset-size 60000 --epochs 60
+  cumulant check --epsilon 100 --delta 1e-5 --run run.json --json
+"""
+WHOLE = 17  # digits, of which a double has no more
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of a claim."""
+
+    word: str
+    code: ExitCode
+    colour: str
+
+
+HOLDS = Verdict("holds", ExitCode.HOLDS, "green")
+REFUTED = Verdict("refuted", ExitCode.EXCEEDED, "red")
+NOT_PROVEN = Verdict("not proven", ExitCode.UNPROVEN, "yellow")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What a claim is compared with: the ε that is proven, both ends of ε, and what an account says of itself."""
+
+    run: AbstractMechanism
+    explanation: Explanation
+    proven: float
+    interval: Interval | None
+    account: Mapping[str, Any] | None = None
+
+    def verdict(self, claim: float) -> Verdict:
+        """Compare a claim with the safe ends: it holds above what is proven, and is refuted below what is certified.
+
+        An end that rests on estimates of rounding decides nothing.
+        """
+        if self.proven <= claim:
+            return HOLDS
+        refutes = self.interval is not None and self.interval.certified and claim < self.interval.lower
+        return REFUTED if refutes else NOT_PROVEN
+
+
+@click.command(help=HELP, short_help="Does a claimed epsilon hold?", params=list(TRAINING_OPTIONS))
+@run_options
+@click.option("--epsilon", type=NUMBER, metavar="NUMBER", required=True, help="The claim: a number >= 0.")
+@delta_option
+@click.option("--account", metavar="NAME", help="Check the price of this account, and its history.")
+@ledger_option
+@json_option
+def check(*, words: RunWords, epsilon: float, delta: Delta, account: str | None, address: str, as_json: bool) -> None:
+    claim = parameters.nonnegative("epsilon", epsilon)
+    evidence = _of_run(words, delta) if account is None else _of_account(words, address, account, delta)
+    verdict = evidence.verdict(claim)
+    if as_json:
+        question = {"asked": "check", "epsilon": claim, "delta": delta.text, "log_delta": delta.log}
+        answer = {
+            "verdict": verdict.word,
+            "epsilon": evidence.proven,
+            "interval": interval_data(evidence.interval),
+            "exit_code": int(verdict.code),
+        }
+        more = {} if evidence.account is None else {"account": evidence.account}
+        print_json(question, answer, evidence.run, evidence.explanation, **more)
+    else:
+        headline = f"{verdict.word}: epsilon <= {given(claim)} at delta = {delta.text}"
+        print_explanation(headline, evidence.explanation, statement=_rows(evidence, claim), colour=verdict.colour)
+    click.get_current_context().exit(verdict.code)
+
+
+def _of_run(words: RunWords, delta: Delta) -> Evidence:
+    run = words.mechanism()
+    explanation = run.explain(**as_read(delta))
+    interval, proven = epsilon_interval(run, delta), explanation.guarantee.epsilon
+    if interval is not None and interval.certified:
+        proven = min(proven, interval.upper)
+    return Evidence(run=run, explanation=explanation, proven=proven, interval=interval)
+
+
+def _of_account(words: RunWords, address: str, name: str, delta: Delta) -> Evidence:
+    """Return the price of an account at δ; of the run that it declares the lower end is attained by spending it all."""
+    if words.is_given:
+        raise click.UsageError("--account is checked by itself: leave out the options of a run")
+    with opened(address) as ledger:
+        verified, status = ledger.verify(name), ledger.status(name)
+    asked = as_read(delta)
+    # Down, where there is no double to read: a smaller δ costs more.
+    nearest = asked.get("delta", math.exp(delta.log) * (1 - 1e-12))
+    run = status.declaration.priced()
+    return Evidence(
+        run=run,
+        explanation=run.explain(**asked),
+        proven=replace(status.declaration, delta=nearest).price(),
+        interval=epsilon_interval(run, delta),
+        account={
+            "name": name,
+            "protects": f"{status.declaration.unit}, {status.declaration.neighbors.value}",
+            **verified.to_dict()[name],
+        },
+    )
+
+
+def _rows(evidence: Evidence, claim: float) -> dict[str, str]:
+    rows = {"at most": f"epsilon = {_up(evidence.proven, claim)}", "interval": _ends(evidence.interval, claim)}
+    if evidence.proven == math.inf:
+        rows["at most"] = "nothing finite is proven"
+    if evidence.account is None:
+        return rows
+    account = evidence.account
+    whose = {"account": f"{account['name']}: {account['protects']}; this is its price, whatever is chosen"}
+    return {**whose, **rows, "verified": f"{account['entries']} entries, head {account['head']}"}
+
+
+def _up(value: float, claim: float) -> str:
+    """Return a number rounded up, with all its digits where fewer would take it past the claim."""
+    text = rounded_up(value)
+    return text if (value <= claim) == (float(text) <= claim) else rounded_up(value, digits=WHOLE)
+
+
+def _ends(interval: Interval | None, claim: float) -> str:
+    """Return both ends, with all their digits where fewer would take one past the claim."""
+    if interval is None or claim < float(rounded_down(interval.lower)) or float(rounded_up(interval.upper)) <= claim:
+        return interval_text(interval)
+    return interval_text(interval, digits=WHOLE)

@@ -1,0 +1,62 @@
+"""Both proven ends of ε at a δ that was typed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cumulant.answer import Interval
+from cumulant.cli.parameter_types import Delta, number
+from cumulant.errors import OutOfReach, UnprovenCombination
+from cumulant.printed import rounded_down, rounded_up
+
+if TYPE_CHECKING:
+    from cumulant.mechanisms.base import AbstractMechanism
+
+TYPED = 4e-16  # of log δ, and beside it: between a decimal, its double, and the logarithm of that
+
+interval_option = click.option(
+    "--interval", "with_interval", is_flag=True, help="Print both certified ends of epsilon, too."
+)
+
+
+def epsilon_interval(run: AbstractMechanism, delta: Delta) -> Interval | None:
+    """Return bounds of ε from both sides, None where no neighbours are known to attain a lower one.
+
+    ε falls with δ: its lower end is asked for at a little more than was typed, its upper end at a little less.
+    """
+    margin = TYPED * (1 + abs(delta.log)) if math.isfinite(delta.log) else 0.0
+    try:
+        below = run.epsilon_interval(log_delta=min(delta.log + margin, 0.0))
+        above = run.epsilon_interval(log_delta=delta.log - margin)
+    except (UnprovenCombination, OutOfReach):
+        return None
+    certified = below.certified and above.certified
+    return Interval(below.lower, above.upper, certified, max(below.unproven, above.unproven))
+
+
+def as_read(delta: Delta) -> dict[str, float]:
+    """Return δ as the library takes it: the double that Python would read, or its logarithm where there is none."""
+    try:
+        value = number(delta.text)
+    except ValueError:
+        return {"log_delta": delta.log}
+    return {"delta": value} if value < 1 else {"log_delta": delta.log}
+
+
+def interval_text(interval: Interval | None, *, digits: int = 10) -> str:
+    """Return both ends in words, rounded to the outside."""
+    if interval is None:
+        return "none: no neighbours are known that attain a lower end"
+    sure = "certified, rounding included" if interval.certified else "up to estimates of rounding"
+    ends = rounded_down(interval.lower, digits=digits), rounded_up(interval.upper, digits=digits)
+    return f"{ends[0]} <= epsilon <= {ends[1]} ({sure})"
+
+
+def interval_data(interval: Interval | None) -> dict[str, Any] | None:
+    """Return both ends as plain data."""
+    if interval is None:
+        return None
+    return {"lower": interval.lower, "upper": interval.upper, "certified": interval.certified}

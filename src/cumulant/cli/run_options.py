@@ -1,0 +1,89 @@
+"""The options that describe a whole run: a release and how often, or the words of training as `sgd` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, final
+
+import click
+from click.core import ParameterSource
+
+from cumulant.cli.mechanism_options import Release, mechanism_options
+from cumulant.cli.parameter_types import COUNT
+from cumulant.cli.sgd import planned, sgd
+
+if TYPE_CHECKING:
+    from cumulant.mechanisms.base import AbstractMechanism
+    from cumulant.training import TrainingRun
+
+SHARED = ("noise_multiplier", "rate", "steps")  # options that describe a release, and a training run, too
+TRAINING_NAMES = ("batch_size", "dataset_size", "epochs", "loader", "drop_last")
+TRAINING_OPTIONS = tuple(option for option in sgd.params if option.name in TRAINING_NAMES)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunWords:
+    """A run as its options describe it; what was left out is absent."""
+
+    release: Release
+    steps: int | None
+    training: Mapping[str, Any]
+
+    @property
+    def is_given(self) -> bool:
+        """Whether any option of a run was given."""
+        return bool(self.release.options or self.training or self.steps is not None)
+
+    def training_run(self) -> TrainingRun | None:
+        """Return the training run, if words of training describe it; refuse options of other releases beside them."""
+        if not self.training:
+            return None
+        word = _flag(next(iter(self.training)))
+        stray = [name for name in self.release.options if name not in SHARED]
+        if stray:
+            raise click.UsageError(f"{word} describes a training run: {_flag(stray[0])} cannot be added")
+        if "noise_multiplier" not in self.release.options:
+            raise click.UsageError(f"{word} describes a training run: give --noise-multiplier, too")
+        sizes = {name: self.training.get(name) for name in ("batch_size", "dataset_size", "epochs")}
+        plan = planned(
+            self.loader,
+            **sizes,
+            rate=self.release.options.get("rate"),
+            steps=self.steps,
+            drop_last=self.training.get("drop_last", False),
+        )
+        return plan.with_noise(self.release.options["noise_multiplier"])
+
+    @property
+    def loader(self) -> str:
+        """What the data loader does."""
+        loader: str = self.training.get("loader", "poisson")
+        return loader
+
+    def mechanism(self) -> AbstractMechanism:
+        """Return the run, however it is described."""
+        training = self.training_run()
+        if training is not None:
+            return training.mechanism()
+        return self.release.run(steps=1 if self.steps is None else self.steps)
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a run, but for TRAINING_OPTIONS; it takes the outcome as `words`."""
+
+    @wraps(command)
+    def with_run(release: Release, steps: int | None, **parameters: Any) -> Any:
+        source = click.get_current_context().get_parameter_source
+        options = {name: parameters.pop(name) for name in TRAINING_NAMES}
+        training = {name: value for name, value in options.items() if source(name) is not ParameterSource.DEFAULT}
+        return command(words=RunWords(release, steps, training), **parameters)
+
+    times = click.option("--steps", type=COUNT, metavar="COUNT", help="How many times it is released.  [default: 1]")
+    return mechanism_options(times(with_run))
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,103 @@
+"""`cumulant statement`: what a run promises, in words, for a model card or a program."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+import click
+
+from cumulant.cli.intervals import as_read
+from cumulant.cli.ledger_options import print_data
+from cumulant.cli.parameter_types import SIZE, Delta
+from cumulant.cli.question_options import delta_option, json_option
+from cumulant.cli.run_options import TRAINING_OPTIONS, RunWords, run_options
+from cumulant.cli.training_words import assumptions
+from cumulant.errors import CumulantError
+from cumulant.report.statement import LABEL_WIDTH, WIDTH
+
+HELP = """Print what a run promises, to whom, by which theorem, and what is not covered.
+
+A run is described as for `epsilon`, by --run FILE, or in the words of `sgd`, whose assumptions are then stated, too.
+
+\b
+Examples:
+  cumulant statement --noise-multiplier 1 --rate 0.01 --steps 1000 \\
+      --delta 1e-5
+  cumulant statement --run run.json --delta 1e-5 --format markdown
+  cumulant statement --noise-multiplier 1 --batch-size 256 \\
+      --dataset-size 60000 --epochs 60 --delta 1e-5 --front-matter
+  cumulant statement --run run.json --delta 1e-5 --json
+"""
+FORMATS = ("text", "markdown", "json", "yaml")
+
+
+@click.command(help=HELP, short_help="What a run promises, in words.", params=list(TRAINING_OPTIONS))
+@run_options
+@delta_option
+@click.option("--user-records", type=SIZE, metavar="COUNT", default="1", help="Protect people with up to so many.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="yaml: front matter alone.  [default: text]")
+@click.option(
+    "--front-matter", is_flag=True, help="Begin with the YAML front matter of a model card, go on in Markdown."
+)
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Instead of printing.")
+@json_option
+def statement(
+    *,
+    words: RunWords,
+    delta: Delta,
+    user_records: int,
+    form: str | None,
+    front_matter: bool,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    chosen = _format(form, front_matter=front_matter, as_json=as_json)
+    text = _written(words, delta, user_records, chosen, front_matter=front_matter)
+    if out is None:
+        click.echo(text)
+        return
+    try:
+        out.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise CumulantError(f"{str(out)!r} cannot be written: {error.strerror}") from error
+    if as_json:
+        print_data({"files": [str(out)]})
+    else:
+        click.echo(f"wrote {out}")
+
+
+def _format(form: str | None, *, front_matter: bool, as_json: bool) -> str:
+    """Return the one format that was asked for, in whichever words."""
+    asked = {form} - {None} | ({"markdown"} if front_matter else set()) | ({"json"} if as_json else set())
+    if len(asked) > 1:
+        raise click.UsageError("--front-matter goes with --format markdown, --json is --format json: give one of them")
+    return next(iter(asked), None) or "text"
+
+
+def _written(words: RunWords, delta: Delta, user_records: int, form: str, *, front_matter: bool) -> str:
+    """Return a statement; what a training run assumes stands below it."""
+    from cumulant.report.front_matter import front_matter as block_of
+    from cumulant.report.statement import state
+
+    made = state(words.mechanism(), **as_read(delta), user_records=user_records)
+    said = _assumed(words)
+    match form:
+        case "text":
+            return "\n".join((made.written("text"), *(line for row in said.items() for line in _wrapped(*row))))
+        case "json":
+            return json.dumps({**made.to_dict(), "assumptions": said}, indent=2, allow_nan=False)
+        case "yaml":
+            return block_of(made, assumptions=said)
+    text = "\n".join((made.written("markdown"), *(f"\n**{label}**: {text}" for label, text in said.items())))
+    return f"{block_of(made, assumptions=said)}\n\n{text}" if front_matter else text
+
+
+def _assumed(words: RunWords) -> dict[str, str]:
+    training = words.training_run()
+    return {} if training is None else assumptions(training, words.loader)
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(f"  {label:<{LABEL_WIDTH}}{text}", WIDTH, subsequent_indent=" " * (2 + LABEL_WIDTH))
