@@ -175,11 +175,12 @@ def console_blocks() -> Iterator[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("page", "command", "shown"), list(console_blocks()))
 def test_console_blocks_show_what_is_printed(page: str, command: str, shown: str) -> None:
-    """A line of three dots stands for whatever follows."""
-    program, *arguments = shlex.split(command.removeprefix("$ "))
+    """A line of three dots stands for whatever follows; a comment behind the command says its exit code."""
+    program, *arguments = shlex.split(command.removeprefix("$ "), comments=True)
+    expected = re.search(r"  # exit code (\d)$", command)
     assert program == "cumulant"
     result = CliRunner(env={"COLUMNS": "80"}).invoke(main, arguments)
-    assert result.exit_code == 0
+    assert result.exit_code == (int(expected[1]) if expected else 0)
     checker = doctest.OutputChecker()
     assert checker.check_output(shown, result.stdout, doctest.ELLIPSIS), result.stdout
 
@@ -209,7 +210,7 @@ def test_python_blocks_are_run() -> None:
     """A block of Python that is no doctest would be neither run nor checked."""
     for page, text in TEXT.items():
         for language, block in FENCE.findall(text):
-            assert language in {"pycon", "console", "sh", "text"}, f"{page}: {language}"
+            assert language in {"pycon", "console", "sh", "text", "yaml"}, f"{page}: {language}"
             assert language != "pycon" or (block.startswith(">>> ") and block.endswith("\n\n"))
 
 

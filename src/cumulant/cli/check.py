@@ -103,7 +103,7 @@ def check(*, words: RunWords, epsilon: float, delta: Delta, account: str | None,
     else:
         headline = f"{verdict.word}: epsilon <= {given(claim)} at delta = {delta.text}"
         print_explanation(headline, evidence.explanation, statement=_rows(evidence, claim), colour=verdict.colour)
-    click.get_current_context().exit(verdict.code)
+    click.get_current_context().exit(int(verdict.code))
 
 
 def _of_run(words: RunWords, delta: Delta) -> Evidence:

@@ -40,7 +40,7 @@ MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.WRONG_USE: "wrong use: an option, a value, or a file that cannot be used",
     ExitCode.EXCEEDED: "over budget, or a claim that is refuted",
     ExitCode.UNPROVEN: "no theorem covers the question, or decides a claim",
-    ExitCode.STORAGE: "a ledger's database or the output cannot be used, or a history was changed",
+    ExitCode.STORAGE: "a ledger's database or the output fails, or a history was changed",
 }
 
 CODES: Mapping[type[BaseException], ExitCode] = {

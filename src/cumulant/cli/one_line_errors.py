@@ -58,23 +58,29 @@ def _asks_for_json(arguments: Sequence[str]) -> bool:
 
 
 def _fail(error: click.ClickException | click.Abort | CumulantError | OSError, *, as_json: bool) -> NoReturn:
-    if not _output_is_lost() and as_json:
+    if not (as_json and _told_as_json(error)):
+        said = textwrap.shorten(_message(error), LONGEST, placeholder=" ...")
+        click.echo("Aborted" if isinstance(error, click.Abort) else f"Error: {said}", err=True)
+    _drop_what_output_does_not_take()
+    sys.exit(int(exit_code_of(type(error))))
+
+
+def _told_as_json(error: BaseException) -> bool:
+    try:
         print_json_error(error)
-    elif isinstance(error, click.Abort):
-        click.echo("Aborted", err=True)
-    else:
-        click.echo(f"Error: {textwrap.shorten(_message(error), LONGEST, placeholder=' ...')}", err=True)
-    sys.exit(exit_code_of(type(error)))
+    except OSError:  # the output may be what failed
+        return False
+    return True
 
 
-def _message(error: click.ClickException | CumulantError | OSError) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         return f"{message_of(error).rstrip('.')}. Try '{error.ctx.command_path} --help'"
     return message_of(error)
 
 
-def _output_is_lost() -> bool:
-    """Return whether standard output takes nothing more; what waits there is dropped, or ending would fail on it."""
+def _drop_what_output_does_not_take() -> None:
+    """Leave what waits to be written on a full disk: the interpreter would try again when it ends, and fail again."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -82,8 +88,6 @@ def _output_is_lost() -> bool:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())
             os.close(nowhere)
-        return True
-    return False
 
 
 def _print_whatever_the_terminal_can() -> None:

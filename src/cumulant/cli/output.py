@@ -83,6 +83,8 @@ def message_of(error: BaseException) -> str:
         return error.format_message()
     if isinstance(error, click.Abort):
         return "interrupted"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     return str(error) or type(error).__name__
 
 
