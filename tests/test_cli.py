@@ -277,7 +277,6 @@ REFUSED = [
     ("epsilon --noise-multiplier 1 --delta 1e-5 --steps -1", "--steps"),
     ("epsilon --noise-multiplier 1 --delta 1e-5 --steps 1.5", "--steps"),
     ("epsilon --noise-multiplier 1 --delta 1e-5 --method fast", "--method"),
-    ("epsilon --mechanism zcdp --rho 1 --delta 1e-5 --method exact", "exact"),
     ("delta --noise-multiplier 1 --epsilon -1", "epsilon must be"),
     ("delta --noise-multiplier 1 --epsilon inf", "epsilon must be"),
     ("delta --noise-multiplier 1 --epsilon snan", "not a number"),

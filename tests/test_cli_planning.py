@@ -318,7 +318,6 @@ def test_a_run_that_needs_no_sampling() -> None:
         ("steps --noise-multiplier 1 --rate 0 --epsilon 1 --delta 1e-5", "must cost something"),
         ("steps --noise-multiplier 1 --steps 3 --epsilon 1 --delta 1e-5", "No such option"),
         ("steps --noise-multiplier 1 --epsilon inf --delta 1e-5", "epsilon must be"),
-        ("steps --noise-multiplier 1 --spent run.json --epsilon 1 --delta 1e-5", "what was spent costs"),
         ("steps --noise-multiplier 1 --spent nowhere.json --epsilon 1 --delta 1e-5", "No such file"),
         ("rate --noise-multiplier 1 --rate 0.1 --epsilon 1 --delta 1e-5", "--rate is what this command searches for"),
         ("rate --noise-multiplier 1 --batch 3 --epsilon 1 --delta 1e-5", "--batch is what this command searches for"),
@@ -335,6 +334,12 @@ def test_refusals_are_one_line_on_stderr_with_code_2(text: str, reason: str) -> 
     assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1
     assert reason in result.stderr
+
+
+def test_a_budget_that_is_spent_has_a_code_of_its_own() -> None:
+    result = call("steps --noise-multiplier 1 --spent run.json --epsilon 1 --delta 1e-5")
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (3, "", 1)
+    assert "what was spent costs" in result.stderr
 
 
 def test_a_refusal_as_a_user_sees_it() -> None:

@@ -61,7 +61,7 @@ def test_from_an_empty_directory_to_a_refusal_and_a_report_in_five_commands(home
     commands = five_commands()
     assert len(commands) == 5
     results = [call(command) for command in commands]
-    assert [result.exit_code for result in results] == [0, 0, 0, 2, 0]
+    assert [result.exit_code for result in results] == [0, 0, 0, 3, 0]
     assert "over the budget" in results[3].stderr
     assert results[3].stderr.count("\n") == 1
     page = (home / "report.html").read_text(encoding="utf-8")
@@ -115,7 +115,7 @@ def test_blocks_and_stages_on_the_command_line(home: Path) -> None:
     done("ledger blocks visits w2 w3")
     done("ledger spend visits --mechanism laplace --scale 9 --steps 2 --block w1 --block w2")
     refused = call("ledger spend visits --mechanism laplace --scale 9 --note-refusal")
-    assert refused.exit_code == 2
+    assert refused.exit_code == 3
     assert "in block 'w1'" in refused.stderr
     assert "refused" in done("ledger history visits")
     assert call("ledger advance visits").exit_code == 2
@@ -123,7 +123,7 @@ def test_blocks_and_stages_on_the_command_line(home: Path) -> None:
         'ledger open study --epsilon 1 --delta 1e-6 --unit "one visit" --stage plan.json --stage plan.json --reserve 0'
     )
     assert "1 (now): epsilon" in done("ledger status study")
-    assert call("ledger spend study --mechanism laplace --scale 9 --steps 3").exit_code == 2
+    assert call("ledger spend study --mechanism laplace --scale 9 --steps 3").exit_code == 3
     done("ledger advance study")
     done("ledger spend study --mechanism laplace --scale 9 --steps 3")
     assert answered("ledger status study")["status"]["stage"] == 1
@@ -146,7 +146,7 @@ def test_blocks_and_stages_on_the_command_line(home: Path) -> None:
 )
 def test_errors_are_one_line(home: Path, command: str, said: str) -> None:
     result = call(command)
-    assert result.exit_code == 2
+    assert result.exit_code == (3 if said == "over the budget" else 2)
     assert result.stderr.count("\n") == 1
     assert said.lower() in result.stderr.lower()
     assert not (home / "budget.db").exists() or "open" in command

@@ -258,10 +258,10 @@ def test_plot_tradeoff() -> None:
         (["rdp", "--noise-multiplier", "2"], "--out FILE"),
         (["rdp", "--noise-multiplier", "2", "--out", "x.txt"], ".svg"),
         (["rdp", "--noise-multiplier", "2", "--out", "no/such/directory/x.svg"], "cannot be written"),
-        (["rdp", "--json"], "--noise-multiplier"),
-        (["rdp", "--noise-multiplier", "2", "--also", "--scale 1", "--json"], "--scale"),
-        (["rdp", "--noise-multiplier", "2", "--also", "--wrong 1", "--json"], "--also '--wrong 1'"),
-        (["epsilon", "--noise-multiplier", "2", "--json"], "--delta"),
+        (["rdp", "--out", "x.svg"], "--noise-multiplier"),
+        (["rdp", "--noise-multiplier", "2", "--also", "--scale 1", "--out", "x.svg"], "--scale"),
+        (["rdp", "--noise-multiplier", "2", "--also", "--wrong 1", "--out", "x.svg"], "--also '--wrong 1'"),
+        (["epsilon", "--noise-multiplier", "2", "--out", "x.svg"], "--delta"),
     ],
 )
 def test_refusals_are_one_line(arguments: list[str], reason: str) -> None:

@@ -41,7 +41,7 @@ class OneLineErrors(click.Group):
         as_json = _asks_for_json(sys.argv[1:] if args is None else args)
         try:
             code = super().main(standalone_mode=False, **arguments, **extra) or 0
-            sys.stdout.flush()  # now, where a full disk is an error that can be told
+            _flush()  # now, where a full disk is an error that can be told
         except (click.ClickException, click.Abort, CumulantError, OSError) as error:
             _fail(error, as_json=as_json)
         except Exception as error:
@@ -79,10 +79,15 @@ def _message(error: BaseException) -> str:
     return message_of(error)
 
 
+def _flush() -> None:
+    if sys.stdout is not None:  # as it is where a program is started without one
+        sys.stdout.flush()
+
+
 def _drop_what_output_does_not_take() -> None:
     """Leave what waits to be written on a full disk: the interpreter would try again when it ends, and fail again."""
     try:
-        sys.stdout.flush()
+        _flush()
     except OSError:
         with suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
