@@ -10,6 +10,7 @@ from cumulant.printed import delta_rounded_up, rounded_down, rounded_up
 from cumulant.report.statement import Statement
 
 INDENT = "  "
+DEEPEST_DOUBLE = -708.0  # log δ, below which doubles end, or lose digits
 RESERVED = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")  # which YAML 1.1 does not read as text
 ESCAPES = ((0xFF, "x", 2), (0xFFFF, "u", 4), (0x10FFFF, "U", 8))
 
@@ -26,7 +27,7 @@ def front_matter(statement: Statement, **more: Any) -> str:
 
 def _content(statement: Statement) -> dict[str, Any]:
     data, guarantee, interval = statement.to_dict(), statement.explanation.guarantee, statement.interval
-    delta = delta_rounded_up(guarantee.log_delta)
+    is_double = guarantee.log_delta == -math.inf or guarantee.log_delta > DEEPEST_DOUBLE
     ends = (
         None
         if interval is None
@@ -38,7 +39,7 @@ def _content(statement: Statement) -> dict[str, Any]:
     )
     return {
         "epsilon": float(rounded_up(guarantee.epsilon)),
-        "delta": delta if float(delta) == 0 < math.exp(guarantee.log_delta) else float(delta),
+        "delta": guarantee.delta if is_double else delta_rounded_up(guarantee.log_delta),
         "relation": data["neighbors"],
         "records_per_person": data["user_records"],
         "method": data["method"],
@@ -65,6 +66,8 @@ def yaml_lines(content: Mapping[str, Any], before: str = "") -> Iterator[str]:
     for key, value in content.items():
         label = before + (key if key.isidentifier() and key.lower() not in RESERVED else _text(key))
         match value:
+            case Mapping() | list() if not value:
+                yield f"{label}: {'[]' if isinstance(value, list) else '{}'}"
             case Mapping():
                 yield f"{label}:"
                 yield from yaml_lines(value, before + INDENT)
