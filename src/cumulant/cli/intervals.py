@@ -37,7 +37,7 @@ def epsilon_interval(run: AbstractMechanism, delta: Delta) -> Interval | None:
     return Interval(below.lower, above.upper, certified, max(below.unproven, above.unproven))
 
 
-def as_read(delta: Delta) -> dict[str, float]:
+def as_read(delta: Delta) -> dict[str, Any]:
     """Return δ as the library takes it: the double that Python would read, or its logarithm where there is none."""
     try:
         value = number(delta.text)

@@ -96,8 +96,8 @@ def sgd(
     ends = epsilon_interval(run, delta) if with_interval else None
     if as_json:
         question = {"asked": "sgd", "delta": delta.text, "epsilon": epsilon, **budget}
-        answer = {"epsilon": spent} if epsilon is None else {"noise_multiplier": sigma, "epsilon": spent}
-        answer |= {"interval": interval_data(ends)} if with_interval else {}
+        answer: dict[str, Any] = {} if epsilon is None else {"noise_multiplier": sigma}
+        answer |= {"epsilon": spent, **({"interval": interval_data(ends)} if with_interval else {})}
         more = {"training": numbers(training, loader, sizes["epochs"]), "statement": said}
         print_json(question, answer, run, explanation, **more)
         return
