@@ -187,6 +187,7 @@ def test_a_run_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("--epsilon 1 --delta 1e-5 --scale 2 --rate 0.1 --epochs 3", "--scale cannot be added"),
         ("--epsilon 1 --delta 1e-5 --noise-multiplier 1 --account customers", "leave out"),
         ("--epsilon 1 --delta 1e-5 --account customers", "there is no ledger"),
+        ("--epsilon 1 --delta 1e-5 --noise-multiplier 1 --ledger sqlite:///x.db", "--ledger needs --account"),
     ],
 )
 def test_wrong_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, reason: str) -> None:
@@ -248,6 +249,25 @@ def test_a_changed_history_is_no_verdict(home: Path) -> None:
     connection.close()
     result = call("check --account customers --delta 1e-6 --epsilon 3")
     assert (result.exit_code, result.stdout) == (5, "")
+
+
+@pytest.mark.parametrize("command", ["check", "statement"])
+def test_help_has_examples_that_work_and_fits(home: Path, command: str) -> None:
+    Path("run.json").write_text(json.dumps((cm.Laplace(scale=2.0) * 10).to_dict()), encoding="utf-8")
+    assert call("ledger open others --epsilon 1 --delta 1e-6 --unit u").exit_code == 0
+    text = call(f"{command} --help").stdout
+    examples = [line.strip() for line in text.replace("\\\n", " ").splitlines() if line.startswith("    cumulant ")]
+    assert len(examples) >= 4
+    assert max(map(len, text.splitlines())) <= 80
+    for example in examples:
+        line = example.removeprefix("cumulant ").replace("--account customers", "--account others")
+        assert call(line).exit_code == 0, example
+
+
+def test_a_ledger_in_the_environment_is_no_option(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUMULANT_LEDGER", "sqlite:///budget.db")
+    assert checked(f"{RUN} --epsilon 2")[0] == "holds"
+    assert checked("--account customers --delta 1e-6 --epsilon 3")[0] == "holds"
 
 
 # Both ends beside an answer -------------------------------------------------------------------------------------------

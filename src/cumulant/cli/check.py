@@ -17,7 +17,7 @@ from cumulant.cli.ledger_options import ledger_option, opened
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import NUMBER, Delta
 from cumulant.cli.question_options import delta_option, json_option
-from cumulant.cli.run_options import TRAINING_OPTIONS, RunWords, run_options
+from cumulant.cli.run_options import TRAINING_OPTIONS, RunWords, is_typed, run_options
 from cumulant.printed import given, rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ Examples:
   cumulant check --epsilon 3 --delta 1e-5 --noise-multiplier 1 \\
       --batch-size 256 --dataset-size 60000 --epochs 60
   cumulant check --epsilon 100 --delta 1e-5 --run run.json --json
+  cumulant check --epsilon 1 --delta 1e-6 --account customers
 """
 WHOLE = 17  # digits, of which a double has no more
 
@@ -88,6 +89,8 @@ class Evidence:
 @json_option
 def check(*, words: RunWords, epsilon: float, delta: Delta, account: str | None, address: str, as_json: bool) -> None:
     claim = parameters.nonnegative("epsilon", epsilon)
+    if account is None and is_typed("address"):
+        raise click.UsageError("--ledger needs --account: the name of what is checked")
     evidence = _of_run(words, delta) if account is None else _of_account(words, address, account, delta)
     verdict = evidence.verdict(claim)
     if as_json:

@@ -76,13 +76,17 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_run(release: Release, steps: int | None, **parameters: Any) -> Any:
-        source = click.get_current_context().get_parameter_source
         options = {name: parameters.pop(name) for name in TRAINING_NAMES}
-        training = {name: value for name, value in options.items() if source(name) is not ParameterSource.DEFAULT}
+        training = {name: value for name, value in options.items() if is_typed(name)}
         return command(words=RunWords(release, steps, training), **parameters)
 
     times = click.option("--steps", type=COUNT, metavar="COUNT", help="How many times it is released.  [default: 1]")
     return mechanism_options(times(with_run))
+
+
+def is_typed(name: str) -> bool:
+    """Return whether the command that runs was given an option on its line, and not by default or the environment."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _flag(name: str) -> str:
