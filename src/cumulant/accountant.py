@@ -125,10 +125,7 @@ class Accountant:
         raise BudgetExceeded(
             f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, "
             f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded (a budget for plans fixed in "
-            "advance; cm.Ledger is for releases that are chosen by looking)",
-            epsilon=after,
-            budget=epsilon,
-            delta=delta,
+            "advance; cm.Ledger is for releases that are chosen by looking)"
         )
 
     def _allowance(self, epsilon: float, delta: float) -> Allowance:

@@ -47,19 +47,6 @@ def print_headline(headline: str, *, colour: str = "green") -> None:
         click.echo(click.style(line, fg=colour, bold=True))
 
 
-def print_json(
-    question: Mapping[str, Any],
-    answer: Mapping[str, Any],
-    run: AbstractMechanism,
-    explanation: Explanation,
-    **more: Any,
-) -> None:
-    """Print the document of an answer."""
-    from cumulant.report.document import document
-
-    click.echo(json.dumps(document(question, answer, run, explanation, **more), indent=2, allow_nan=False))
-
-
 def print_json_error(error: BaseException) -> None:
     """Print why there is no answer: the class of the error, its words, the exit code, and what else the error knows."""
     from cumulant.report.document import plain_value
@@ -86,6 +73,19 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
+
+
+def print_json(
+    question: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    run: AbstractMechanism,
+    explanation: Explanation,
+    **more: Any,
+) -> None:
+    """Print the document of an answer."""
+    from cumulant.report.document import document
+
+    click.echo(json.dumps(document(question, answer, run, explanation, **more), indent=2, allow_nan=False))
 
 
 def _wrapped(line: str, *, most: int | None = LINES_PER_ITEM) -> Iterator[str]:

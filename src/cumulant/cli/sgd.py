@@ -90,10 +90,10 @@ def sgd(
     sigma = plan.least_noise(epsilon=epsilon, **budget) if noise_multiplier is None else noise_multiplier  # type: ignore[arg-type]
     training = plan.with_noise(sigma)
     run = training.mechanism()
+    ends = epsilon_interval(run, delta) if with_interval else None
     explanation = run.explain(**budget)
     spent = explanation.guarantee.epsilon
     said = statement(training, run, explanation, loader)
-    ends = epsilon_interval(run, delta) if with_interval else None
     if as_json:
         question = {"asked": "sgd", "delta": delta.text, "epsilon": epsilon, **budget}
         answer: dict[str, Any] = {} if epsilon is None else {"noise_multiplier": sigma}
@@ -101,11 +101,12 @@ def sgd(
         more = {"training": numbers(training, loader, sizes["epochs"]), "statement": said}
         print_json(question, answer, run, explanation, **more)
         return
+    if with_interval:
+        said = {"interval": interval_text(ends), **said}
     headline = f"epsilon = {rounded_up(spent)} at delta = {delta.text}"
     if epsilon is not None:  # safe side: the digits that are printed stand for more noise than those that are not
         headline = f"noise multiplier = {rounded_up(sigma)} for epsilon = {rounded_up(epsilon)} at delta = {delta.text}"
-    interval = {"interval": interval_text(ends)} if with_interval else {}
-    print_explanation(headline, explanation, statement={**interval, **said})
+    print_explanation(headline, explanation, statement=said)
 
 
 def planned(
