@@ -102,7 +102,7 @@ def test_narrow_terminals(command: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_completion_knows_the_commands_and_their_values() -> None:
     begun = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant s", COMP_CWORD="1")
-    assert {line.split(",")[1] for line in begun.stdout.splitlines()} == {"sgd", "steps"}
+    assert {line.split(",")[1] for line in begun.stdout.splitlines()} == {"sgd", "statement", "steps"}
     values = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant sgd --loader ", COMP_CWORD="3")
     loaders = {"poisson", "opacus", "fixed", "allocation", "shuffled"}
     assert {line.split(",")[1] for line in values.stdout.splitlines()} == loaders

@@ -120,7 +120,7 @@ def test_every_format_says_what_the_library_says() -> None:
     assert done(f"statement {RUN} --format markdown") == LIBRARY.statement(delta=1e-5, format="markdown") + "\n"
     expected = json.loads(LIBRARY.statement(delta=1e-5, format="json"))
     for words in ("--json", "--format json"):
-        assert json.loads(done(f"statement {RUN} {words}")) == {**expected, "assumptions": {}}
+        assert json.loads(done(f"statement {RUN} {words}")) == expected
     whole = done(f"statement {RUN} --front-matter")
     assert whole == done(f"statement {RUN} --format yaml") + "\n" + done(f"statement {RUN} --format markdown")
     three = done(f"statement {RUN} --user-records 3")
@@ -152,14 +152,14 @@ def test_numbers_that_yaml_has_not() -> None:
     assert content["interval"] is None
 
 
-def test_assumptions_of_training_are_stated_in_every_format() -> None:
-    sgd = json.loads(done(f"sgd {TRAINING} --json"))["statement"]
-    said = json.loads(done(f"statement {TRAINING} --json"))["assumptions"]
-    assert said == {label: sgd[label] for label in ("sampling", "noise", "not this", "assumes")}
-    assert front_matter_of(done(f"statement {TRAINING} --format yaml"))["assumptions"] == said
+def test_every_format_says_what_a_data_loader_must_do() -> None:
+    sgd = json.loads(done(f"sgd {TRAINING} --json"))
+    said = json.loads(done(f"statement {TRAINING} --json"))["training"]
+    assert said == {**sgd["training"], "words": {label: sgd["statement"][label] for label in ("sampling", "not this")}}
+    assert front_matter_of(done(f"statement {TRAINING} --format yaml"))["training"] == said
     for form in ("text", "markdown"):
         words = " ".join(done(f"statement {TRAINING} --format {form}").split())
-        assert all(" ".join(text.split()) in words for text in said.values())
+        assert all(" ".join(text.split()) in words for text in said["words"].values())
 
 
 def test_a_statement_goes_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

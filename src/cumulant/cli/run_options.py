@@ -63,6 +63,11 @@ class RunWords:
         loader: str = self.training.get("loader", "poisson")
         return loader
 
+    @property
+    def epochs(self) -> float | None:
+        """How many passes over the data, if that was said."""
+        return self.training.get("epochs")
+
     def mechanism(self) -> AbstractMechanism:
         """Return the run, however it is described."""
         training = self.training_run()

@@ -13,13 +13,13 @@ from cumulant.cli.ledger_options import print_data
 from cumulant.cli.parameter_types import SIZE, Delta
 from cumulant.cli.question_options import delta_option, json_option
 from cumulant.cli.run_options import TRAINING_OPTIONS, RunWords, run_options
-from cumulant.cli.training_words import assumptions
+from cumulant.cli.training_words import loader_words, numbers
 from cumulant.errors import CumulantError
 from cumulant.report.statement import LABEL_WIDTH, WIDTH
 
 HELP = """Print what a run promises, to whom, by which theorem, and what is not covered.
 
-A run is described as for `epsilon`, by --run FILE, or in the words of `sgd`, whose assumptions are then stated, too.
+A run is described as for `epsilon`, by --run FILE, or in the words of `sgd`: then it says what the data loader must do.
 
 \b
 Examples:
@@ -77,26 +77,23 @@ def _format(form: str | None, *, front_matter: bool, as_json: bool) -> str:
 
 
 def _written(words: RunWords, delta: Delta, user_records: int, form: str, *, front_matter: bool) -> str:
-    """Return a statement; what a training run assumes stands below it."""
+    """Return a statement; what a training run asks of its data loader stands below it."""
     from cumulant.report.front_matter import front_matter as block_of
     from cumulant.report.statement import state
 
     made = state(words.mechanism(), **as_read(delta), user_records=user_records)
-    said = _assumed(words)
+    training = words.training_run()
+    said = {} if training is None else loader_words(training, words.loader)
+    more = {} if training is None else {"training": {**numbers(training, words.loader, words.epochs), "words": said}}
     match form:
         case "text":
             return "\n".join((made.written("text"), *(line for row in said.items() for line in _wrapped(*row))))
         case "json":
-            return json.dumps({**made.to_dict(), "assumptions": said}, indent=2, allow_nan=False)
+            return json.dumps({**made.to_dict(), **more}, indent=2, allow_nan=False)
         case "yaml":
-            return block_of(made, assumptions=said)
+            return block_of(made, **more)
     text = "\n".join((made.written("markdown"), *(f"\n**{label}**: {text}" for label, text in said.items())))
-    return f"{block_of(made, assumptions=said)}\n\n{text}" if front_matter else text
-
-
-def _assumed(words: RunWords) -> dict[str, str]:
-    training = words.training_run()
-    return {} if training is None else assumptions(training, words.loader)
+    return f"{block_of(made, **more)}\n\n{text}" if front_matter else text
 
 
 def _wrapped(label: str, text: str) -> list[str]:

@@ -34,19 +34,12 @@ def statement(training: TrainingRun, run: AbstractMechanism, explanation: Explan
     return {
         "promise": _promise(training, explanation.guarantee.epsilon),
         "attacker": attacker_words(run) + ".",
-        **assumptions(training, loader),
-        "uncovered": "; ".join(NOT_COVERED) + ".",
-    }
-
-
-def assumptions(training: TrainingRun, loader: str) -> dict[str, str]:
-    """Return what must be true of a training run for its number to hold."""
-    return {
         "sampling": _sampling(training, loader),
         "noise": _noise(training),
         **_not_this(training),
         "assumes": "each record's gradient is clipped by itself before it is summed; every step adds fresh noise; the "
         "sum is divided by a fixed number, not by the size of the batch it came from.",
+        "uncovered": "; ".join(NOT_COVERED) + ".",
     }
 
 
@@ -61,6 +54,11 @@ def _promise(training: TrainingRun, epsilon: float) -> str:
         f"for whoever sees the model, or the model after every step, {about} changes the probability of anything they "
         f"may see by a factor of at most {factor}, plus delta."
     )
+
+
+def loader_words(training: TrainingRun, loader: str) -> dict[str, str]:
+    """Return what the data loader must do, and what it must not be."""
+    return {"sampling": _sampling(training, loader), **_not_this(training)}
 
 
 def _sampling(training: TrainingRun, loader: str) -> str:
