@@ -130,11 +130,7 @@ def max_count(
     budget = EpsilonBudget.of(epsilon, delta, log_delta, method)
     count = _most_within(lambda n: before + step * n, most, budget, start)
     if count == 0 and (already := budget.spent(before, method)[0]) > epsilon:
-        raise BudgetExceeded(
-            f"what was spent costs epsilon={already:.4g} already, over the budget of {epsilon:g}",
-            epsilon=already,
-            budget=epsilon,
-        )
+        raise BudgetExceeded(f"what was spent costs epsilon={already:.4g} already, over the budget of {epsilon:g}")
     if count == most:
         raise InvalidParameter(f"step must cost something, but {most} releases of {step!r} meet epsilon={epsilon!r}")
     return count
