@@ -71,7 +71,7 @@ def test_a_verdict_on_gaussians_is_true(sigma: float, steps: int, log_delta: flo
         for read in (mpf(delta), mpf(repr(delta))):  # the double, and the decimal that was typed
             assert verdict != "holds" or truth <= read
             assert verdict != "refuted" or truth > read
-    if abs(off) >= 1e-8:
+    if abs(off) >= 1e-8 and claim > 1e-3:  # an answer is exact to 1e-9 of itself, or to 1e-12
         assert verdict == ("holds" if off > 0 else "refuted")
 
 

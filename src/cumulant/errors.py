@@ -43,7 +43,7 @@ class MixedNeighbors(CumulantError):
 class BudgetExceeded(CumulantError):
     """A release would take an accountant or a ledger's account over its budget; nothing was recorded.
 
-    `known` has as numbers and names what the message says in words, such as how often the release would fit.
+    `known` has as numbers and names what a ledger says in words, such as how often the release would fit.
     """
 
     def __init__(self, message: str, **known: Any) -> None:
