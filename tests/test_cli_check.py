@@ -217,7 +217,8 @@ def test_the_price_of_an_account_is_a_claim_that_holds(home: Path) -> None:
     for delta in (1e-6, 1e-3, 1e-9):
         price = declared.epsilon(delta=delta)
         account = f"--account customers --delta {delta!r}"
-        assert checked(f"{account} --epsilon {price * (1 + 1e-9)!r}")[0] == "holds"
+        verdict, answer = checked(f"{account} --epsilon {price * (1 + 1e-9)!r}")
+        assert (verdict, answer["interval"]["upper"] >= answer["epsilon"] >= price) == ("holds", True)
         assert checked(f"{account} --epsilon {price * (1 - 1e-6)!r}")[0] == "refuted"
     result = call("check --account customers --delta 1e-6 --epsilon 3")
     assert result.exit_code == 0

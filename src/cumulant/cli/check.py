@@ -127,12 +127,13 @@ def _of_account(words: RunWords, address: str, name: str, delta: Delta) -> Evide
     asked = as_read(delta)
     # Down, where there is no double to read: a smaller δ costs more.
     nearest = asked.get("delta", math.exp(delta.log) * (1 - 1e-12))
-    run = status.declaration.priced()
+    price, run = replace(status.declaration, delta=nearest).price(), status.declaration.priced()
+    ends = epsilon_interval(run, delta)
     return Evidence(
         run=run,
         explanation=run.explain(**asked),
-        proven=replace(status.declaration, delta=nearest).price(),
-        interval=epsilon_interval(run, delta),
+        proven=price,
+        interval=None if ends is None else replace(ends, upper=max(ends.upper, price)),  # the price is what holds
         account={
             "name": name,
             "protects": f"{status.declaration.unit}, {status.declaration.neighbors.value}",
