@@ -150,7 +150,8 @@ def _rows(evidence: Evidence, claim: float) -> dict[str, str]:
         return rows
     account = evidence.account
     whose = {"account": f"{account['name']}: {account['protects']}; this is its price, whatever is chosen"}
-    return {**whose, **rows, "verified": f"{account['entries']} entries, head {account['head']}"}
+    entries = "1 entry" if account["entries"] == 1 else f"{account['entries']} entries"
+    return {**whose, **rows, "verified": f"{entries}, head {account['head']}"}
 
 
 def _up(value: float, claim: float) -> str:
