@@ -18,7 +18,7 @@ from cumulant.ledger.allocation import allocate, most_that_fit, units_of, unused
 from cumulant.ledger.charge import mean_of_pure, squared_mean
 from cumulant.ledger.declaration import Declaration, Stage, declaration_from_dict, declare
 from cumulant.ledger.domination import dominates
-from cumulant.ledger.lines import UNITS, FailureReserve, GaussianReserve, RenyiReserve, Slot
+from cumulant.ledger.lines import UNITS, FailureReserve, GaussianReserve, PureBeyond, Slot
 from cumulant.ledger.renyi_purse import RenyiPurse, lower_hull, profile_points
 from cumulant.mechanisms.base import AbstractMechanism
 
@@ -47,6 +47,10 @@ def coin(epsilon: float) -> Law:
 def declared(**changes: Any) -> Declaration:
     whole = {"epsilon": 3.0, "delta": 1e-6, "neighbors": cm.ADD_REMOVE, "unit": "one person", "stages": [Stage()]}
     return declare(**{**whole, "reserve": None, "failure": 0.0, "renyi": None, **changes})
+
+
+def unspent(account: Declaration) -> tuple[int, ...]:
+    return (0,) * len(account.lines)
 
 
 # The theorem, by enumeration ------------------------------------------------------------------------------------------
@@ -204,7 +208,7 @@ def test_exact_accounting_is_no_filter_and_the_reserve_is() -> None:
     assert realised(1.0, [gaussian, response]) == pytest.approx(0.3125255168, abs=1e-9)  # and yet, 9 % over
 
     account = declared(epsilon=1.0, delta=budget)
-    spent = units_of(allocate(account.lines, (0,), gaussian, stage=0), account.lines)
+    spent = units_of(allocate(account.lines, unspent(account), gaussian, stage=0), account.lines)
     assert most_that_fit(account.lines, spent, response, stage=0) == 0
     with pytest.raises(cm.BudgetExceeded):
         allocate(account.lines, spent, response, stage=0)
@@ -249,7 +253,7 @@ def test_some_order_within_budget_is_no_filter_and_one_order_is() -> None:
     assert two_rounds(first, AFTER_FIRST, AFTER_SECOND) == pytest.approx(1.99529e-6, rel=1e-5)  # twice the target
 
     account = declared(epsilon=1.0, delta=1.001e-6, reserve=0.0, renyi=LOW)  # the pair of the order is 0.1 % above it
-    spent = units_of(allocate(account.lines, (0,), stated(first), stage=0), account.lines)
+    spent = units_of(allocate(account.lines, unspent(account), stated(first), stage=0), account.lines)
     charge = 1 - renyi(first, LOW[0]) / LOW[1]
     assert UNITS - spent[0] == pytest.approx(charge * UNITS, rel=1e-6)
     with pytest.raises(cm.BudgetExceeded):
@@ -450,14 +454,16 @@ def test_what_a_plan_leaves_becomes_the_reserve() -> None:
 
 def test_without_delta_the_rest_is_pure() -> None:
     account = declared(delta=0.0, stages=[Stage(plan=cm.Laplace(scale=2.0) * 2)])
-    assert account.lines[-1] == RenyiReserve(stage=0, order=math.inf, budget=2.0)
+    assert account.lines[-1] == PureBeyond(stage=0, epsilon=3.0)
     assert account.price() == 3.0
-    assert most_that_fit(account.lines, (0, 0), cm.Laplace(scale=4.0), stage=0) == 10  # 8 of the rest, 2 in slots
+    fits = most_that_fit(account.lines, (0, 0), cm.Laplace(scale=4.0), stage=0, standing=tuple)
+    assert fits == 12  # up to 3 in all: 2 in slots, the rest beyond them
 
 
 def test_a_plan_that_takes_everything_leaves_no_reserve() -> None:
     price = (STEP * 1000).epsilon(delta=1e-6)
-    assert len(declared(epsilon=price, stages=[Stage(plan=STEP * 1000)]).lines) == 1
+    lines = declared(epsilon=price, stages=[Stage(plan=STEP * 1000)]).lines
+    assert [line.kind for line in lines] == ["slot", "pure"]
     with pytest.raises(cm.BudgetExceeded, match="fewer slots"):
         declared(epsilon=price * 0.999, stages=[Stage(plan=STEP * 1000)])
 
@@ -499,17 +505,17 @@ def test_charges_are_rounded_against_the_spender() -> None:
 
 def test_a_release_that_may_fail_is_charged_twice() -> None:
     account = declared(failure=1e-8)
-    (taken,) = allocate(account.lines, (0, 0), cm.ApproximateDP(epsilon=0.1, delta=1e-9), stage=0)
+    (taken,) = allocate(account.lines, unspent(account), cm.ApproximateDP(epsilon=0.1, delta=1e-9), stage=0)
     assert [line for line, _ in taken.costs] == [1, 0]
-    assert most_that_fit(account.lines, (0, 0), cm.ApproximateDP(epsilon=0.001, delta=1e-9), stage=0) == 10
+    assert most_that_fit(account.lines, unspent(account), cm.ApproximateDP(epsilon=0.001, delta=1e-9), stage=0) == 10
     with pytest.raises(cm.UnprovenCombination, match="declare it as a slot"):
-        allocate(declared().lines, (0,), cm.ApproximateDP(epsilon=0.1, delta=1e-9), stage=0)
+        allocate(declared().lines, (0, 0), cm.ApproximateDP(epsilon=0.1, delta=1e-9), stage=0)
 
 
 def test_what_a_slot_lacks_is_taken_of_the_reserve_and_goes_back_first() -> None:
     count = cm.Laplace(scale=50.0)
     account = declared(stages=[Stage(plan=count * 10)])
-    taken = allocate(account.lines, (0, 0), count * 12, stage=0)
+    taken = allocate(account.lines, unspent(account), count * 12, stage=0)
     assert [(row.times, row.costs[0][0]) for row in taken] == [(10, 0), (2, 1)]
     back = unused(taken, [9])
     assert [(row.times, row.costs[0][0]) for row in back] == [(2, 1), (1, 0)]

@@ -1,27 +1,42 @@
-"""Which lines a release takes units of: whole numbers in, whole numbers out."""
+"""Which lines a release takes units of, or whether it goes beyond them: whole numbers in, whole numbers out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache, lru_cache
 from itertools import product
 from typing import NamedTuple
 
 from cumulant.errors import BudgetExceeded, UnprovenCombination
 from cumulant.ledger.lines import (
+    SHOWN,
     AbstractLine,
     FailureReserve,
     GaussianReserve,
     Lines,
+    PureBeyond,
     RenyiReserve,
     Slot,
     needs_failure,
 )
+from cumulant.ledger.pure import PureSum
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.numerics.rounding import float_above
 from cumulant.parameters import MOST
+from cumulant.printed import rounded_up
 
 Spent = tuple[int, ...]
 """Units that were taken of each line, in one block."""
+
+Standing = Callable[[], Sequence[tuple[AbstractMechanism, int]]]
+"""Everything that was released or is held in one block: looked up only where something may go beyond the lines."""
+
+
+CLOSED = (
+    "this release would be over the budget: releases of pure DP went beyond the lines of this account, so that from "
+    "then on it admits pure DP alone"
+)
 
 
 class Way(NamedTuple):
@@ -43,7 +58,7 @@ def ways_of(lines: Lines, release: AbstractMechanism) -> tuple[Way, ...]:
     """Return how a release may be charged, in the order in which it is tried.
 
     A slot that was declared for it comes first, then Gaussian reserves, a Rényi reserve, and slots that dominate it;
-    earlier stages before later ones.
+    earlier stages before later ones. Beyond the lines comes last.
     """
     places = list(enumerate(lines))
     gaussian = [place for place in places if isinstance(place[1], GaussianReserve)]
@@ -54,7 +69,8 @@ def ways_of(lines: Lines, release: AbstractMechanism) -> tuple[Way, ...]:
     beside = [_way(release, *both) for both in product(reserves, failures)] if needs_failure(release) else []
     alone = [] if needs_failure(release) else [_way(release, place) for place in reserves]
     other = [_way(release, place) for place in slots if not _is_slot_of(place[1], release)]
-    return tuple(way for way in (*meant, *beside, *alone, *other) if way is not None)
+    beyond = [_way(release, place) for place in places if isinstance(place[1], PureBeyond)]
+    return tuple(way for way in (*meant, *beside, *alone, *other, *beyond) if way is not None)
 
 
 def _is_slot_of(line: AbstractLine, release: AbstractMechanism) -> bool:
@@ -67,17 +83,40 @@ def _way(release: AbstractMechanism, *places: tuple[int, AbstractLine]) -> Way |
     return Way(known) if len(known) == len(costs) else None
 
 
-def allocate(lines: Lines, spent: Sequence[int], release: AbstractMechanism, *, stage: int) -> tuple[Taken, ...]:
+def allocate(
+    lines: Lines, spent: Sequence[int], release: AbstractMechanism, *, stage: int, standing: Standing | None = None
+) -> tuple[Taken, ...]:
     """Return how a release is charged in a block; `BudgetExceeded` says what is missing.
 
-    Part by part, each as far as the first way reaches, the rest by the next.
+    By the lines, if they pay for all of it and for all before; else, what they do not pay for goes beyond them, if
+    everything is pure and adds up to no more than ε: `pure`. Where nobody says what is standing, nothing does.
     """
-    left = left_of(lines, spent, stage=stage)
+    taken, refusal = _filled(lines, left_of(lines, spent, stage=stage), release)
+    if refusal is None and not is_overdrawn(lines, spent):
+        return taken
+    why = CLOSED if refusal is None else str(refusal)
+    place = place_beyond(lines)
+    if place is None or standing is None or lines[place].stage > stage or isinstance(refusal, UnprovenCombination):
+        raise refusal or BudgetExceeded(why)
+    taken, impure = _filled(lines, left_of(lines, spent, stage=stage, beyond=True), release)
+    if impure is not None:
+        raise BudgetExceeded(why)
+    after = [n + more for n, more in zip(spent, units_of(taken, lines), strict=True)]
+    beside = [*standing(), *unused_slots(lines, after)]
+    if not _beyond(lines, place).admits(PureSum([*beside, *release.releases()])):
+        raise BudgetExceeded(f"{why}; {_beyond_text(_beyond(lines, place), PureSum(beside), release)}")
+    return taken
+
+
+def _filled(
+    lines: Lines, left: list[int], release: AbstractMechanism
+) -> tuple[tuple[Taken, ...], BudgetExceeded | UnprovenCombination | None]:
+    """Return what is taken of what is left, part by part, each as far as the first way reaches, and what is missing."""
     taken: list[Taken] = []
     for part, (mechanism, count) in enumerate(release.releases()):
         ways = ways_of(lines, mechanism)
         if not ways:
-            raise UnprovenCombination(_no_way(mechanism))
+            return (), UnprovenCombination(_no_way(mechanism))
         missing = count
         for way in ways:
             n = min(missing, _fits(way, left))
@@ -88,21 +127,60 @@ def allocate(lines: Lines, spent: Sequence[int], release: AbstractMechanism, *, 
                     left[line] -= n * units
         if missing > 0:
             of_all = f"{missing} of {count} releases" if count > 1 else "this release"
-            raise BudgetExceeded(f"{of_all} of {mechanism!r} {_shortage(lines, ways, left, missing)}")
-    return tuple(taken)
+            return (), BudgetExceeded(f"{of_all} of {mechanism!r} {_shortage(lines, ways, left, missing)}")
+    return tuple(taken), None
 
 
-def left_of(lines: Lines, spent: Sequence[int], *, stage: int) -> list[int]:
-    """Return the units that are left of each line; none before its stage has begun."""
-    return [line.units - n if line.stage <= stage else 0 for line, n in zip(lines, spent, strict=True)]
+def unused_slots(lines: Lines, spent: Sequence[int]) -> list[tuple[AbstractMechanism, int]]:
+    """Return the releases that slots of all stages are kept for."""
+    pairs = zip(lines, spent, strict=True)
+    return [(line.mechanism, line.count - n) for line, n in pairs if isinstance(line, Slot)]
 
 
-def most_that_fit(lines: Lines, spent: Sequence[int], release: AbstractMechanism, *, stage: int) -> int:
+def place_beyond(lines: Lines) -> int | None:
+    """Return which line stands for pure DP beyond the others, if the account has it."""
+    return next((place for place, line in enumerate(lines) if isinstance(line, PureBeyond)), None)
+
+
+def _beyond(lines: Lines, place: int) -> PureBeyond:
+    line = lines[place]
+    assert isinstance(line, PureBeyond)
+    return line
+
+
+def is_overdrawn(lines: Lines, spent: Sequence[int]) -> bool:
+    """Return whether something went beyond the lines: then they pay for nothing any more."""
+    place = place_beyond(lines)
+    return place is not None and spent[place] > 0
+
+
+def left_of(lines: Lines, spent: Sequence[int], *, stage: int, beyond: bool = False) -> list[int]:
+    """Return the units that are left of each line; none before its stage has begun, and of what is beyond if asked."""
+    return [
+        line.units - n if line.stage <= stage and (beyond or not isinstance(line, PureBeyond)) else 0
+        for line, n in zip(lines, spent, strict=True)
+    ]
+
+
+def left_beyond(
+    lines: Lines, spent: Sequence[int], *, stage: int, standing: Sequence[tuple[AbstractMechanism, int]]
+) -> Fraction:
+    """Return the ε that pure releases may still take, as long as everything is pure."""
+    place = place_beyond(lines)
+    if place is None or lines[place].stage > stage:
+        return Fraction(0)
+    return _beyond(lines, place).left(PureSum([*standing, *unused_slots(lines, spent)]))
+
+
+def most_that_fit(
+    lines: Lines, spent: Sequence[int], release: AbstractMechanism, *, stage: int, standing: Standing | None = None
+) -> int:
     """Return how often a release would still fit, up to 1e18; 0 if no line may be charged with it."""
+    there = None if standing is None else cache(standing)
 
     def fits(count: int) -> bool:
         try:
-            allocate(lines, spent, release * count, stage=stage)
+            allocate(lines, spent, release * count, stage=stage, standing=there)
         except (BudgetExceeded, UnprovenCombination):
             return False
         return True
@@ -157,13 +235,22 @@ def _no_way(mechanism: AbstractMechanism) -> str:
 def _shortage(lines: Lines, ways: Sequence[Way], left: Sequence[int], missing: int) -> str:
     """Return what is missing, and what there is."""
     places = list(dict.fromkeys(line for way in ways for line, _ in way.costs))
-    there = "; ".join(lines[line].show(left[line]) for line in places)
-    return f"would be over the budget: {_cost_text(lines, ways[0], missing)}left are {there}"
+    there = "; ".join(lines[line].show(left[line]) for line in places if not isinstance(lines[line], PureBeyond))
+    return f"would be over the budget: {_cost_text(lines, ways[0], missing)}left are {there or 'no lines'}"
+
+
+def _beyond_text(line: PureBeyond, beside: PureSum, release: AbstractMechanism) -> str:
+    """Return why a pure release may not go beyond the lines."""
+    if beside.impure:
+        return "pure DP may not go beyond them, beside releases or slots that are not pure"
+    needed = float_above(PureSum(release.releases()).total() or Fraction(0))
+    left = line.show_left(line.left(beside))
+    return f"beyond them {rounded_up(needed, digits=SHOWN)} of epsilon is needed, left are {left}"
 
 
 def _cost_text(lines: Lines, way: Way, missing: int) -> str:
     """Return what the rest would take of a Gaussian reserve, if that is the first way."""
     line, units = way.costs[0]
     reserve = lines[line]
-    needed = reserve.squared_mean_of(missing * units) if isinstance(reserve, GaussianReserve) else 0.0
-    return f"{needed:.6g} of the Gaussian reserve is needed, " if needed else ""
+    needed = float_above(reserve.squared_mean_of(missing * units)) if isinstance(reserve, GaussianReserve) else 0.0
+    return f"{rounded_up(needed, digits=SHOWN)} of the Gaussian reserve is needed, " if needed else ""

@@ -37,6 +37,9 @@ record may lie in another block: then two blocks would differ, and blocks are re
 
 **Stages.** Everything that was released up to the end of stage j is dominated by the product of the lines of stages up
 to j. Each of these statements holds; which of them is quoted must not depend on the outputs.
+
+**Beyond the lines.** Where the last reserve is what the budget leaves, the account also admits pure DP that its lines
+do not pay for, from the last stage on, up to ε: `pure` has the lemma. So it never admits less than basic composition.
 """
 
 from __future__ import annotations
@@ -44,7 +47,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, final
 
 from cumulant import parameters
@@ -54,14 +56,18 @@ from cumulant.ledger.lines import (
     FailureReserve,
     GaussianReserve,
     Lines,
+    PureBeyond,
     RenyiReserve,
     composed_of,
     line_from_dict,
     slots_of,
 )
+from cumulant.ledger.pure import PureSum, stated
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
+from cumulant.numerics.rounding import ULP
 from cumulant.planning import calibrate
+from cumulant.printed import given, rounded_up
 
 SMALLEST_RESERVE = 1e-9  # b, a squared mean: less pays for nothing that anyone releases, and answers end there
 
@@ -100,9 +106,12 @@ class Declaration:
         return 1 + max((line.stage for line in self.lines), default=0)
 
     def priced(self, *, stage: int | None = None) -> Composed:
-        """Return R: what dominates everything up to the end of a stage, by default of the last."""
+        """Return R: what dominates all that the lines pay for up to the end of a stage, by default of the last."""
+        return composed_of(self._lines_until(stage))
+
+    def _lines_until(self, stage: int | None) -> Lines:
         last = self.stages - 1 if stage is None else stage
-        return composed_of(tuple(line for line in self.lines if line.stage <= last))
+        return tuple(line for line in self.lines if line.stage <= last)
 
     def price(self, *, stage: int | None = None) -> float:
         """Return the ε that may be claimed at δ at the end of a stage, whatever was chosen by looking: an odometer.
@@ -114,7 +123,16 @@ class Declaration:
         >>> account.price(stage=0), account.price()
         (1.828236..., 2.762887...)
         """
-        return float(self.priced(stage=stage).epsilon(delta=self.delta))
+        price = price_of_run(self.priced(stage=stage), epsilon=self.epsilon, delta=self.delta)
+        beyond = [line.epsilon for line in self._lines_until(stage) if isinstance(line, PureBeyond)]
+        return max([price, *beyond])  # beyond the lines everything together is pure DP of this ε, and no less
+
+    def promised_delta(self, *, epsilon: float) -> float:
+        """Return the δ that holds at another ε, whatever was chosen: `pure` says what is added where it is smaller."""
+        delta = float(self.priced().delta(epsilon=epsilon))
+        short = [line.epsilon - epsilon for line in self.lines if isinstance(line, PureBeyond)]
+        more = max([-math.expm1(-gap) * (1 + 2 * ULP) for gap in short if gap > 0], default=0.0)  # up
+        return min(1.0, (delta + more) * (1 + ULP)) if more else delta
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that `declaration_from_dict` reads back."""
@@ -151,7 +169,8 @@ def declare(
 ) -> Declaration:
     """Return a declaration within a budget; without a `reserve`, what it leaves becomes the reserve of the last stage.
 
-    With δ = 0 that is a reserve of pure DP, as no Gaussian fits. A declaration over its budget is `BudgetExceeded`.
+    With pure DP beyond it; with δ = 0 that is all, as no Gaussian fits. A declaration over its budget is
+    `BudgetExceeded`.
     """
     epsilon, delta = parameters.nonnegative("epsilon", epsilon), parameters.probability("delta", delta)
     parameters.require(
@@ -160,11 +179,11 @@ def declare(
     fixed = _fixed_lines(stages, reserve, failure, renyi)
     plan = composed_of(fixed)
     check_relation(plan, neighbors)
-    price = plan.epsilon(delta=delta)
+    price = price_of_run(plan, epsilon=epsilon, delta=delta)
     if not price <= epsilon:
         raise BudgetExceeded(
-            f"this declaration costs epsilon={price:.6g} at delta={delta:g}, over the budget of {epsilon:g}; declare "
-            "fewer slots or a smaller reserve; nothing was recorded",
+            f"this declaration costs epsilon={rounded_up(price)} at delta={given(delta)}, over the budget of "
+            f"{given(epsilon)}; declare fewer slots or a smaller reserve; nothing was recorded",
             epsilon=price,
             budget=epsilon,
             delta=delta,
@@ -199,12 +218,17 @@ def _noise_of(squared: float) -> float:
     return parameters.positive("1/√reserve", 1 / math.sqrt(squared))
 
 
+def price_of_run(run: Composed, *, epsilon: float, delta: float) -> float:
+    """Return ε of a run at δ; no more than the budget if it is pure and its stated ε_i add up to that."""
+    price = float(run.epsilon(delta=delta))
+    return min(price, epsilon) if PureSum(run.releases()).is_within(stated(epsilon)) else price
+
+
 def _rest(plan: Composed, epsilon: float, delta: float, *, stage: int) -> Lines:
-    """Return the largest reserve that the budget leaves beside a plan; none where nothing is left."""
+    """Return the largest reserve that the budget leaves beside a plan, if any, and pure DP beyond."""
+    beyond = PureBeyond(stage=stage, epsilon=epsilon)
     if delta == 0:
-        left = Fraction(epsilon) - Fraction(plan.epsilon(delta=0.0))
-        budget = float(left) if float(left) <= left else math.nextafter(float(left), 0.0)  # down
-        return (RenyiReserve(stage=stage, order=math.inf, budget=budget),) if budget > 0 else ()
+        return (beyond,)
     try:
         noise = calibrate(
             lambda sigma: Composed.of([(plan, 1), GaussianReserve(stage=stage, noise_multiplier=sigma).priced()]),
@@ -212,8 +236,9 @@ def _rest(plan: Composed, epsilon: float, delta: float, *, stage: int) -> Lines:
             delta=delta,
         )
     except InvalidParameter:  # no noise at all fits beside the plan, or any does: δ = 1
-        return ()
-    return (GaussianReserve(stage=stage, noise_multiplier=noise),) if noise**-2 >= SMALLEST_RESERVE else ()
+        return (beyond,)
+    reserve = GaussianReserve(stage=stage, noise_multiplier=noise)
+    return (reserve, beyond) if noise**-2 >= SMALLEST_RESERVE else (beyond,)
 
 
 def check_relation(mechanism: AbstractMechanism, neighbors: Neighbors) -> None:

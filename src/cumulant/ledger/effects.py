@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, final
 
+from cumulant.errors import LedgerTampered
 from cumulant.ledger.allocation import Spent, Taken, units_of
 from cumulant.ledger.entries import canonical
 from cumulant.ledger.lines import Lines
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.data import from_dict
 
 Rows = Mapping[str, Sequence[Taken]]
 """What was taken in each block."""
@@ -63,6 +68,20 @@ def part_texts(release: Mapping[str, Any]) -> list[str]:
     if release["mechanism"] == "Composed":
         return [canonical({"cumulant": release["cumulant"], **part["release"]}) for part in release["parts"]]
     return [canonical(dict(release))]
+
+
+@lru_cache(maxsize=4096)
+def release_of(text: str) -> AbstractMechanism:
+    """Return the release that a canonical text describes."""
+    return from_dict(json.loads(text))
+
+
+def releases_of(rows: Iterable[tuple[str, int]]) -> list[tuple[AbstractMechanism, int]]:
+    """Return releases with counts, from their texts; none of which all came back."""
+    try:
+        return [(release_of(text), times) for text, times in rows if times]
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise LedgerTampered(f"a tally was changed by hand, it cannot be read: {error!r}; run verify") from error
 
 
 def rows_to_data(rows: Rows) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 from cumulant import parameters
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, CumulantError, InvalidParameter, UnprovenCombination
-from cumulant.ledger.allocation import ways_of
+from cumulant.ledger.allocation import place_beyond, ways_of
 from cumulant.ledger.declaration import Stage, checked_plan, declare
-from cumulant.ledger.effects import OPEN_STATES
+from cumulant.ledger.effects import OPEN_STATES, releases_of
 from cumulant.ledger.entries import Entry, canonical
 from cumulant.ledger.hold import Hold
 from cumulant.ledger.recording import (
@@ -33,7 +32,6 @@ from cumulant.ledger.texts import checked_blocks, checked_duration, checked_name
 from cumulant.ledger.values import WHOLE, HoldStatus, Receipt, Status, Verification
 from cumulant.ledger.verification import verify_accounts
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.mechanisms.data import from_dict
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 
 if TYPE_CHECKING:
@@ -235,6 +233,8 @@ class Ledger:
         name, now = checked_name("account", account), time_text(self._clock())
         with self._storage.reading() as transaction:
             row, spent = transaction.account(name), transaction.blocks(name)
+            declaration = declaration_of(row.declaration)
+            tallies = {} if place_beyond(declaration.lines) is None else transaction.tallies(name)
             rows = [(hold, transaction.entry_at(name, hold.version)) for hold in _open(transaction.holds(name))]
         holds = [
             HoldStatus(
@@ -247,8 +247,10 @@ class Ledger:
             )
             for hold, entry in rows
         ]
-        declaration = declaration_of(row.declaration)
         check_units(name, declaration, spent)
+        released: dict[str, list[tuple[str, int]]] = {block: [] for block in spent}
+        for (block, _), tally in tallies.items():
+            released[block].append(tally)
         return Status(
             account=name,
             opened=row.opened,
@@ -258,6 +260,7 @@ class Ledger:
             version=row.version,
             head=row.head,
             spent=spent,
+            released={block: tuple(releases_of(rows)) for block, rows in released.items()},
             holds=tuple(holds),
         )
 
@@ -273,7 +276,7 @@ class Ledger:
             parameters.require(wanted in there, f"block must be one of {', '.join(there)}", block)
             tallies = transaction.tallies(name)
         rows = sorted(row for (place, _), row in tallies.items() if place == wanted)
-        return Composed.of((from_dict(json.loads(text)), times) for text, times in rows)
+        return Composed.of(releases_of(rows))
 
     def history(self, account: str, *, after: int = 0) -> Iterator[Entry]:
         """Yield all entries in order, those after a version."""

@@ -1,4 +1,4 @@
-"""The lines of a declaration: slots, a Gaussian reserve, a failure reserve, a Rényi reserve.
+"""The lines of a declaration: slots, a Gaussian reserve, a failure reserve, a Rényi reserve, and pure DP beyond them.
 
 A line holds whole units, and a release takes whole units of it, rounded against the spender: sums of integers are the
 same on every machine.
@@ -17,14 +17,19 @@ from cumulant.composition import Composed
 from cumulant.errors import InvalidParameter
 from cumulant.ledger.charge import squared_mean
 from cumulant.ledger.domination import dominates
+from cumulant.ledger.pure import PureSum, pure_cost, stated
 from cumulant.ledger.renyi_purse import RenyiPurse
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import from_dict
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.numerics.balls import as_ball, precision, upper_float
+from cumulant.numerics.balls import as_ball, ball_of_fraction, lower_float, precision, upper_float
+from cumulant.numerics.rounding import float_above
+from cumulant.printed import given, percent_down, rounded_down
 
 UNITS = 2**60  # of a reserve: a charge is a whole number of 2^-60 of it
+MOST_BEYOND = 10**36  # releases, more than can be recorded
+SHOWN = 6  # digits of what is left
 CHARGE_BITS = 128  # of balls in which a failure is charged
 RDP_ROUNDED_UP = Fraction(1, 10**12)  # relative, more than doubles lose on the way to a Rényi divergence
 
@@ -42,6 +47,10 @@ class AbstractLine(ABC):
         """How many units there are at the opening."""
         return UNITS
 
+    def share(self, left: Fraction) -> float:
+        """Return the share of the line that is left, rounded down, of what is left of it."""
+        return _share(left, Fraction(self.units))
+
     @abstractmethod
     def cost(self, release: AbstractMechanism) -> int | None:
         """Return the units that one release takes; None if it may not use this line."""
@@ -56,7 +65,7 @@ class AbstractLine(ABC):
 
     @abstractmethod
     def show(self, units: int) -> str:
-        """Return so many units in words."""
+        """Return in words that so many units are left: rounded down."""
 
 
 @final
@@ -84,7 +93,7 @@ class Slot(AbstractLine):
         return {"kind": self.kind, "stage": self.stage, "mechanism": self.mechanism.to_dict(), "count": self.count}
 
     def show(self, units: int) -> str:
-        return f"{units} of {self.count} slots of {self.mechanism!r}"
+        return f"{units} of {self.count} slots of {self.mechanism!r}, {_percent(units, self.count)} % left"
 
 
 @final
@@ -107,12 +116,12 @@ class GaussianReserve(AbstractLine):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "stage": self.stage, "noise_multiplier": self.noise_multiplier}
 
-    def squared_mean_of(self, units: int) -> float:
+    def squared_mean_of(self, units: int) -> Fraction:
         """Return b of so many units."""
-        return float(Fraction(units, UNITS) / Fraction(self.noise_multiplier) ** 2)
+        return Fraction(units, UNITS) / Fraction(self.noise_multiplier) ** 2
 
     def show(self, units: int) -> str:
-        return f"{self.squared_mean_of(units):.6g} of {self.squared_mean_of(UNITS):.6g} of the Gaussian reserve"
+        return _left(self.squared_mean_of(units), self.squared_mean_of(UNITS), "the Gaussian reserve")
 
 
 @final
@@ -140,8 +149,11 @@ class FailureReserve(AbstractLine):
         return {"kind": self.kind, "stage": self.stage, "delta": self.delta}
 
     def show(self, units: int) -> str:
-        left = -math.expm1(math.log1p(-self.delta) * (units / UNITS))
-        return f"{left:.4g} of {self.delta:.4g} of the failure probability"
+        whole = Fraction(self.delta)
+        with precision(CHARGE_BITS):
+            left = -((-as_ball(self.delta)).log1p() * ball_of_fraction(Fraction(units, UNITS))).expm1()
+            part = whole if units == UNITS else Fraction(max(lower_float(left), 0.0))
+        return _left(part, whole, "the failure probability")
 
 
 @final
@@ -172,8 +184,72 @@ class RenyiReserve(AbstractLine):
         return {"kind": self.kind, "stage": self.stage, "order": order, "budget": self.budget}
 
     def show(self, units: int) -> str:
-        what = "pure DP" if math.isinf(self.order) else f"Rényi DP of order {self.order:g}"
-        return f"{self.budget * (units / UNITS):.6g} of {self.budget:.6g} of the {what}"
+        what = "the pure DP" if math.isinf(self.order) else f"the Rényi DP of order {given(self.order)}"
+        return _left(Fraction(self.budget) * Fraction(units, UNITS), Fraction(self.budget), what)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PureBeyond(AbstractLine):
+    """Pure DP beyond the other lines, as long as all that was released is pure and adds up to at most ε: `pure`.
+
+    Its units count releases that the other lines did not pay for. It is no part of the product.
+    """
+
+    kind: ClassVar[str] = "pure"
+
+    stage: int
+    epsilon: float
+
+    @property
+    def units(self) -> int:
+        return MOST_BEYOND
+
+    def cost(self, release: AbstractMechanism) -> int | None:
+        return None if pure_cost(release) is None else 1
+
+    def priced(self) -> tuple[AbstractMechanism, int]:
+        return Composed(()), 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "stage": self.stage, "epsilon": self.epsilon}
+
+    def admits(self, released: PureSum) -> bool:
+        """Return whether so much may be released in all; five of 1/5 are 1."""
+        return released.is_within(stated(self.epsilon))
+
+    def left(self, released: PureSum) -> Fraction:
+        """Return the ε that is left beside some releases, 0 where one of them is not pure."""
+        total, budget = released.total(), stated(self.epsilon)
+        return Fraction(0) if total is None else max(budget - total, Fraction(0))
+
+    def share(self, left: Fraction) -> float:
+        return _share(left, stated(self.epsilon))
+
+    def show(self, units: int) -> str:
+        return f"{units} releases of pure DP"
+
+    def show_left(self, left: Fraction) -> str:
+        """Return the ε that is left in words."""
+        return _left(left, stated(self.epsilon), "epsilon while everything is pure DP")
+
+
+def _left(part: Fraction, whole: Fraction, what: str) -> str:
+    """Return what is left of something, rounded down."""
+    return f"{_down(part)} of {_down(whole)} of {what}, {_percent(part, whole)} % left"
+
+
+def _percent(part: Fraction | int, whole: Fraction | int) -> str:
+    return percent_down(_share(Fraction(part), Fraction(whole)))
+
+
+def _share(part: Fraction, whole: Fraction) -> float:
+    """Return a share, rounded down; of nothing, nothing."""
+    return -float_above(-part / whole) if whole else 0.0
+
+
+def _down(amount: Fraction) -> str:
+    return rounded_down(-float_above(-amount), digits=SHOWN)
 
 
 Lines = tuple[AbstractLine, ...]
@@ -217,4 +293,6 @@ def line_from_dict(data: dict[str, Any]) -> AbstractLine:
             return FailureReserve(stage=stage, delta=data["delta"])
         case "renyi":
             return RenyiReserve(stage=stage, order=float(data["order"]), budget=data["budget"])
-    raise InvalidParameter(f"a line must be a slot, reserve, failure or renyi, got {data['kind']!r}")
+        case "pure":
+            return PureBeyond(stage=stage, epsilon=data["epsilon"])
+    raise InvalidParameter(f"a line must be a slot, reserve, failure, renyi or pure, got {data['kind']!r}")

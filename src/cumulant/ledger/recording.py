@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, final
 
 from cumulant import parameters
 from cumulant.errors import BudgetExceeded, InvalidParameter, LedgerTampered, LedgerUnavailable
-from cumulant.ledger.allocation import allocate, most_that_fit
+from cumulant.ledger.allocation import Standing, allocate, most_that_fit
 from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
-from cumulant.ledger.effects import effects_of, rows_to_data
+from cumulant.ledger.effects import effects_of, releases_of, rows_to_data
 from cumulant.ledger.entries import NO_HASH, Entry, canonical, seal
 from cumulant.ledger.values import WHOLE
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.version import __version__
 
 if TYPE_CHECKING:
     from cumulant.ledger.storage import AccountRow, Storage, Transaction
@@ -56,6 +57,10 @@ class Locked:
     @property
     def declaration(self) -> Declaration:
         return declaration_of(self.row.declaration)
+
+    def standing(self, block: str) -> Standing:
+        """Return how to look up everything that was released or is held in a block."""
+        return lambda: releases_of(self.transaction.tallies(self.row.name, block=block).values())
 
 
 Build = Callable[[Locked], dict[str, Any]]
@@ -116,10 +121,11 @@ def charged(locked: Locked, release: AbstractMechanism, request: Request) -> dic
     check_units(locked.row.name, declaration, there)
     taken = {}
     for block in blocks:
+        state = {"stage": locked.row.stage, "standing": locked.standing(block)}
         try:
-            taken[block] = allocate(declaration.lines, there[block], release, stage=locked.row.stage)
+            taken[block] = allocate(declaration.lines, there[block], release, **state)
         except BudgetExceeded as error:
-            fits = most_that_fit(declaration.lines, there[block], release, stage=locked.row.stage)
+            fits = most_that_fit(declaration.lines, there[block], release, **state)
             where = "" if block == WHOLE else f" in block {block!r}"
             raise BudgetExceeded(
                 f"account {locked.row.name!r}{where}: {error}; {fits} of this release would fit; nothing was recorded",
@@ -161,7 +167,7 @@ def _sealed(request: Request, body: dict[str, Any], before: AccountRow) -> Entry
         author=request.author,
         key=request.key,
         kind=request.kind,
-        body=body,
+        body={**body, "charged_by": __version__},
         previous=before.head,
     )
 
@@ -202,7 +208,9 @@ def declaration_of(text: str) -> Declaration:
     try:
         return declaration_from_dict(json.loads(text))
     except (KeyError, TypeError, ValueError) as error:
-        raise LedgerTampered(f"a declaration was changed by hand, it cannot be read: {error!r}; run verify") from error
+        raise LedgerTampered(
+            f"a declaration cannot be read, it was changed by hand, or a newer cumulant made it: {error!r}; run verify"
+        ) from error
 
 
 @lru_cache(maxsize=256)

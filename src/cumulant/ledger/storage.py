@@ -307,10 +307,11 @@ class Transaction:
         rows = self.connection.execute(select(HOLD.c.key, HOLD.c.version, HOLD.c.state, HOLD.c.expires).where(*same))
         return sorted((HoldRow(*row) for row in rows), key=lambda row: row.version)
 
-    def tallies(self, account: str) -> dict[tuple[str, str], tuple[str, int]]:
-        """Return (release, times) by block and digest."""
+    def tallies(self, account: str, *, block: str | None = None) -> dict[tuple[str, str], tuple[str, int]]:
+        """Return (release, times) by block and digest, of all blocks or of one."""
         columns = (TALLY.c.block, TALLY.c.digest, TALLY.c.release, TALLY.c.times)
-        rows = self.connection.execute(select(*columns).where(TALLY.c.account == account))
+        same = [TALLY.c.account == account] + ([] if block is None else [TALLY.c.block == block])
+        rows = self.connection.execute(select(*columns).where(*same))
         return {(block, digest): (release, times) for block, digest, release, times in rows}
 
     def named_accounts(self) -> dict[str, list[str]]:

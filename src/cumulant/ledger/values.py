@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, final
 
-from cumulant.ledger.allocation import left_of, most_that_fit
+from cumulant.ledger.allocation import is_overdrawn, left_beyond, left_of, most_that_fit
 from cumulant.ledger.declaration import Declaration, check_relation
 from cumulant.ledger.entries import Entry
+from cumulant.ledger.lines import PureBeyond
 from cumulant.mechanisms.base import AbstractMechanism
 
 WHOLE = "all"
@@ -63,7 +65,10 @@ class HoldStatus:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Status:
-    """An account as it stands. `claims` are the ε that may be claimed at δ at the end of each stage."""
+    """An account as it stands. `claims` are the ε that may be claimed at δ at the end of each stage.
+
+    `released` is all that counts as released, by block, where pure DP may go beyond the lines; else it is empty.
+    """
 
     account: str
     opened: str
@@ -73,6 +78,7 @@ class Status:
     version: int
     head: str
     spent: Mapping[str, tuple[int, ...]]
+    released: Mapping[str, tuple[tuple[AbstractMechanism, int], ...]]
     holds: tuple[HoldStatus, ...]
 
     @property
@@ -86,22 +92,43 @@ class Status:
 
     def left(self, block: str | None = None) -> tuple[str, ...]:
         """Return what is left of each line in words; without a block, of the one that has least."""
-        lines, stage = self.declaration.lines, self.stage
-        rows = [left_of(lines, self.spent[name], stage=stage) for name in ([block] if block else self.spent)]
-        return tuple(line.show(min(row[place] for row in rows)) for place, line in enumerate(lines))
+        names = [block] if block else list(self.spent)
+        closed = any(is_overdrawn(self.declaration.lines, self.spent[name]) for name in names)
+        rows = [self._left(name) for name in names]
+        return tuple(
+            line.show_left(min(row[place] for row in rows))
+            if isinstance(line, PureBeyond)
+            else line.show(int(min(row[place] for row in rows))) + (", as pure DP went beyond it" if closed else "")
+            for place, line in enumerate(self.declaration.lines)
+        )
+
+    def _left(self, block: str) -> list[Fraction]:
+        """Return the units that are left of each line in a block, and the ε of pure DP beyond them."""
+        lines, spent, stage = self.declaration.lines, self.spent[block], self.stage
+        beyond = left_beyond(lines, spent, stage=stage, standing=self.released.get(block, ()))
+        units = [0] * len(lines) if is_overdrawn(lines, spent) else left_of(lines, spent, stage=stage)
+        pairs = zip(lines, units, strict=True)
+        return [beyond if isinstance(line, PureBeyond) else Fraction(n) for line, n in pairs]
 
     def shares_left(self) -> tuple[float, ...]:
-        """Return the share of each line that is left, in the block that has least."""
-        lines, stage = self.declaration.lines, self.stage
-        rows = [left_of(lines, spent, stage=stage) for spent in self.spent.values()]
-        return tuple(min(row[place] for row in rows) / max(line.units, 1) for place, line in enumerate(lines))
+        """Return the share of each line that is left, rounded down, in the block that has least."""
+        rows = [self._left(block) for block in self.spent]
+        return tuple(line.share(min(row[place] for row in rows)) for place, line in enumerate(self.declaration.lines))
 
     def fits(self, release: AbstractMechanism, *, block: str | None = None) -> int:
         """Return how often a release would still fit: in a block, or in all of them at once."""
         check_relation(release, self.declaration.neighbors)
-        lines, stage = self.declaration.lines, self.stage
-        spent = [self.spent[block]] if block else list(self.spent.values())
-        return min(most_that_fit(lines, there, release, stage=stage) for there in spent)
+        lines, names = self.declaration.lines, [block] if block else list(self.spent)
+        return min(
+            most_that_fit(
+                lines,
+                self.spent[name],
+                release,
+                stage=self.stage,
+                standing=lambda name=name: self.released.get(name, ()),  # type: ignore[misc]
+            )
+            for name in names
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -134,10 +161,15 @@ class Status:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verification:
-    """The number of entries and the head of every account that was verified."""
+    """The number of entries and the head of every account that was verified.
+
+    `warnings` tell what another version of the library charged by its rules, and by those of today takes more: no sign
+    of tampering, but the promise is the one of today.
+    """
 
     entries: Mapping[str, int]
     heads: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""

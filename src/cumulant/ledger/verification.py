@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant.errors import CumulantError, LedgerTampered
-from cumulant.ledger.allocation import ways_of
+from cumulant.ledger.allocation import Taken, is_overdrawn, place_beyond, ways_of
 from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
-from cumulant.ledger.effects import OPEN_STATES, effects_of, part_texts, rows_from_data
+from cumulant.ledger.effects import OPEN_STATES, Effects, effects_of, part_texts, release_of, rows_from_data
 from cumulant.ledger.entries import KINDS, NO_HASH, Entry, canonical, entries_of
-from cumulant.ledger.lines import Lines
+from cumulant.ledger.lines import Lines, PureBeyond
+from cumulant.ledger.pure import PureSum
 from cumulant.ledger.values import Verification
-from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.mechanisms.data import from_dict
+from cumulant.printed import given, rounded_up
+from cumulant.version import __version__
 
 if TYPE_CHECKING:
     from cumulant.ledger.storage import Transaction
@@ -40,6 +40,10 @@ class Replay:
     holds: dict[str, tuple[int, str, str]] = field(default_factory=dict)  # version, state, expires
     taken: dict[str, Any] = field(default_factory=dict)  # of holds, by key
     released: dict[tuple[str, str], int] = field(default_factory=dict)
+    sums: dict[str, PureSum] = field(
+        default_factory=dict
+    )  # of what was released, if pure DP may go beyond
+    warnings: list[str] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
         """Check an entry against everything before it, and take what it changes."""
@@ -66,13 +70,21 @@ class Replay:
         content = entry.content
         if entry.kind == "open":
             self.declaration, self.opened = declaration_from_dict(content["declaration"]), entry.time
-            if not self.declaration.price() <= self.declaration.epsilon * (1 + PRICES_AGREE):
-                raise LedgerTampered(f"{_place(entry)}: the declaration costs more than its budget")
+            price, budget = self.declaration.price(), self.declaration.epsilon
+            if not price <= budget * (1 + PRICES_AGREE):
+                today = f"was priced within epsilon={given(budget)}", f"it costs {rounded_up(price)}"
+                self._changed(entry, *today, forged="the declaration costs more than its budget")
         assert self.declaration is not None
         lines = self.declaration.lines
         effects = effects_of(entry.kind, content, lines)
         if entry.kind in ("spend", "hold"):
-            check_charges(entry, content, self.declaration, stage=self.stage)
+            for block, row, text in check_charges(entry, content, self.declaration, stage=self.stage):
+                self._changed(
+                    entry,
+                    f"was charged {_units_text(row.costs)} in block {block!r}",
+                    _takes_text(lines, text, row.costs),
+                    forged=f"a release is charged less than it takes in block {block!r}",
+                )
             if set(content["taken"]) != set(content["request"]["blocks"] or self.blocks):
                 raise LedgerTampered(f"{_place(entry)}: what it is about, and the blocks that are charged, differ")
         if entry.kind == "advance" and (effects.stage != self.stage + 1 or effects.stage >= self.declaration.stages):
@@ -89,7 +101,32 @@ class Replay:
                 raise LedgerTampered(f"{_place(entry)}: block {block!r} would be over its budget, or below nothing")
         for place, times in effects.released.items():
             self.released[place] = self.released.get(place, 0) + times
+        self._take_beyond(entry, effects, lines)
         self.stage = self.stage if effects.stage is None else effects.stage
+
+    def _take_beyond(self, entry: Entry, effects: Effects, lines: Lines) -> None:
+        """Check that where something went beyond the lines all is pure and adds up to no more than ε."""
+        place = place_beyond(lines)
+        if place is None:
+            return
+        for (block, text), times in effects.released.items():
+            self.sums.setdefault(block, PureSum()).add(release_of(text), times)
+        line = lines[place]
+        assert isinstance(line, PureBeyond)
+        for block in effects.spent:
+            released = self.sums.get(block, PureSum())
+            if is_overdrawn(lines, self.blocks[block]) and not line.admits(released):
+                today = "some of it is not pure" if released.impure else "it adds up to more"
+                said = f"was admitted beyond the lines in block {block!r}, as pure DP up to {given(line.epsilon)}"
+                self._changed(entry, said, today, forged=f"block {block!r} would be over its budget beyond the lines")
+
+    def _changed(self, entry: Entry, then: str, today: str, *, forged: str) -> None:
+        """Note what another version of the library has charged by other rules; of this one it cannot be."""
+        version = entry.content.get("charged_by")
+        if version == __version__:
+            raise LedgerTampered(f"{_place(entry)}: {forged}")
+        rules = "an earlier version" if version is None else f"version {version}"
+        self.warnings.append(f"{_place(entry)}: {then} by rules of {rules}; by those of {__version__} {today}")
 
     def _take_hold(self, entry: Entry, content: Mapping[str, Any], key: str, state: str) -> None:
         before = self.holds.get(key)
@@ -130,11 +167,13 @@ def _is_part(content: Mapping[str, Any], release: Any, taken: Any) -> bool:
     return content["release"] == release and all(0 <= n <= most.get(place, 0) for place, n in back.items())
 
 
-def check_charges(entry: Entry, content: Mapping[str, Any], declaration: Declaration, *, stage: int) -> None:
-    """Check that every release was charged, to lines that may be used, and no less than it takes."""
+def check_charges(
+    entry: Entry, content: Mapping[str, Any], declaration: Declaration, *, stage: int
+) -> Iterator[tuple[str, Taken, str]]:
+    """Check that every release was charged, to lines that may be used; yield what takes more today."""
     if content["request"]["release"] != content["release"]:
         raise LedgerTampered(f"{_place(entry)}: what was charged is not what was asked for")
-    release, lines = _read(canonical(content["release"])), declaration.lines
+    release, lines = release_of(canonical(content["release"])), declaration.lines
     check_relation(release, declaration.neighbors)
     counts = [n for _, n in release.releases()]
     texts = part_texts(content["release"])
@@ -144,13 +183,22 @@ def check_charges(entry: Entry, content: Mapping[str, Any], declaration: Declara
                 raise LedgerTampered(f"{_place(entry)}: not every release is charged in block {block!r}")
         for row in rows:
             begun = all(lines[line].stage <= stage for line, _ in row.costs)
-            if not begun or row.times < 0 or not _is_enough(lines, texts[row.part], row.costs):
+            if not begun or row.times < 0 or any(units <= 0 for _, units in row.costs):
                 raise LedgerTampered(f"{_place(entry)}: a release is charged less than it takes in block {block!r}")
+            if not _is_enough(lines, texts[row.part], row.costs):
+                yield block, row, texts[row.part]
 
 
-@lru_cache(maxsize=4096)
-def _read(text: str) -> AbstractMechanism:
-    return from_dict(json.loads(text))
+def _units_text(costs: tuple[tuple[int, int], ...]) -> str:
+    return " and ".join(f"{units} units of line {line + 1}" for line, units in costs)
+
+
+def _takes_text(lines: Lines, text: str, costs: tuple[tuple[int, int], ...]) -> str:
+    """Return what a release takes today of the lines that it was charged to."""
+    for way in ways_of(lines, release_of(text)):
+        if {line for line, _ in way.costs} == {line for line, _ in costs}:
+            return f"it takes {_units_text(way.costs)}"
+    return "nothing is proven to cover it there"
 
 
 @lru_cache(maxsize=4096)
@@ -159,7 +207,7 @@ def _is_enough(lines: Lines, text: str, costs: tuple[tuple[int, int], ...]) -> b
     charged = dict(costs)
     return any(
         {line for line, _ in way.costs} == set(charged) and all(units <= charged[line] for line, units in way.costs)
-        for way in ways_of(lines, _read(text))
+        for way in ways_of(lines, release_of(text))
     )
 
 
@@ -171,7 +219,7 @@ def verify_accounts(
 ) -> Verification:
     """Verify one account, or all and that no table has rows of others."""
     names = transaction.accounts() if account is None else [account]
-    counts, found, done = {}, {}, 0
+    counts, found, warnings, done = {}, {}, [], 0
     for name in names:
         replay = Replay(name)
         wanted = heads.pop(name, None)
@@ -185,12 +233,13 @@ def verify_accounts(
             raise LedgerTampered(f"account {name!r}: the head {wanted!r} that was kept is not part of its history")
         compare(transaction, replay)
         counts[name], found[name] = replay.version, replay.head
+        warnings += replay.warnings
     progress(done)
     for name in heads:
         raise LedgerTampered(f"account {name!r}: its head was kept, but it is not in this ledger")
     if account is None:
         _check_strangers(transaction, set(names))
-    return Verification(entries=counts, heads=found)
+    return Verification(entries=counts, heads=found, warnings=tuple(warnings))
 
 
 def _check_strangers(transaction: Transaction, names: set[str]) -> None:
@@ -243,4 +292,6 @@ def verify_export(lines: Iterable[str]) -> Verification:
         replay.add(entry)
     if replay is None:
         raise LedgerTampered("this export has no entries")
-    return Verification(entries={replay.account: replay.version}, heads={replay.account: replay.head})
+    return Verification(
+        entries={replay.account: replay.version}, heads={replay.account: replay.head}, warnings=tuple(replay.warnings)
+    )
