@@ -95,7 +95,7 @@ def test_a_life_on_the_command_line(home: Path) -> None:
     status = answered(f"ledger status customers {plan}")
     assert status["fits"] == 188
     assert status["status"]["version"] == 7
-    assert "188 of this release" in done(f"ledger status customers {plan}")
+    assert "188 more like this one" in done(f"ledger status customers {plan}")
     assert answered("ledger status")["accounts"] == ["customers"]
     assert len(answered("ledger history customers --after 2")["entries"]) == 5
     assert "weekly" in done("ledger history customers")

@@ -21,14 +21,17 @@ from cumulant.cli.ledger_options import (
     recording_options,
     rows_of,
 )
-from cumulant.cli.mechanism_options import NEIGHBORS, Release, file_option, mechanism_options, read_run
+from cumulant.cli.mechanism_options import MECHANISMS, NEIGHBORS, Release, file_option, mechanism_options, read_run
 from cumulant.cli.output import print_statement
-from cumulant.cli.parameter_types import NUMBER, RUN_FILE, Delta, completed_as_file
+from cumulant.cli.parameter_types import COUNT, NUMBER, RUN_FILE, Delta, completed_as_file
 from cumulant.cli.question_options import budget_option, delta_option, json_option, steps_option
-from cumulant.printed import rounded_up
+from cumulant.printed import given, rounded_up
 
 if TYPE_CHECKING:
     from cumulant.ledger import Ledger, Status
+    from cumulant.mechanisms.base import AbstractMechanism
+
+EXAMPLES = (5.0, 20.0, 100.0)  # scales of counts: what fits of them is said at the opening
 
 HELP = """Budgets that many jobs spend for months, choosing by what they saw.
 
@@ -45,11 +48,13 @@ From an empty directory to a refusal and a report:
 
 OPEN_HELP = """Open an account with a budget; what the slots leave of it becomes the Gaussian reserve.
 
-The slots are what the options of a release describe, --steps of them, or a --plan.
+The slots are what the options of a release describe, --steps of them, or a --plan. With --expect these options say what
+is expected instead: it says how many fit, and keeps nothing for them.
 
 \b
 Examples:
-  cumulant ledger open customers --epsilon 3 --delta 1e-6 --unit "one customer"
+  cumulant ledger open customers --epsilon 1 --delta 1e-6 --unit "one customer" \\
+      --expect laplace --scale 20 --count 20
   cumulant ledger open customers --epsilon 3 --delta 1e-6 \\
       --unit "one customer" --noise-multiplier 1 --rate 0.01 --steps 1000
   cumulant ledger open visits --epsilon 1 --delta 1e-6 --unit "one visit" \\
@@ -108,6 +113,8 @@ def ledger() -> None:
 @click.option("--relation", type=click.Choice(list(NEIGHBORS)), default="add-remove", show_default=True)
 @mechanism_options
 @steps_option
+@click.option("--expect", type=click.Choice(list(MECHANISMS)), metavar="NAME", help="A mechanism: how many would fit?")
+@click.option("--count", type=COUNT, metavar="COUNT", help="With --expect: how many are expected.")
 @file_option("--plan", RUN_FILE, "JSON of mechanism.to_dict(): all slots.")
 @click.option(
     "--stage",
@@ -131,6 +138,10 @@ def open_account(
     import cumulant
 
     as_json, blocks = given.pop("as_json"), given.pop("blocks")
+    expected, count = _expected(release, given.pop("expect")), given.pop("count")
+    if expected is None and count is not None:
+        raise click.UsageError("--count says how many are expected: give --expect too; of slots there are --steps")
+    release = Release({}) if expected is not None else release
     slots = _slots(release, steps, given.pop("plan"), given.pop("stages"))
     with cumulant.Ledger(address) as ledger:
         receipt = ledger.open(
@@ -141,7 +152,33 @@ def open_account(
             **slots,
             **given,
         )
-        print_receipt(receipt, ledger, "opened", as_json=as_json)
+        fits = [] if expected is None else [("fits", _fits_text(ledger.status(account).fits(expected), count))]
+        print_receipt(receipt, ledger, "opened", as_json=as_json, beside=fits or _examples(ledger.status(account)))
+
+
+def _expected(release: Release, name: str | None) -> AbstractMechanism | None:
+    """Return the release that is expected, if one is named."""
+    if name is None:
+        return None
+    if "mechanism" in release.options:
+        raise click.UsageError("--expect names the mechanism: leave out --mechanism")
+    return release.build(mechanism=name)
+
+
+def _fits_text(fits: int, count: int | None) -> str:
+    if count is None:
+        return f"{fits} like the one expected"
+    return f"{fits} like the one expected: {'enough for' if fits >= count else 'fewer than'} the {count} in mind"
+
+
+def _examples(now: Status) -> list[tuple[str, str]]:
+    """Return what fits of the commonest release, for an account without slots."""
+    from cumulant import Laplace
+
+    if not all(line.kind in ("reserve", "pure") for line in now.declaration.lines):
+        return []
+    counts = [f"{now.fits(Laplace(scale=scale))} of scale {given(scale)}" for scale in EXAMPLES]
+    return [("fits", f"counts with Laplace noise: {', or '.join(counts)}")]
 
 
 def _slots(release: Release, steps: int, plan: Any, stages: Sequence[Any]) -> dict[str, Any]:
@@ -192,10 +229,10 @@ def status(*, ledger: Ledger, account: str | None, release: Release, as_json: bo
         *_claims(now),
         *rows_of("left", now.left()),
         *rows_of("hold", (f"{h.key}: {h.state}{', expired' if h.expired else ''}" for h in now.holds)),
-        *(() if fits is None else (("fits", f"{fits} of this release"),)),
+        *(() if fits is None else (("fits", f"{fits} more like this one"),)),
         ("entries", f"{now.version}, head {now.head[:16]}..."),
     ]
-    budget = f"epsilon = {rounded_up(declaration.epsilon)} at delta = {declaration.delta:g}"
+    budget = f"epsilon = {given(declaration.epsilon)} at delta = {given(declaration.delta)}"
     print_statement(f"{account}: {budget}", said)
 
 
@@ -209,11 +246,13 @@ def _claims(now: Status) -> list[tuple[str, str]]:
 
 
 def _list_accounts(ledger: Ledger, *, as_json: bool) -> None:
+    from cumulant.ledger.texts import counted
+
     names = ledger.accounts()
     if as_json:
         print_data({"accounts": names})
         return
-    print_statement(f"{len(names)} accounts", rows_of("", names))
+    print_statement(counted(len(names), "account"), rows_of("", names))
 
 
 @ledger.command(help=BLOCKS_HELP, short_help="Add parts of the data.")

@@ -111,11 +111,18 @@ def verify(*, address: str, account: str | None, exported: Any, heads: Any, as_j
 
 
 def _print_verified(found: Any, *, as_json: bool) -> None:
+    from cumulant.ledger.texts import counted
+
     if as_json:
-        print_data({"verified": found.to_dict()})
+        print_data({"verified": found.to_dict(), "warnings": list(found.warnings)})
         return
-    rows = [(name, f"{count} entries, head {found.heads[name]}") for name, count in found.entries.items()]
-    print_statement("verified: hashes, totals, holds and charges agree", rows)
+    rows = [
+        (name, f"{counted(count, 'entry', 'entries')}, head {found.heads[name]}")
+        for name, count in found.entries.items()
+    ]
+    print_statement(
+        "verified: hashes, totals, holds and charges agree", [*rows, *(("warning", text) for text in found.warnings)]
+    )
 
 
 def _heads(file: TextIO) -> dict[str, str]:
@@ -132,7 +139,7 @@ def _progress() -> Iterator[Any]:
 
     def show(done: int) -> None:
         if visible:
-            click.echo(f"\r{done} entries", err=True, nl=False)
+            click.echo(f"\r{done} read", err=True, nl=False)
 
     try:
         yield show

@@ -15,7 +15,7 @@ from cumulant.cli.output import print_statement
 from cumulant.cli.question_options import json_option
 
 if TYPE_CHECKING:
-    from cumulant.ledger import Ledger, Receipt
+    from cumulant.ledger import Ledger, Receipt, Status
 
 Command = Callable[..., Any]
 
@@ -80,15 +80,30 @@ def print_data(content: Mapping[str, Any]) -> None:
     click.echo(json.dumps({"version": __version__, **content}, indent=2, allow_nan=False))
 
 
-def print_receipt(receipt: Receipt, ledger: Ledger, verb: str, *, as_json: bool) -> None:
-    """Print what was recorded and what is left."""
+def print_receipt(
+    receipt: Receipt, ledger: Ledger, verb: str, *, as_json: bool, beside: Iterable[tuple[str, str]] = ()
+) -> None:
+    """Print what was recorded, what is left, and what else there is to say."""
     status = ledger.status(receipt.account)
+    fits = _more_like_it(receipt, status)
     if as_json:
-        print_data({"receipt": receipt.to_dict(), "status": status.to_dict()})
+        print_data({"receipt": receipt.to_dict(), "status": status.to_dict(), "fits": fits})
         return
     again = " before, with the same key" if receipt.again else ""
     said = [("entry", f"{receipt.version}, key {receipt.key}, hash {receipt.hash[:16]}...")]
-    print_statement(f"{verb} {receipt.account}{again}", [*said, *rows_of("left", status.left())])
+    more = [] if fits is None else [("fits", f"{fits} more like this one")]
+    print_statement(f"{verb} {receipt.account}{again}", [*said, *rows_of("left", status.left()), *more, *beside])
+
+
+def _more_like_it(receipt: Receipt, status: Status) -> int | None:
+    """Return how many more would fit of what was charged, if that is one kind of release."""
+    if receipt.entry.kind not in ("spend", "hold"):
+        return None
+    from cumulant import from_dict
+
+    content = receipt.entry.content
+    parts = from_dict(content["release"]).releases()
+    return min(status.fits(parts[0][0], block=block) for block in content["taken"]) if len(parts) == 1 else None
 
 
 def rows_of(label: str, texts: Iterable[str]) -> list[tuple[str, str]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import product
@@ -22,7 +24,6 @@ from cumulant.ledger.lines import (
 )
 from cumulant.ledger.pure import PureSum
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.numerics.rounding import float_above
 from cumulant.parameters import MOST
 from cumulant.printed import rounded_up
 
@@ -236,21 +237,30 @@ def _shortage(lines: Lines, ways: Sequence[Way], left: Sequence[int], missing: i
     """Return what is missing, and what there is."""
     places = list(dict.fromkeys(line for way in ways for line, _ in way.costs))
     there = "; ".join(lines[line].show(left[line]) for line in places if not isinstance(lines[line], PureBeyond))
-    return f"would be over the budget: {_cost_text(lines, ways[0], missing)}left are {there or 'no lines'}"
+    left_there = f": {_cost_text(lines, ways[0], missing)}left are {there}" if there else ""
+    return f"would be over the budget{left_there}"
 
 
 def _beyond_text(line: PureBeyond, beside: PureSum, release: AbstractMechanism) -> str:
     """Return why a pure release may not go beyond the lines."""
     if beside.impure:
-        return "pure DP may not go beyond them, beside releases or slots that are not pure"
-    needed = float_above(PureSum(release.releases()).total() or Fraction(0))
-    left = line.show_left(line.left(beside))
-    return f"beyond them {rounded_up(needed, digits=SHOWN)} of epsilon is needed, left are {left}"
+        return "beside releases or slots that are not pure DP nothing goes beyond that"
+    needed = PureSum(release.releases()).total()
+    if needed is None:
+        return "this one is not pure DP"
+    return f"as pure DP it needs {_up(needed)} of epsilon, left are {line.show_left(line.left(beside))}"
 
 
 def _cost_text(lines: Lines, way: Way, missing: int) -> str:
     """Return what the rest would take of a Gaussian reserve, if that is the first way."""
     line, units = way.costs[0]
     reserve = lines[line]
-    needed = float_above(reserve.squared_mean_of(missing * units)) if isinstance(reserve, GaussianReserve) else 0.0
-    return f"{rounded_up(needed, digits=SHOWN)} of the Gaussian reserve is needed, " if needed else ""
+    needed = reserve.squared_mean_of(missing * units) if isinstance(reserve, GaussianReserve) else Fraction(0)
+    return f"{_up(needed)} of the Gaussian reserve is needed, " if needed else ""
+
+
+def _up(amount: Fraction) -> str:
+    """Return an amount that is needed, rounded up: 1/5 is 0.2, though no double is."""
+    nearest = float(amount)
+    enough = Fraction(Decimal(repr(nearest))) >= amount
+    return rounded_up(nearest if enough else math.nextafter(nearest, math.inf), digits=SHOWN)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, final
 
@@ -25,7 +26,7 @@ from cumulant.mechanisms.data import from_dict
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.numerics.balls import as_ball, ball_of_fraction, lower_float, precision, upper_float
 from cumulant.numerics.rounding import float_above
-from cumulant.printed import given, percent_down, rounded_down
+from cumulant.printed import given, rounded_down
 
 UNITS = 2**60  # of a reserve: a charge is a whole number of 2^-60 of it
 MOST_BEYOND = 10**36  # releases, more than can be recorded
@@ -63,6 +64,11 @@ class AbstractLine(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
 
+    @property
+    @abstractmethod
+    def what(self) -> str:
+        """What the line is, in words."""
+
     @abstractmethod
     def show(self, units: int) -> str:
         """Return in words that so many units are left: rounded down."""
@@ -92,8 +98,12 @@ class Slot(AbstractLine):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "stage": self.stage, "mechanism": self.mechanism.to_dict(), "count": self.count}
 
+    @property
+    def what(self) -> str:
+        return f"slots of {self.mechanism!r}"
+
     def show(self, units: int) -> str:
-        return f"{units} of {self.count} slots of {self.mechanism!r}, {_percent(units, self.count)} % left"
+        return f"{units} of {self.count} {self.what} ({_percent(units, self.count)} %)"
 
 
 @final
@@ -120,8 +130,12 @@ class GaussianReserve(AbstractLine):
         """Return b of so many units."""
         return Fraction(units, UNITS) / Fraction(self.noise_multiplier) ** 2
 
+    @property
+    def what(self) -> str:
+        return "the Gaussian reserve"
+
     def show(self, units: int) -> str:
-        return _left(self.squared_mean_of(units), self.squared_mean_of(UNITS), "the Gaussian reserve")
+        return _left(self.squared_mean_of(units), self.squared_mean_of(UNITS), self.what)
 
 
 @final
@@ -148,12 +162,16 @@ class FailureReserve(AbstractLine):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "stage": self.stage, "delta": self.delta}
 
+    @property
+    def what(self) -> str:
+        return "the failure probability"
+
     def show(self, units: int) -> str:
         whole = Fraction(self.delta)
         with precision(CHARGE_BITS):
             left = -((-as_ball(self.delta)).log1p() * ball_of_fraction(Fraction(units, UNITS))).expm1()
             part = whole if units == UNITS else Fraction(max(lower_float(left), 0.0))
-        return _left(part, whole, "the failure probability")
+        return _left(part, whole, self.what)
 
 
 @final
@@ -183,9 +201,12 @@ class RenyiReserve(AbstractLine):
         order = "inf" if math.isinf(self.order) else self.order
         return {"kind": self.kind, "stage": self.stage, "order": order, "budget": self.budget}
 
+    @property
+    def what(self) -> str:
+        return "the pure DP" if math.isinf(self.order) else f"the Rényi DP of order {given(self.order)}"
+
     def show(self, units: int) -> str:
-        what = "the pure DP" if math.isinf(self.order) else f"the Rényi DP of order {given(self.order)}"
-        return _left(Fraction(self.budget) * Fraction(units, UNITS), Fraction(self.budget), what)
+        return _left(Fraction(self.budget) * Fraction(units, UNITS), Fraction(self.budget), self.what)
 
 
 @final
@@ -226,21 +247,25 @@ class PureBeyond(AbstractLine):
     def share(self, left: Fraction) -> float:
         return _share(left, stated(self.epsilon))
 
+    @property
+    def what(self) -> str:
+        return "epsilon for pure DP"
+
     def show(self, units: int) -> str:
-        return f"{units} releases of pure DP"
+        return f"{units} releases of pure DP beyond the lines"
 
     def show_left(self, left: Fraction) -> str:
         """Return the ε that is left in words."""
-        return _left(left, stated(self.epsilon), "epsilon while everything is pure DP")
+        return _left(left, stated(self.epsilon), self.what)
 
 
 def _left(part: Fraction, whole: Fraction, what: str) -> str:
     """Return what is left of something, rounded down."""
-    return f"{_down(part)} of {_down(whole)} of {what}, {_percent(part, whole)} % left"
+    return f"{_percent(part, whole)} % of {what} ({_down(part)} of {_down(whole)})"
 
 
 def _percent(part: Fraction | int, whole: Fraction | int) -> str:
-    return percent_down(_share(Fraction(part), Fraction(whole)))
+    return _down(100 * Fraction(part) / whole, digits=3) if whole else "0"
 
 
 def _share(part: Fraction, whole: Fraction) -> float:
@@ -248,8 +273,11 @@ def _share(part: Fraction, whole: Fraction) -> float:
     return -float_above(-part / whole) if whole else 0.0
 
 
-def _down(amount: Fraction) -> str:
-    return rounded_down(-float_above(-amount), digits=SHOWN)
+def _down(amount: Fraction, *, digits: int = SHOWN) -> str:
+    """Return an amount in decimal, never above it: 1/10 is 0.1, though the double of that name is above it."""
+    nearest = float(amount)
+    fits = Fraction(Decimal(repr(nearest))) <= amount
+    return rounded_down(nearest if fits else math.nextafter(nearest, 0.0), digits=digits)
 
 
 Lines = tuple[AbstractLine, ...]

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant.errors import CumulantError, InvalidParameter
-from cumulant.ledger.effects import effects_of
+from cumulant.ledger.effects import effects_of, release_of
 from cumulant.ledger.entries import Entry
-from cumulant.ledger.lines import GaussianReserve, Lines, Slot
-from cumulant.ledger.texts import moment_of
+from cumulant.ledger.lines import Lines, PureBeyond, Slot
+from cumulant.ledger.pure import PureSum
+from cumulant.ledger.texts import counted, moment_of
 from cumulant.ledger.values import WHOLE, Status, Verification
 from cumulant.mechanisms.data import from_dict
-from cumulant.printed import rounded_up
+from cumulant.printed import given, rounded_up
 from cumulant.report.chart import COLORS, Chart, Series, described
 from cumulant.version import __version__
 
@@ -33,7 +34,8 @@ ENDINGS = (".md", ".html")
 
 PROMISE = (
     "Whatever was chosen by looking at earlier results, everything that was or will be released from this account "
-    "together is (ε, δ)-differentially private at the price below: the declaration dominates it (slots and reserves). "
+    "together is (ε, δ)-differentially private at the price below: the declaration dominates it (slots and reserves), "
+    "or, where pure DP went beyond the declaration, all of it is pure DP within the budget. "
     "This needs fresh noise and fresh samples in every release, charges that were fixed before the output, and no "
     "release about a complement of the data."
 )
@@ -75,6 +77,7 @@ class Summary:
 
     lines: Lines
     spent: dict[str, list[int]] = field(default_factory=dict)
+    sums: dict[str, PureSum] = field(default_factory=dict)
     times: list[float] = field(default_factory=list)
     used: list[tuple[float, ...]] = field(default_factory=list)
     authors: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -91,12 +94,17 @@ class Summary:
             self.spent[block] = [0] * len(self.lines)
         for block, units in effects.spent.items():
             self.spent[block] = [a + b for a, b in zip(self.spent[block], units, strict=True)]
+        for (block, text), times in effects.released.items():
+            self.sums.setdefault(block, PureSum()).add(release_of(text), times)
         if effects.spent or effects.blocks:
             self.times.append((moment_of(entry.time) - moment_of(self.began)).total_seconds() / DAY)
             self.used.append(tuple(self._share(place) for place in range(len(self.lines))))
 
     def _share(self, place: int) -> float:
-        return max(spent[place] for spent in self.spent.values()) / max(self.lines[place].units, 1)
+        line = self.lines[place]
+        if isinstance(line, PureBeyond):
+            return max((1 - line.share(line.left(total)) for total in self.sums.values()), default=0.0)
+        return max(spent[place] for spent in self.spent.values()) / max(line.units, 1)
 
     def chart(self, account: str) -> Chart:
         """Return the share of each line that was used, in the block that used most, against time."""
@@ -125,7 +133,7 @@ def _line_name(line: Any) -> str:
     when = f"stage {line.stage + 1}: " if line.stage else ""
     if isinstance(line, Slot):
         return f"{when}{line.count} slots: {described(line.mechanism)}"
-    return f"{when}Gaussian reserve" if isinstance(line, GaussianReserve) else when + line.show(line.units)
+    return f"{when}{line.what}"
 
 
 def make_report(ledger: Ledger, account: str, *, progress: Callable[[int], None] | None = None) -> Report:
@@ -141,9 +149,7 @@ def make_report(ledger: Ledger, account: str, *, progress: Callable[[int], None]
         *_holds(status),
         _actual(ledger, status),
         Section("Who recorded what", table=(("by", "entries"), *_authors(summary))),
-        Section(
-            f"The last {len(summary.last)} entries", table=(("no.", "time", "by", "what", "label"), *_last(summary))
-        ),
+        Section("The last entries", table=(("no.", "time", "by", "what", "label"), *_last(summary))),
         _verified(verification, account),
     )
     return Report(f"Privacy budget of {account}", sections, summary.chart(account))
@@ -154,8 +160,8 @@ def _promise(status: Status) -> Section:
     rows = [
         ("protects", declaration.unit),
         ("relation", declaration.neighbors.value),
-        ("budget", f"ε = {rounded_up(declaration.epsilon)} at δ = {declaration.delta:g}"),
-        ("price", f"ε = {rounded_up(status.price)} at δ = {declaration.delta:g}, whatever is spent"),
+        ("budget", f"ε = {given(declaration.epsilon)} at δ = {given(declaration.delta)}"),
+        ("price", f"ε = {rounded_up(status.price)} at δ = {given(declaration.delta)}, whatever is spent"),
         ("opened", status.opened),
         ("entries", str(status.version)),
     ]
@@ -175,7 +181,7 @@ def _blocks(status: Status) -> Iterator[Section]:
     if status.blocks == (WHOLE,):
         return
     rows = [(block, "; ".join(status.left(block))) for block in status.blocks[:MOST_ROWS]]
-    sentences = (f"{len(status.blocks)} blocks; every record lies in one of them.",)
+    sentences = (f"{counted(len(status.blocks), 'block')}; every record lies in one of them.",)
     yield Section("Blocks", sentences, (("block", "left"), *rows))
 
 
@@ -198,8 +204,8 @@ def _actual(ledger: Ledger, status: Status) -> Section:
         what = "; ".join(f"{count} × {described(release)}" for release, count in run.parts) or "nothing"
         rows.append((block, what, f"ε = {epsilon}" if epsilon[0].isdigit() else epsilon))
     sentences = (
-        f"The last column is the exact ε at δ = {delta:g} of the same releases {PLANNED}: a figure for people, not the "
-        "guarantee, which is the price above.",
+        f"The last column is the exact ε at δ = {given(delta)} of the same releases {PLANNED}: a figure for people, "
+        "not the guarantee, which is the price above.",
     )
     return Section("What was released", sentences, (("block", "releases", PLANNED), *rows))
 
@@ -234,9 +240,11 @@ def _label(entry: Entry) -> str:
 
 
 def _verified(verification: Verification, account: str) -> Section:
+    count = verification.entries[account]
     sentences = (
-        f"{verification.entries[account]} entries were replayed: hashes, totals, holds and charges agree. The head "
-        "below covers all of them. Whoever keeps it elsewhere can prove later that none was changed.",
+        f"Replayed: {counted(count, 'entry', 'entries')}; hashes, totals, holds and charges agree. The head below "
+        "covers all of them. Whoever keeps it elsewhere can prove later that none was changed.",
+        *verification.warnings,
     )
     rows = (("head", verification.heads[account]), ("made by", f"cumulant {__version__}"))
     return Section("Verification", sentences, (("", ""), *rows))

@@ -98,7 +98,7 @@ class Status:
         return tuple(
             line.show_left(min(row[place] for row in rows))
             if isinstance(line, PureBeyond)
-            else line.show(int(min(row[place] for row in rows))) + (", as pure DP went beyond it" if closed else "")
+            else line.show(int(min(row[place] for row in rows))) + (": pure DP went beyond it" if closed else "")
             for place, line in enumerate(self.declaration.lines)
         )
 

@@ -40,9 +40,7 @@ class Replay:
     holds: dict[str, tuple[int, str, str]] = field(default_factory=dict)  # version, state, expires
     taken: dict[str, Any] = field(default_factory=dict)  # of holds, by key
     released: dict[tuple[str, str], int] = field(default_factory=dict)
-    sums: dict[str, PureSum] = field(
-        default_factory=dict
-    )  # of what was released, if pure DP may go beyond
+    sums: dict[str, PureSum] = field(default_factory=dict)  # of what was released, if pure DP may go beyond
     warnings: list[str] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
