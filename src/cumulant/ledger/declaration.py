@@ -63,9 +63,9 @@ from cumulant.ledger.lines import (
     slots_of,
 )
 from cumulant.ledger.pure import PureSum, stated
+from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
-from cumulant.numerics.rounding import ULP
 from cumulant.planning import calibrate
 from cumulant.printed import given, rounded_up
 
@@ -128,11 +128,12 @@ class Declaration:
         return max([price, *beyond])  # beyond the lines everything together is pure DP of this ε, and no less
 
     def promised_delta(self, *, epsilon: float) -> float:
-        """Return the δ that holds at another ε, whatever was chosen: `pure` says what is added where it is smaller."""
-        delta = float(self.priced().delta(epsilon=epsilon))
-        short = [line.epsilon - epsilon for line in self.lines if isinstance(line, PureBeyond)]
-        more = max([-math.expm1(-gap) * (1 + 2 * ULP) for gap in short if gap > 0], default=0.0)  # up
-        return min(1.0, (delta + more) * (1 + ULP)) if more else delta
+        """Return the δ that holds at another ε, whatever was chosen: `pure` says what it is below pure DP."""
+        largest = max([epsilon, *(line.epsilon for line in self.lines if isinstance(line, PureBeyond))])
+        delta = float(self.priced().delta(epsilon=largest))
+        return (
+            delta if largest == epsilon else float(ApproximateDP(epsilon=largest, delta=delta).delta(epsilon=epsilon))
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that `declaration_from_dict` reads back."""

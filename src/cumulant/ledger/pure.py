@@ -6,7 +6,8 @@ all that was released or is held,
 
     nothing beyond its lines,    or    only pure releases, with Σ ε_i <= ε,
 
-is (ε', δ(ε'))-DP for every ε' >= ε, and (ε', δ(ε') + 1 - e^{ε'-ε})-DP for ε' < ε, whatever is chosen by looking.
+is (ε', δ(ε'))-DP for every ε' >= ε, whatever is chosen by looking. For ε' < ε that is not so, as all of it may be pure
+DP of ε; there it is what follows from (ε, δ(ε)): (ε', δ(ε) + (1-δ(ε))(e^ε - e^{ε'})/(1+e^ε))-DP.
 
 **Proof.** Fix an ordered pair of neighbours, let P and Q be the laws of the transcript, and F the transcripts in which
 nothing that was released is beyond. A label is fixed before its release and never changes, so F is known to fail at the
@@ -18,11 +19,8 @@ in it. So
 
 Off F something beyond was released. It stays: only what was not released is ever returned. So the first condition fails
 at the end, and the second one holds: all that was released is pure, and the likelihood ratio of the transcript, a
-product of ratios of at most e^{ε_i} each, is at most e^ε. So P(S - F) <= e^ε Q(S - F), and
-
-    P(S - F) - e^{ε'} Q(S - F) <= (1 - e^{ε'-ε})₊ P(S - F) <= (1 - e^{ε'-ε})₊.
-
-Add. The bound does not depend on the number of rounds; sets that are seen after finitely many approximate all others. ∎
+product of ratios of at most e^{ε_i} each, is at most e^ε <= e^{ε'}. So P(S - F) <= e^{ε'} Q(S - F). Add. The bound
+does not depend on the number of rounds; sets that are seen after finitely many approximate all others. ∎
 
 One δ pays for both, as the second rule spends none: two rules with failures δ₁ and δ₂ would need their sum. Each
 direction of add-or-remove-one has its own R; pure DP is the same in both.
@@ -31,6 +29,7 @@ Holds for:  what the theorem of slots and reserves holds for, whose releases are
             A hold counts as released in full while it stands; both conditions stay true when some of it is returned.
             Releases about other blocks have the same law on both neighbours: each block has its own labels and its own
             sum. A release of several blocks is admitted if every one of them admits it.
+            A release goes into both: what the lines pay for counts in Σ ε_i, and what goes beyond them closes them.
 Tightness:  attained: by releases of the lines alone, or by pure ones with Σ ε_i = ε.
 
 What this costs is that lines which were overdrawn pay for nothing any more: once something beyond them was released,
@@ -72,7 +71,8 @@ def stated(value: float) -> Fraction:
 def pure_cost(release: AbstractMechanism) -> Fraction | None:
     """Return ε of a release that is ε-DP, None of one that is not.
 
-    It is exact where ε or 1/ε is stated, so that five counts of scale 5 are 1; else a double that was rounded up.
+    It is exact where ε or 1/ε is stated, so that five counts of scale 5 are 1; else a double that was rounded up. Of a
+    scale that no double holds the smaller of the decimal and its double is taken: noise is drawn with the double.
 
     >>> from cumulant import Gaussian, RandomizedResponse
     >>> 5 * pure_cost(Laplace(scale=5.0)), pure_cost(Gaussian(noise_multiplier=9.0))
@@ -81,7 +81,7 @@ def pure_cost(release: AbstractMechanism) -> Fraction | None:
     1.09861228866811
     """
     if isinstance(release, Laplace):
-        return 1 / stated(release.scale)
+        return 1 / min(stated(release.scale), Fraction(release.scale))
     if isinstance(release, PureDP) or (isinstance(release, ApproximateDP) and release.failure == 0):
         return stated(release.bound)
     try:
