@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shlex
 import xml.etree.ElementTree as ET
 from datetime import datetime, timedelta, timezone
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import mpmath
 import pytest
 from click.testing import CliRunner, Result
 
@@ -17,6 +20,8 @@ import cumulant as cm
 from cumulant.cli.ledger import ledger as ledger_command
 from cumulant.cli.main import main
 from cumulant.ledger import Stage
+from cumulant.ledger.allocation import allocate
+from cumulant.ledger.lines import UNITS, FailureReserve, GaussianReserve, PureBeyond, Slot
 from cumulant.ledger.report import html_of, make_report, markdown_of, write_report
 
 ROOT = Path(__file__).parent.parent
@@ -150,6 +155,99 @@ def test_errors_are_one_line(home: Path, command: str, said: str) -> None:
     assert result.stderr.count("\n") == 1
     assert said.lower() in result.stderr.lower()
     assert not (home / "budget.db").exists() or "open" in command
+
+
+# Numbers in text ------------------------------------------------------------------------------------------------------
+
+
+def numbers(text: str) -> list[Fraction]:
+    return [Fraction(match) for match in re.findall(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", text)]
+
+
+def test_what_is_left_is_rounded_down() -> None:
+    """Amounts and percentages, of every line, for drawn budgets and drawn amounts; what is stated stays as it is."""
+    draw = random.Random(4)
+    for _ in range(300):
+        sigma, units = draw.uniform(0.1, 50.0), draw.choice([0, 1, UNITS, draw.randrange(UNITS)])
+        gaussian = GaussianReserve(stage=0, noise_multiplier=sigma)
+        percent, part, whole = numbers(gaussian.show(units))
+        share = Fraction(units, UNITS)
+        assert share * 100 * Fraction(99, 100) <= percent <= share * 100
+        assert part <= share / Fraction(sigma) ** 2
+        assert part >= share / Fraction(sigma) ** 2 * (1 - Fraction(1, 10**5))
+        assert whole <= 1 / Fraction(sigma) ** 2
+
+        delta = draw.uniform(1e-12, 0.5)
+        percent, part, whole = numbers(FailureReserve(stage=0, delta=delta).show(units))
+        with mpmath.workdps(50):
+            truth = -mpmath.expm1(mpmath.log1p(-mpmath.mpf(delta)) * units / UNITS)
+            assert mpmath.mpf(part.numerator) / part.denominator <= truth
+        assert part <= whole <= Fraction(delta)
+
+        count = draw.randrange(1, 10**6)
+        left = draw.randrange(count + 1)
+        *first, percent = numbers(Slot(stage=0, mechanism=STEP, count=count).show(left))
+        assert first[:2] == [left, count]
+        assert percent <= Fraction(100 * left, count)
+
+        epsilon = round(draw.uniform(0.1, 5.0), 3)
+        beyond = PureBeyond(stage=0, epsilon=epsilon)
+        amount = Fraction(draw.randrange(1001), 1000) * Fraction(repr(epsilon))
+        percent, part, whole = numbers(beyond.show_left(amount))
+        assert percent <= 100 * amount / whole
+        assert part <= amount
+        assert whole == Fraction(repr(epsilon))
+    assert PureBeyond(stage=0, epsilon=0.3).show_left(Fraction(1, 10)) == "33.3 % of epsilon for pure DP (0.1 of 0.3)"
+
+
+def test_what_is_needed_is_rounded_up() -> None:
+    draw = random.Random(5)
+    for _ in range(100):
+        lines = (GaussianReserve(stage=0, noise_multiplier=draw.uniform(1.0, 5.0)),)
+        sigma = lines[0].noise_multiplier * draw.uniform(0.1, 0.99)
+        with pytest.raises(cm.BudgetExceeded) as caught:
+            allocate(lines, (0,), cm.Gaussian(noise_multiplier=sigma), stage=0)
+        needed = numbers(str(caught.value).split("over the budget: ")[1])[0]
+        assert 1 / Fraction(sigma) ** 2 <= needed <= 1 / Fraction(sigma) ** 2 * (1 + Fraction(1, 10**5))
+
+
+def test_delta_is_printed_as_it_was_given(home: Path) -> None:
+    for place, delta in enumerate(("1.234564e-6", "1e-05", "0.010000000004999", "3.3333333333333335e-07")):
+        done(f"ledger open a{place} --epsilon 0.7654321987654321 --delta {delta} --unit u")
+        headline = done(f"ledger status a{place}").splitlines()[0]
+        assert numbers(headline.partition(": ")[2]) == [Fraction("0.7654321987654321"), Fraction(delta)]
+        done(f"ledger report a{place} --out report.md")
+        page = (home / "report.md").read_text(encoding="utf-8")
+        assert all(Fraction(number) == Fraction(delta) for number in re.findall(r"δ = ([0-9.e-]*[0-9])", page))
+        assert page.count("δ = ") == 3
+    refused = call("ledger open b --epsilon 0.1 --delta 1.234564e-6 --unit u --noise-multiplier 1")
+    assert "at delta=1.234564e-06, over the budget of 0.1" in refused.stderr
+
+
+def test_words_that_an_office_understands(home: Path) -> None:
+    opened = done('ledger open a --epsilon 1 --delta 1e-6 --unit "one customer" --expect laplace --scale 20 --count 20')
+    assert "20 like the one expected: enough for the 20 in mind" in opened
+    assert "fewer than the 25" in done(
+        "ledger open b --epsilon 1 --delta 1e-6 --unit u --expect laplace --scale 20 --count 25"
+    )
+    assert "5 of scale 5, or 20 of scale 20, or 358" in done("ledger open c --epsilon 1 --delta 1e-6 --unit u")
+    assert "100 % of epsilon for pure DP (1 of 1)" in opened
+    spent = done("ledger spend a --mechanism laplace --scale 20")
+    assert "93.1 % of the Gaussian reserve (0.0521975 of 0.0560289)" in spent
+    assert "95 % of epsilon for pure DP (0.95 of 1)" in spent
+    assert "fits        19 more like this one" in spent
+    assert answered("ledger spend a --mechanism laplace --scale 20 --steps 2")["fits"] == 17
+    refused = call("ledger spend a --mechanism laplace --scale 1")
+    assert "as pure DP it needs 1 of epsilon, left are 85 % of epsilon for pure DP (0.85 of 1)" in refused.stderr
+    assert "0 of this release would fit; nothing was recorded" in refused.stderr
+    assert answered("ledger status a")["status"]["shares_left"][1] == 0.85
+    done("ledger open only --epsilon 1 --delta 1e-6 --unit u --ledger sqlite:///one.db")
+    assert "1 account\n" in done("ledger status --ledger sqlite:///one.db")
+    assert "1 entry, head" in done("ledger verify --ledger sqlite:///one.db")
+    assert answered("ledger verify")["warnings"] == []
+    assert call("ledger open d --epsilon 1 --delta 1e-6 --unit u --count 3").exit_code == 2
+    both = call("ledger open d --epsilon 1 --delta 1e-6 --unit u --expect laplace --mechanism laplace --scale 2")
+    assert "leave out --mechanism" in both.stderr
 
 
 def busy(directory: Path) -> cm.Ledger:

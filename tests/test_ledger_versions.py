@@ -93,6 +93,16 @@ def test_a_charge_that_a_later_version_computes_larger_is_no_tampering(
     assert verify_export(ledger.export("a")).warnings == (warning,)
 
 
+def test_of_many_warnings_the_first_are_told(ledger: cm.Ledger, later: Callable[..., None]) -> None:
+    open_account(ledger)
+    for _ in range(25):
+        ledger.spend("a", cm.Laplace(scale=500.0))
+    later(Fraction(2))
+    warnings = ledger.verify().warnings
+    assert len(warnings) == 21
+    assert warnings[-1] == "account 'a': 5 more of these"
+
+
 def test_a_charge_of_today_that_is_too_small_is_tampering(ledger: cm.Ledger, later: Callable[..., None]) -> None:
     open_account(ledger)
     ledger.spend("a", cm.Laplace(scale=50.0))

@@ -136,12 +136,17 @@ def open_account(
     *, address: str, account: str, delta: Delta, relation: str, release: Release, steps: int, **given: Any
 ) -> None:
     import cumulant
+    from cumulant.ledger.declaration import check_relation
 
     as_json, blocks = given.pop("as_json"), given.pop("blocks")
     expected, count = _expected(release, given.pop("expect")), given.pop("count")
     if expected is None and count is not None:
         raise click.UsageError("--count says how many are expected: give --expect too; of slots there are --steps")
-    release = Release({}) if expected is not None else release
+    if expected is not None:
+        if steps != 1:
+            raise click.UsageError("--expect keeps no slots: leave out --steps, and say --count")
+        check_relation(expected, getattr(cumulant, NEIGHBORS[relation]))
+        release = Release({})
     slots = _slots(release, steps, given.pop("plan"), given.pop("stages"))
     with cumulant.Ledger(address) as ledger:
         receipt = ledger.open(

@@ -135,7 +135,7 @@ class GaussianReserve(AbstractLine):
         return "the Gaussian reserve"
 
     def show(self, units: int) -> str:
-        return _left(self.squared_mean_of(units), self.squared_mean_of(UNITS), self.what)
+        return _left_text(self.squared_mean_of(units), self.squared_mean_of(UNITS), self.what)
 
 
 @final
@@ -171,7 +171,7 @@ class FailureReserve(AbstractLine):
         with precision(CHARGE_BITS):
             left = -((-as_ball(self.delta)).log1p() * ball_of_fraction(Fraction(units, UNITS))).expm1()
             part = whole if units == UNITS else Fraction(max(lower_float(left), 0.0))
-        return _left(part, whole, self.what)
+        return _left_text(part, whole, self.what)
 
 
 @final
@@ -206,7 +206,7 @@ class RenyiReserve(AbstractLine):
         return "the pure DP" if math.isinf(self.order) else f"the Rényi DP of order {given(self.order)}"
 
     def show(self, units: int) -> str:
-        return _left(Fraction(self.budget) * Fraction(units, UNITS), Fraction(self.budget), self.what)
+        return _left_text(Fraction(self.budget) * Fraction(units, UNITS), Fraction(self.budget), self.what)
 
 
 @final
@@ -256,10 +256,10 @@ class PureBeyond(AbstractLine):
 
     def show_left(self, left: Fraction) -> str:
         """Return the ε that is left in words."""
-        return _left(left, stated(self.epsilon), self.what)
+        return _left_text(left, stated(self.epsilon), self.what)
 
 
-def _left(part: Fraction, whole: Fraction, what: str) -> str:
+def _left_text(part: Fraction, whole: Fraction, what: str) -> str:
     """Return what is left of something, rounded down."""
     return f"{_percent(part, whole)} % of {what} ({_down(part)} of {_down(whole)})"
 

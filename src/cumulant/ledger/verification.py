@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cumulant.ledger.storage import Transaction
 
 PRICES_AGREE = 1e-6  # relative: two versions of the library may compute one price differently by less
+MOST_WARNINGS = 20  # of an account that are told one by one
 OFTEN = 256  # entries between two calls of `progress`
 
 
@@ -42,6 +43,7 @@ class Replay:
     released: dict[tuple[str, str], int] = field(default_factory=dict)
     sums: dict[str, PureSum] = field(default_factory=dict)  # of what was released, if pure DP may go beyond
     warnings: list[str] = field(default_factory=list)
+    warned: int = 0
 
     def add(self, entry: Entry) -> None:
         """Check an entry against everything before it, and take what it changes."""
@@ -124,7 +126,14 @@ class Replay:
         if version == __version__:
             raise LedgerTampered(f"{_place(entry)}: {forged}")
         rules = "an earlier version" if version is None else f"version {version}"
-        self.warnings.append(f"{_place(entry)}: {then} by rules of {rules}; by those of {__version__} {today}")
+        self.warned += 1
+        if self.warned <= MOST_WARNINGS:
+            self.warnings.append(f"{_place(entry)}: {then} by rules of {rules}; by those of {__version__} {today}")
+
+    def told(self) -> tuple[str, ...]:
+        """Return the first warnings, and how many more there were."""
+        more = self.warned - len(self.warnings)
+        return (*self.warnings, *((f"account {self.account!r}: {more} more of these",) if more else ()))
 
     def _take_hold(self, entry: Entry, content: Mapping[str, Any], key: str, state: str) -> None:
         before = self.holds.get(key)
@@ -231,7 +240,7 @@ def verify_accounts(
             raise LedgerTampered(f"account {name!r}: the head {wanted!r} that was kept is not part of its history")
         compare(transaction, replay)
         counts[name], found[name] = replay.version, replay.head
-        warnings += replay.warnings
+        warnings += replay.told()
     progress(done)
     for name in heads:
         raise LedgerTampered(f"account {name!r}: its head was kept, but it is not in this ledger")
@@ -291,5 +300,5 @@ def verify_export(lines: Iterable[str]) -> Verification:
     if replay is None:
         raise LedgerTampered("this export has no entries")
     return Verification(
-        entries={replay.account: replay.version}, heads={replay.account: replay.head}, warnings=tuple(replay.warnings)
+        entries={replay.account: replay.version}, heads={replay.account: replay.head}, warnings=replay.told()
     )
