@@ -243,6 +243,7 @@ def test_what_an_account_admits_on_tiny_accounts() -> None:
     [
         *((cm.Laplace(scale=float(scale)), scale) for scale in (1, 2, 3, 5, 7, 10, 20, 49, 100, 997, 12345)),
         (cm.Laplace(scale=2.5), Fraction(5, 2)),
+        (cm.LaplaceVector(scale=5.0), 5),
         (cm.Laplace(scale=2.2), Fraction(22, 10)),
         (cm.Laplace(scale=3.3), Fraction(3.3)),  # its double is the smaller one
         (cm.PureDP(epsilon=0.1), 10),

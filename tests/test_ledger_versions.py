@@ -13,6 +13,7 @@ from sqlalchemy import update
 import cumulant as cm
 from cumulant.ledger import lines, recording, verification, verify_export
 from cumulant.ledger.allocation import ways_of
+from cumulant.ledger.charge import squared_mean
 from cumulant.ledger.declaration import Declaration
 from cumulant.ledger.entries import Entry, canonical
 from cumulant.ledger.storage import ACCOUNT, ENTRY
@@ -30,7 +31,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Go on as a later version of the library, whose charges are larger by a factor."""
 
     def go_on(factor: Fraction = Fraction(1), version: str = "99.0.0") -> None:
-        charge = lines.squared_mean
+        charge = squared_mean
 
         def larger(release: Any) -> Any:
             found = charge(release)

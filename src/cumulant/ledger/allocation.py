@@ -85,21 +85,29 @@ def _way(release: AbstractMechanism, *places: tuple[int, AbstractLine]) -> Way |
 
 
 def allocate(
-    lines: Lines, spent: Sequence[int], release: AbstractMechanism, *, stage: int, standing: Standing | None = None
+    lines: Lines,
+    spent: Sequence[int],
+    release: AbstractMechanism,
+    *,
+    stage: int,
+    standing: Standing | None = None,
+    ways: Sequence[tuple[Way, ...]] | None = None,
 ) -> tuple[Taken, ...]:
     """Return how a release is charged in a block; `BudgetExceeded` says what is missing.
 
     By the lines, if they pay for all of it and for all before; else, what they do not pay for goes beyond them, if
     everything is pure and adds up to no more than ε: `pure`. Where nobody says what is standing, nothing does.
+    `ways` are those of its parts, where they were asked for before.
     """
-    taken, refusal = _filled(lines, left_of(lines, spent, stage=stage), release)
+    known = [ways_of(lines, part) for part, _ in release.releases()] if ways is None else ways
+    taken, refusal = _filled(lines, left_of(lines, spent, stage=stage), release, known)
     if refusal is None and not is_overdrawn(lines, spent):
         return taken
     why = CLOSED if refusal is None else str(refusal)
     place = place_beyond(lines)
     if place is None or standing is None or lines[place].stage > stage or isinstance(refusal, UnprovenCombination):
         raise refusal or BudgetExceeded(why)
-    taken, impure = _filled(lines, left_of(lines, spent, stage=stage, beyond=True), release)
+    taken, impure = _filled(lines, left_of(lines, spent, stage=stage, beyond=True), release, known)
     if impure is not None:
         raise BudgetExceeded(why)
     after = [n + more for n, more in zip(spent, units_of(taken, lines), strict=True)]
@@ -110,12 +118,12 @@ def allocate(
 
 
 def _filled(
-    lines: Lines, left: list[int], release: AbstractMechanism
+    lines: Lines, left: list[int], release: AbstractMechanism, known: Sequence[tuple[Way, ...]]
 ) -> tuple[tuple[Taken, ...], BudgetExceeded | UnprovenCombination | None]:
     """Return what is taken of what is left, part by part, each as far as the first way reaches, and what is missing."""
     taken: list[Taken] = []
     for part, (mechanism, count) in enumerate(release.releases()):
-        ways = ways_of(lines, mechanism)
+        ways = known[part]
         if not ways:
             return (), UnprovenCombination(_no_way(mechanism))
         missing = count
@@ -174,14 +182,20 @@ def left_beyond(
 
 
 def most_that_fit(
-    lines: Lines, spent: Sequence[int], release: AbstractMechanism, *, stage: int, standing: Standing | None = None
+    lines: Lines,
+    spent: Sequence[int],
+    release: AbstractMechanism,
+    *,
+    stage: int,
+    standing: Standing | None = None,
+    ways: Sequence[tuple[Way, ...]] | None = None,
 ) -> int:
     """Return how often a release would still fit, up to 1e18; 0 if no line may be charged with it."""
     there = None if standing is None else cache(standing)
 
     def fits(count: int) -> bool:
         try:
-            allocate(lines, spent, release * count, stage=stage, standing=there)
+            allocate(lines, spent, release * count, stage=stage, standing=there, ways=ways)
         except (BudgetExceeded, UnprovenCombination):
             return False
         return True

@@ -51,6 +51,7 @@ from cumulant.errors import CumulantError
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.laplace import Laplace
+from cumulant.mechanisms.laplace_vector import LaplaceVector
 from cumulant.mechanisms.pure_dp import PureDP
 
 GRID = 160  # bits after the point of sums that are only compared
@@ -80,7 +81,7 @@ def pure_cost(release: AbstractMechanism) -> Fraction | None:
     >>> float(pure_cost(RandomizedResponse(p=0.75)))
     1.09861228866811
     """
-    if isinstance(release, Laplace):
+    if isinstance(release, Laplace | LaplaceVector):
         return 1 / min(stated(release.scale), Fraction(release.scale))
     if isinstance(release, PureDP) or (isinstance(release, ApproximateDP) and release.failure == 0):
         return stated(release.bound)
@@ -126,7 +127,7 @@ class PureSum:
 
 @lru_cache(maxsize=4096)
 def _on_grid(cost: Fraction) -> int:
-    return math.ceil(cost * 2**GRID)
+    return -((-cost.numerator << GRID) // cost.denominator)  # up
 
 
 def _sum(terms: list[Fraction]) -> Fraction:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant import parameters
@@ -59,8 +59,8 @@ class Locked:
         return declaration_of(self.row.declaration)
 
     def standing(self, block: str) -> Standing:
-        """Return how to look up everything that was released or is held in a block."""
-        return lambda: releases_of(self.transaction.tallies(self.row.name, block=block).values())
+        """Return how to look up, once, everything that was released or is held in a block."""
+        return cache(lambda: releases_of(self.transaction.tallies(self.row.name, block=block).values()))
 
 
 Build = Callable[[Locked], dict[str, Any]]
@@ -121,11 +121,11 @@ def charged(locked: Locked, release: AbstractMechanism, request: Request) -> dic
     check_units(locked.row.name, declaration, there)
     taken = {}
     for block in blocks:
-        state = {"stage": locked.row.stage, "standing": locked.standing(block)}
+        stage, standing = locked.row.stage, locked.standing(block)
         try:
-            taken[block] = allocate(declaration.lines, there[block], release, **state)
+            taken[block] = allocate(declaration.lines, there[block], release, stage=stage, standing=standing)
         except BudgetExceeded as error:
-            fits = most_that_fit(declaration.lines, there[block], release, **state)
+            fits = most_that_fit(declaration.lines, there[block], release, stage=stage, standing=standing)
             where = "" if block == WHOLE else f" in block {block!r}"
             raise BudgetExceeded(
                 f"account {locked.row.name!r}{where}: {error}; {fits} of this release would fit; nothing was recorded",

@@ -226,7 +226,8 @@ def verify_accounts(
 ) -> Verification:
     """Verify one account, or all and that no table has rows of others."""
     names = transaction.accounts() if account is None else [account]
-    counts, found, warnings, done = {}, {}, [], 0
+    counts, found, done = {}, {}, 0
+    warnings: list[str] = []
     for name in names:
         replay = Replay(name)
         wanted = heads.pop(name, None)
