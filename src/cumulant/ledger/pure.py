@@ -54,6 +54,7 @@ from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.laplace_vector import LaplaceVector
 from cumulant.mechanisms.pure_dp import PureDP
 
+COMPUTED_UP = Fraction(1, 2**44)  # relative and absolute: logarithms of ratios of masses are doubles to 2^-51
 GRID = 160  # bits after the point of sums that are only compared
 WRITTEN = 15  # digits up to which a double is the decimal that somebody wrote
 
@@ -72,14 +73,14 @@ def stated(value: float) -> Fraction:
 def pure_cost(release: AbstractMechanism) -> Fraction | None:
     """Return ε of a release that is ε-DP, None of one that is not.
 
-    It is exact where ε or 1/ε is stated, so that five counts of scale 5 are 1; else a double that was rounded up. Of a
-    scale that no double holds the smaller of the decimal and its double is taken: noise is drawn with the double.
+    It is exact where ε or 1/ε is stated, so that five counts of scale 5 are 1; else a double, raised by more than it
+    lacks. Of a scale that no double holds the smaller of the decimal and its double is taken: noise is drawn with it.
 
     >>> from cumulant import Gaussian, RandomizedResponse
     >>> 5 * pure_cost(Laplace(scale=5.0)), pure_cost(Gaussian(noise_multiplier=9.0))
     (Fraction(1, 1), None)
-    >>> float(pure_cost(RandomizedResponse(p=0.75)))
-    1.09861228866811
+    >>> round(float(pure_cost(RandomizedResponse(p=0.75))), 10)
+    1.0986122887
     """
     if isinstance(release, Laplace | LaplaceVector):
         return 1 / min(stated(release.scale), Fraction(release.scale))
@@ -89,7 +90,7 @@ def pure_cost(release: AbstractMechanism) -> Fraction | None:
         epsilon = math.inf if release._known().failure() > 0 else float(release.epsilon(delta=0.0))
     except CumulantError:  # what nothing is proven of is not known to be pure
         return None
-    return Fraction(epsilon) if epsilon < math.inf else None
+    return Fraction(epsilon) + COMPUTED_UP * (1 + Fraction(epsilon)) if epsilon < math.inf else None
 
 
 @final
