@@ -84,6 +84,16 @@ def releases_of(rows: Iterable[tuple[str, int]]) -> list[tuple[AbstractMechanism
         raise LedgerTampered(f"a tally was changed by hand, it cannot be read: {error!r}; run verify") from error
 
 
+def releases_by_block(
+    tallies: Mapping[tuple[str, str], tuple[str, int]],
+) -> dict[str, tuple[tuple[AbstractMechanism, int], ...]]:
+    """Return releases with counts in each block that has any, from (release, times) by block and digest."""
+    rows: dict[str, list[tuple[str, int]]] = {}
+    for (block, _), row in tallies.items():
+        rows.setdefault(block, []).append(row)
+    return {block: tuple(releases_of(there)) for block, there in rows.items()}
+
+
 def rows_to_data(rows: Rows) -> dict[str, Any]:
     """Return what was taken as plain data."""
     return {

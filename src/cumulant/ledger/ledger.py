@@ -14,7 +14,7 @@ from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, CumulantError, InvalidParameter, UnprovenCombination
 from cumulant.ledger.allocation import place_beyond, ways_of
 from cumulant.ledger.declaration import Stage, checked_plan, declare
-from cumulant.ledger.effects import OPEN_STATES, releases_of
+from cumulant.ledger.effects import OPEN_STATES, releases_by_block, releases_of
 from cumulant.ledger.entries import Entry, canonical
 from cumulant.ledger.hold import Hold
 from cumulant.ledger.recording import (
@@ -233,8 +233,7 @@ class Ledger:
         name, now = checked_name("account", account), time_text(self._clock())
         with self._storage.reading() as transaction:
             row, spent = transaction.account(name), transaction.blocks(name)
-            declaration = declaration_of(row.declaration)
-            tallies = {} if place_beyond(declaration.lines) is None else transaction.tallies(name)
+            tallies = transaction.tallies(name)
             rows = [(hold, transaction.entry_at(name, hold.version)) for hold in _open(transaction.holds(name))]
         holds = [
             HoldStatus(
@@ -247,10 +246,8 @@ class Ledger:
             )
             for hold, entry in rows
         ]
+        declaration = declaration_of(row.declaration)
         check_units(name, declaration, spent)
-        released: dict[str, list[tuple[str, int]]] = {block: [] for block in spent}
-        for (block, _), tally in tallies.items():
-            released[block].append(tally)
         return Status(
             account=name,
             opened=row.opened,
@@ -260,7 +257,7 @@ class Ledger:
             version=row.version,
             head=row.head,
             spent=spent,
-            released={block: tuple(releases_of(rows)) for block, rows in released.items()},
+            released={} if place_beyond(declaration.lines) is None else releases_by_block(tallies),
             holds=tuple(holds),
         )
 
