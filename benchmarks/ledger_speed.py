@@ -12,9 +12,10 @@ import cumulant as cm
 from benchmarks.ledger_load import ACCOUNT, STEP, forked, open_account, wait_for
 from cumulant.ledger.effects import effects_of
 from cumulant.ledger.entries import seal
-from cumulant.ledger.storage import ACCOUNT as ACCOUNTS
-from cumulant.ledger.storage import BLOCK, ENTRY, TALLY, digest_of
+from cumulant.ledger.tables import ACCOUNT as ACCOUNTS
+from cumulant.ledger.tables import BLOCK, ENTRY, TALLY
 from cumulant.ledger.texts import time_text
+from cumulant.ledger.transaction import digest_of
 
 
 def spends_a_second(address: str, *, writers: int, spends: int) -> float:

@@ -442,14 +442,13 @@ def test_a_writer_that_hangs_is_ended_and_a_reader_is_not(tmp_path: Path, monkey
     entries = ledger.history("customers")
     next(entries)
 
-    def hang() -> None:
-        with ledger._storage.writing() as hanging:
-            hanging.account("customers", lock=True)
-            time.sleep(0.6)
-            hanging.account("customers")
+    def hang(transaction: Any) -> None:
+        transaction.account("customers", lock=True)
+        time.sleep(0.6)
+        transaction.account("customers")
 
     with pytest.raises(cm.LedgerUnavailable, match="idle-in-transaction"):
-        hang()
+        ledger._storage.write(hang)
     assert next(entries).version == 2
     assert not ledger.spend("customers", COUNT).again
     entries.close()  # type: ignore[attr-defined]
@@ -459,9 +458,13 @@ def test_a_writer_that_hangs_is_ended_and_a_reader_is_not(tmp_path: Path, monkey
 def test_a_full_disk_says_so_and_loses_nothing(tmp_path: Path) -> None:
     ledger = opened(cm.Ledger(f"sqlite:///{tmp_path}/budget.db"))
     ledger.spend("customers", COUNT, key="before")
-    with ledger._storage.engine.connect() as connection:  # SQLite's own limit: its error is that of a full disk
-        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+
+    def fill(transaction: Any) -> None:
+        """SQLite's own limit, on the one connection that there is: its error is that of a full disk."""
+        pages = transaction.connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        transaction.connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+
+    ledger._storage.read(fill)
     recorded, full = 0, ""
     while not full:
         try:

@@ -67,19 +67,27 @@ def _way(release: AbstractMechanism, *places: tuple[int, AbstractLine]) -> Way |
     return Way(known) if len(known) == len(costs) else None
 
 
-def allocate(lines: Lines, spent: Sequence[int], release: AbstractMechanism, *, stage: int) -> tuple[Taken, ...]:
+def allocate(
+    lines: Lines,
+    spent: Sequence[int],
+    release: AbstractMechanism,
+    *,
+    stage: int,
+    ways: Sequence[tuple[Way, ...]] | None = None,
+) -> tuple[Taken, ...]:
     """Return how a release is charged in a block; `BudgetExceeded` says what is missing.
 
-    Part by part, each as far as the first way reaches, the rest by the next.
+    Part by part, each as far as the first way reaches, the rest by the next. `ways` are those of its parts, where they
+    were asked for before.
     """
     left = left_of(lines, spent, stage=stage)
     taken: list[Taken] = []
     for part, (mechanism, count) in enumerate(release.releases()):
-        ways = ways_of(lines, mechanism)
-        if not ways:
+        known = ways_of(lines, mechanism) if ways is None else ways[part]
+        if not known:
             raise UnprovenCombination(_no_way(mechanism))
         missing = count
-        for way in ways:
+        for way in known:
             n = min(missing, _fits(way, left))
             if n > 0:
                 taken.append(Taken(part, n, way.costs))
@@ -88,7 +96,7 @@ def allocate(lines: Lines, spent: Sequence[int], release: AbstractMechanism, *, 
                     left[line] -= n * units
         if missing > 0:
             of_all = f"{missing} of {count} releases" if count > 1 else "this release"
-            raise BudgetExceeded(f"{of_all} of {mechanism!r} {_shortage(lines, ways, left, missing)}")
+            raise BudgetExceeded(f"{of_all} of {mechanism!r} {_shortage(lines, known, left, missing)}")
     return tuple(taken)
 
 
@@ -97,12 +105,19 @@ def left_of(lines: Lines, spent: Sequence[int], *, stage: int) -> list[int]:
     return [line.units - n if line.stage <= stage else 0 for line, n in zip(lines, spent, strict=True)]
 
 
-def most_that_fit(lines: Lines, spent: Sequence[int], release: AbstractMechanism, *, stage: int) -> int:
+def most_that_fit(
+    lines: Lines,
+    spent: Sequence[int],
+    release: AbstractMechanism,
+    *,
+    stage: int,
+    ways: Sequence[tuple[Way, ...]] | None = None,
+) -> int:
     """Return how often a release would still fit, up to 1e18; 0 if no line may be charged with it."""
 
     def fits(count: int) -> bool:
         try:
-            allocate(lines, spent, release * count, stage=stage)
+            allocate(lines, spent, release * count, stage=stage, ways=ways)
         except (BudgetExceeded, UnprovenCombination):
             return False
         return True
@@ -132,8 +147,11 @@ def units_of(taken: Sequence[Taken], lines: Lines) -> Spent:
 def unused(taken: Sequence[Taken], used: Sequence[int]) -> tuple[Taken, ...]:
     """Return what goes back when only so many of each part were released: what was charged last goes back first."""
     back: list[Taken] = []
+    charged: dict[int, list[Taken]] = {}
+    for row in taken:
+        charged.setdefault(row.part, []).append(row)
     for part, kept in enumerate(used):
-        rows = [row for row in taken if row.part == part]
+        rows = charged.get(part, [])
         surplus = sum(row.times for row in rows) - kept
         for row in reversed(rows):
             n = min(surplus, row.times)

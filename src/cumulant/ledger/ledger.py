@@ -6,14 +6,12 @@ import json
 import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Self
 
 from cumulant import parameters
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, CumulantError, InvalidParameter, UnprovenCombination
-from cumulant.ledger.allocation import ways_of
 from cumulant.ledger.declaration import Stage, checked_plan, declare
 from cumulant.ledger.effects import OPEN_STATES
 from cumulant.ledger.entries import Entry, canonical
@@ -21,11 +19,13 @@ from cumulant.ledger.hold import Hold
 from cumulant.ledger.recording import (
     Build,
     Locked,
+    Priced,
     Request,
     charged,
     check_units,
     declaration_of,
     price_of,
+    priced,
     record,
     record_opening,
 )
@@ -38,6 +38,8 @@ from cumulant.neighbors import ADD_REMOVE, Neighbors
 
 if TYPE_CHECKING:
     from cumulant.ledger.storage import Storage
+    from cumulant.ledger.tables import AccountRow, HoldRow
+    from cumulant.ledger.transaction import Transaction
 
 
 class Ledger:
@@ -154,9 +156,9 @@ class Ledger:
         to none. A `unit`, if given, must be the account's. `note_refusal` records an attempt that was refused.
         """
         given = {"label": label, "blocks": blocks, "unit": unit}
-        request = self._release("spend", account, release, key=key, by=by, given=given)
+        request, asked = self._release("spend", account, release, key=key, by=by, given=given)
         try:
-            return self._record(request, lambda locked: charged(locked, release, request))
+            return self._record(request, lambda locked: charged(locked, asked, request))
         except BudgetExceeded as error:
             if note_refusal:
                 content = {**request.content, "reason": str(error)[:2000]}
@@ -182,17 +184,17 @@ class Ledger:
         """
         duration = checked_duration(expires)
         given = {"label": label, "blocks": blocks, "unit": unit, "expires": expires}
-        request = self._release("hold", account, release, key=key, by=by, given=given)
+        request, asked = self._release("hold", account, release, key=key, by=by, given=given)
         until = time_text(self._clock() + duration)
-        receipt = self._record(request, lambda locked: {**charged(locked, release, request), "expires": until})
+        receipt = self._record(request, lambda locked: {**charged(locked, asked, request), "expires": until})
         return Hold(ledger=self, receipt=receipt)
 
     def hold(self, account: str, key: str) -> Hold:
         """Return a hold by its key, to settle it in another process."""
         name, key = checked_name("account", account), checked_name("key", key)
-        with self._storage.reading() as transaction:
-            transaction.account(name)
-            entry = transaction.entry(name, ("hold",), key)
+        entry = self._storage.read(
+            lambda transaction: transaction.entry(transaction.account(name).name, ("hold",), key)
+        )
         if entry is None:
             raise InvalidParameter(f"account {name!r} has no hold with key {key!r}")
         return Hold(ledger=self, receipt=Receipt(entry=entry, again=True))
@@ -227,15 +229,12 @@ class Ledger:
 
     def accounts(self) -> list[str]:
         """Return the names of all accounts."""
-        with self._storage.reading() as transaction:
-            return transaction.accounts()
+        return self._storage.read(lambda transaction: transaction.accounts())
 
     def status(self, account: str) -> Status:
         """Return budget, price, what is left, and the holds that count as spent."""
         name, now = checked_name("account", account), time_text(self._clock())
-        with self._storage.reading() as transaction:
-            row, spent = transaction.account(name), transaction.blocks(name)
-            rows = [(hold, transaction.entry_at(name, hold.version)) for hold in _open(transaction.holds(name))]
+        row, spent, rows = self._storage.read(lambda transaction: _standing(transaction, name))
         holds = [
             HoldStatus(
                 key=hold.key,
@@ -267,20 +266,21 @@ class Ledger:
         Its ε is what the same releases would have cost if they had been planned: a figure for people, no guarantee.
         """
         name = checked_name("account", account)
-        with self._storage.reading() as transaction:
-            there = transaction.blocks(transaction.account(name).name)
-            wanted = (next(iter(there)) if len(there) == 1 else None) if block is None else block
-            parameters.require(wanted in there, f"block must be one of {', '.join(there)}", block)
-            tallies = transaction.tallies(name)
+        there, tallies = self._storage.read(
+            lambda transaction: (transaction.blocks(transaction.account(name).name), transaction.tallies(name))
+        )
+        wanted = (next(iter(there)) if len(there) == 1 else None) if block is None else block
+        parameters.require(wanted in there, f"block must be one of {', '.join(there)}", block)
         rows = sorted(row for (place, _), row in tallies.items() if place == wanted)
         return Composed.of((from_dict(json.loads(text)), times) for text, times in rows)
 
     def history(self, account: str, *, after: int = 0) -> Iterator[Entry]:
-        """Yield all entries in order, those after a version."""
-        name = checked_name("account", account)
-        with self._storage.reading() as transaction:
-            transaction.account(name)
-            yield from transaction.entries(name, after=parameters.whole_number("after", after))
+        """Yield all entries in order, those after a version; entries that are recorded meanwhile come last."""
+        name, last = checked_name("account", account), parameters.whole_number("after", after)
+        self._storage.read(lambda transaction: transaction.account(name))
+        while page := self._page(name, after=last):
+            yield from page
+            last = page[-1].version
 
     def verify(
         self,
@@ -296,10 +296,13 @@ class Ledger:
         called with the number of entries read so far.
         """
         wanted = None if account is None else checked_name("account", account)
-        with self._storage.reading() as transaction:
+
+        def work(transaction: Transaction) -> Verification:
             if wanted is not None:
                 transaction.account(wanted)
             return verify_accounts(transaction, wanted, dict(heads or {}), progress or (lambda _: None))
+
+        return self._storage.read(work)
 
     def export(self, account: str) -> Iterator[str]:
         """Yield the history as JSON lines, from which anybody can compute the hashes."""
@@ -320,8 +323,8 @@ class Ledger:
 
     def _release(
         self, kind: str, account: str, release: Any, *, key: str | None, by: str, given: Mapping[str, Any]
-    ) -> Request:
-        """Return a checked request for a release."""
+    ) -> tuple[Request, Priced]:
+        """Return a checked request for a release, and its charges."""
         name = checked_name("account", account)
         rule = "release must be a cumulant mechanism, such as cm.Laplace(scale=20.0)"
         parameters.require(isinstance(release, AbstractMechanism), rule, release)
@@ -334,26 +337,30 @@ class Ledger:
             **({"key": key, "expires": given["expires"]} if kind == "hold" else {}),
         }
         canonical(content)
-        with suppress(CumulantError):
-            self._prepare(name, release)
-        return self._request(name, kind, key, by, content)
+        return self._request(name, kind, key, by, content), priced(self._declaration(name), release)
 
-    def _prepare(self, account: str, release: AbstractMechanism) -> None:
-        """Compute all charges outside any lock: they are kept, and the transaction only adds whole numbers."""
-        text = self._declarations.get(account)
-        if text is None:
-            with self._storage.reading() as transaction:
-                text = self._declarations[account] = transaction.account(account).declaration
-        for part, _ in release.releases():
-            ways_of(declaration_of(text).lines, part)
+    def _page(self, account: str, *, after: int) -> list[Entry]:
+        return self._storage.read(lambda transaction: transaction.page(account, after=after))
+
+    def _declaration(self, account: str) -> str:
+        """Return the declaration of an account as text."""
+        if account not in self._declarations:
+            row = self._storage.read(lambda transaction: transaction.account(account))
+            self._declarations[account] = row.declaration
+        return self._declarations[account]
 
     def _record(self, request: Request, build: Build) -> Receipt:
         entry, again = record(self._storage, request, build)
         return Receipt(entry=entry, again=again)
 
 
-def _open(holds: Iterable[Any]) -> list[Any]:
-    return [hold for hold in holds if hold.state in OPEN_STATES]
+def _standing(
+    transaction: Transaction, account: str
+) -> tuple[AccountRow, dict[str, tuple[int, ...]], list[tuple[HoldRow, Entry]]]:
+    """Return an account, what is spent in its blocks, and the holds that count as spent, with their entries."""
+    holds = [hold for hold in transaction.holds(account) if hold.state in OPEN_STATES]
+    entries = [(hold, transaction.entry_at(account, hold.version)) for hold in holds]
+    return transaction.account(account), transaction.blocks(account), entries
 
 
 def _storage_at(url: str) -> Storage:

@@ -19,7 +19,7 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import from_dict
 
 if TYPE_CHECKING:
-    from cumulant.ledger.storage import Transaction
+    from cumulant.ledger.transaction import Transaction
 
 PRICES_AGREE = 1e-6  # relative: two versions of the library may compute one price differently by less
 OFTEN = 256  # entries between two calls of `progress`
@@ -202,7 +202,7 @@ def _check_strangers(transaction: Transaction, names: set[str]) -> None:
 
 def compare(transaction: Transaction, replay: Replay) -> None:
     """Compare an account with its history, table by table and column by column."""
-    from cumulant.ledger.storage import digest_of
+    from cumulant.ledger.transaction import digest_of
 
     row = transaction.account(replay.account)
     declaration = "" if replay.declaration is None else canonical(replay.declaration.to_dict())
