@@ -90,6 +90,8 @@ def _postgres(url: URL) -> Address:
         raise InvalidParameter("an address has one @, before the host: in a user's name and password write it as %40")
     given = [value for name, values in url.normalized_query.items() if SECRET.search(name) for value in values]
     given.append(str(url.password or ""))
+    if url.username is None and url.port is not None:
+        given.append(str(url.port))  # user:password/database, where the host was left out, reads as host:port
     written = {
         form(secret) for secret in given for form in (str, quote_plus, unquote, lambda text: quote(text, safe=""))
     }

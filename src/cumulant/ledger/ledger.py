@@ -14,7 +14,7 @@ from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, CumulantError, InvalidParameter, UnprovenCombination
 from cumulant.ledger.declaration import Stage, checked_plan, declare
 from cumulant.ledger.effects import OPEN_STATES
-from cumulant.ledger.entries import Entry, canonical
+from cumulant.ledger.entries import Entry, canonical, closing_line
 from cumulant.ledger.hold import Hold
 from cumulant.ledger.recording import (
     Build,
@@ -29,7 +29,15 @@ from cumulant.ledger.recording import (
     record,
     record_opening,
 )
-from cumulant.ledger.texts import checked_blocks, checked_duration, checked_name, checked_remark, time_text
+from cumulant.ledger.texts import (
+    checked_blocks,
+    checked_duration,
+    checked_name,
+    checked_remark,
+    later,
+    new_name,
+    time_text,
+)
 from cumulant.ledger.values import WHOLE, HoldStatus, Receipt, Status, Verification
 from cumulant.ledger.verification import verify_accounts
 from cumulant.mechanisms.base import AbstractMechanism
@@ -72,6 +80,13 @@ class Ledger:
         """Give back all connections."""
         self._storage.close()
 
+    def __repr__(self) -> str:
+        """Return the address without its password."""
+        return f"Ledger({self._storage.address.shown!r})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a ledger has open connections and is not pickled: give the other process its address")
+
     def __enter__(self) -> Self:
         return self
 
@@ -107,11 +122,11 @@ class Ledger:
         blocks:   parts of the data; every unit lies in one of them, whichever others there are: where blocks are weeks
                   the unit is "one customer in one week".
         """
-        name = checked_name("account", account)
+        name = new_name("account", account)
         if plan is not None and stages is not None:
             raise InvalidParameter("give plan or stages, not both")
         steps = _checked_stages(stages) if stages is not None else (Stage(plan=checked_plan(plan)),)
-        names = (WHOLE,) if blocks is None else _divided(checked_blocks(blocks), neighbors)
+        names = (WHOLE,) if blocks is None else _divided(checked_blocks(blocks, new_name), neighbors)
         declaration = declare(
             epsilon=epsilon,
             delta=delta,
@@ -185,7 +200,7 @@ class Ledger:
         duration = checked_duration(expires)
         given = {"label": label, "blocks": blocks, "unit": unit, "expires": expires}
         request, asked = self._release("hold", account, release, key=key, by=by, given=given)
-        until = time_text(self._clock() + duration)
+        until = time_text(later(self._clock(), duration))
         receipt = self._record(request, lambda locked: {**charged(locked, asked, request), "expires": until})
         return Hold(ledger=self, receipt=receipt)
 
@@ -201,7 +216,7 @@ class Ledger:
 
     def add_blocks(self, account: str, blocks: Iterable[str], *, by: str = "", key: str | None = None) -> Receipt:
         """Add parts of the data, such as a new week: records that lie in no other block."""
-        names = checked_blocks(blocks)
+        names = checked_blocks(blocks, new_name)
 
         def build(locked: Locked) -> dict[str, Any]:
             there = locked.transaction.blocks(locked.row.name)
@@ -305,9 +320,13 @@ class Ledger:
         return self._storage.read(work)
 
     def export(self, account: str) -> Iterator[str]:
-        """Yield the history as JSON lines, from which anybody can compute the hashes."""
+        """Yield the history as JSON lines, from which anybody can compute the hashes; the last one closes it."""
+        last: Entry | None = None
         for entry in self.history(account):
+            last = entry
             yield canonical(entry.to_dict())
+        if last is not None:
+            yield closing_line(last)
 
     # Inside -------------------------------------------------------------------------------------------------------
 
@@ -316,7 +335,7 @@ class Ledger:
             account=account,
             kind=kind,
             key=uuid.uuid4().hex if key is None else checked_name("key", key),
-            author="" if by == "" else checked_name("by", by),
+            author="" if by == "" else new_name("by", by),
             time=time_text(self._clock()),
             content=content,
         )

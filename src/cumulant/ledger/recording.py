@@ -89,7 +89,8 @@ def record(storage: Storage, request: Request, build: Build) -> tuple[Entry, boo
 def _recorded(transaction: Transaction, request: Request) -> Entry | None:
     """Return what the key stands for already; for something else, refuse."""
     kinds = RELEASES if request.kind in RELEASES else (request.kind,)
-    entry = transaction.entry(request.account, kinds, request.key)
+    blocks = request.content.get("blocks") if request.kind in RELEASES else None
+    entry = transaction.entry_before_writing(request.account, kinds, request.key, blocks=blocks)
     if entry is not None and not request.is_same_as(entry):
         raise InvalidParameter(
             f"key {request.key!r} was used for another {entry.kind} (entry {entry.version}); give each its own key; "
@@ -171,6 +172,7 @@ def record_opening(storage: Storage, request: Request, declaration: Declaration,
     body = {"request": dict(request.content), "declaration": declaration.to_dict(), "price": price}
 
     def work(transaction: Transaction) -> Entry:
+        transaction.check_schema()
         transaction.insert_account(row)
         entry = _sealed(request, body, row)
         apply_effects(transaction, entry, body, row, declaration)

@@ -14,7 +14,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
@@ -27,15 +27,16 @@ from cumulant.ledger.tables import SCHEMA_VERSION
 from cumulant.ledger.transaction import Transaction
 
 PATIENCE = 30  # seconds that a writer waits for another one
-TURN = 0.1  # seconds that SQLite waits before the process may hear an interrupt
+TURN = 0.5  # seconds that SQLite waits before the process may hear an interrupt
 TRIES = 4  # of a transaction, where connections are dropped
 PAUSE = 0.05  # seconds before the second try, doubled each time
 MOST_IDLE = 8  # connections that are kept open for the next transaction
 FILES = ("", "-wal", "-shm")  # of SQLite: the database, what was committed last, and its locks
 READ = (
-    "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; "
-    "SET LOCAL idle_in_transaction_session_timeout = 0"  # whoever reads keeps nobody waiting, and may take their time
+    "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+    "SET LOCAL idle_in_transaction_session_timeout = 0",  # whoever reads keeps nobody waiting, and may take their time
 )
+WRITES = ("INSERT", "UPDATE", "SET ")  # statements without an answer: what follows them need not wait
 
 Answer = TypeVar("Answer")
 Identity = tuple[int, int] | None
@@ -49,12 +50,35 @@ class AlreadyThereError(LedgerUnavailable):
 @final
 @dataclass(frozen=True, slots=True)
 class Lent:
-    """A connection while a transaction has it: SQLAlchemy's, the driver's, and the files that it has open."""
+    """A connection while a transaction has it: SQLAlchemy's, the driver's, and the files that it has open.
+
+    On PostgreSQL a transaction is a pipeline: its writes are sent together with the commit, in one round trip.
+    """
 
     connection: Connection
     driver: Any
+    pipeline: ExitStack
     path: str
     files: tuple[Identity, ...]
+
+    def begin(self, *, reading: bool) -> None:
+        """Begin a transaction."""
+        pipeline = None if self.path else self.pipeline.enter_context(self.driver.pipeline())
+        self.connection.execution_options(reading=reading, pipeline=pipeline).begin()
+
+    def commit(self) -> None:
+        """End a transaction, and have heard that it is there."""
+        self.connection.commit()
+        self.pipeline.close()
+
+    def is_rolled_back(self) -> bool:
+        """End a transaction of which nothing stays, and return whether the next one can begin here."""
+        with suppress(Exception):  # what went wrong in the pipeline was said before
+            self.pipeline.close()
+        with suppress(SQLAlchemyError):
+            self.connection.rollback()
+            return not self.connection.invalidated
+        return False
 
     def end(self) -> None:
         """Close the connection in whatever state it is; SQLite keeps the lock of one that has statements left."""
@@ -65,6 +89,8 @@ class Lent:
             pass
         finally:
             self.driver.close()
+        with suppress(Exception):  # there is nobody to talk to
+            self.pipeline.close()
 
 
 class Storage:
@@ -90,12 +116,7 @@ class Storage:
 
         Where a connection is dropped it is run again: `work` finds out whether it has been recorded.
         """
-
-        def checked(transaction: Transaction) -> Answer:
-            transaction.check_schema()
-            return work(transaction)
-
-        return self._run_again(checked, reading=False)
+        return self._run_again(work, reading=False)
 
     def read(self, work: Callable[[Transaction], Answer]) -> Answer:
         """Run a transaction in which everything is seen as of one moment."""
@@ -132,17 +153,17 @@ class Storage:
             lent, fine = self._lent(), False
             try:
                 self._check_files(lent, FILES[:1])
-                lent.connection.execution_options(reading=reading).begin()
+                lent.begin(reading=reading)
                 answer = work(Transaction(lent.connection))
                 if not reading:
                     self._check_files(lent, FILES)
-                lent.connection.commit()
+                lent.commit()
                 if not reading:  # what is acknowledged is in the file that is there
                     self._check_files(lent, FILES)
                 fine = True
                 return answer
             except Exception:
-                fine = _rolled_back(lent.connection)
+                fine = lent.is_rolled_back()
                 if not fine:
                     self._close_idle()  # where one was dropped the others were, too
                 raise
@@ -160,7 +181,7 @@ class Storage:
         connection.detach()
         driver = connection.connection.dbapi_connection
         path = _path_of(driver) if self.is_sqlite else ""
-        lent = Lent(connection, driver, path, _identities(path, FILES) if path else ())
+        lent = Lent(connection, driver, ExitStack(), path, _identities(path, FILES) if path else ())
         self._file = self._file or (lent.files[0] if path else None)
         return lent
 
@@ -195,14 +216,6 @@ class Storage:
         with suppress(IndexError):
             while True:
                 self._idle.pop().end()
-
-
-def _rolled_back(connection: Connection) -> bool:
-    """Return whether a connection was brought back to where it can begin anew."""
-    with suppress(SQLAlchemyError):
-        connection.rollback()
-        return not connection.invalidated
-    return False
 
 
 def _path_of(driver: Any) -> str:
@@ -240,6 +253,8 @@ def connected(address: Address) -> Engine:
         raise CumulantError(f"this address needs {error.name}: pip install 'cumulant[postgres]'") from error
     event.listen(engine, "connect", _prepare_sqlite if address.is_sqlite else _prepare_postgres)
     event.listen(engine, "begin", _begin_sqlite if address.is_sqlite else _begin_postgres)
+    if not address.is_sqlite:
+        event.listen(engine, "do_execute", _execute_postgres)
     return engine
 
 
@@ -252,7 +267,17 @@ def _prepare_postgres(connection: Any, _: Any) -> None:
 
 def _begin_postgres(connection: Connection) -> None:
     if _is_reading(connection):
-        connection.exec_driver_sql(READ)
+        for statement in READ:
+            connection.exec_driver_sql(statement)
+
+
+def _execute_postgres(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
+    """Leave writes in the pipeline, where they wait for the next question or the commit; anything else is answered."""
+    cursor.execute(statement, parameters)
+    pipeline = context.execution_options.get("pipeline")
+    if pipeline is not None and not statement.startswith(WRITES):
+        pipeline.sync()
+    return True
 
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:
@@ -270,13 +295,13 @@ def _begin_sqlite(connection: Connection) -> None:
     if _is_reading(connection):
         connection.exec_driver_sql("BEGIN")
         return
-    last = time.monotonic() + PATIENCE
-    _wait_up_to(connection, min(TURN, PATIENCE))
+    last, driver = time.monotonic() + PATIENCE, connection.connection.dbapi_connection
+    _wait_up_to(driver, min(TURN, PATIENCE))
     try:
         while not _has_begun(connection, last):
             pass
     finally:
-        _wait_up_to(connection, PATIENCE)
+        _wait_up_to(driver, PATIENCE)
 
 
 def _has_begun(connection: Connection, last: float) -> bool:
@@ -290,8 +315,8 @@ def _has_begun(connection: Connection, last: float) -> bool:
     return True
 
 
-def _wait_up_to(connection: Connection, seconds: float) -> None:
-    connection.exec_driver_sql(f"PRAGMA busy_timeout={int(seconds * 1000)}")
+def _wait_up_to(driver: Any, seconds: float) -> None:
+    driver.execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
 
 
 def _is_reading(connection: Connection) -> bool:

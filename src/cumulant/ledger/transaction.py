@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, and_, bindparam, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from cumulant.errors import InvalidParameter, LedgerTampered, LedgerUnavailable
@@ -26,6 +27,45 @@ from cumulant.ledger.tables import (
 
 PAGE = 1000  # entries that are read at a time
 UPGRADE_LOCK = 0x63756D75  # of PostgreSQL's advisory locks: "cumu"
+LATEST = (
+    select(func.count(SCHEMA.c.version)).scalar_subquery().label("upgrades"),
+    select(func.max(SCHEMA.c.version)).scalar_subquery().label("latest"),
+)
+"""How many upgrades the tables have, and the number of the last."""
+
+# Statements of a spend, made once: SQLAlchemy takes longer to make them than a database to run them.
+LOCKED = select(ACCOUNT).where(ACCOUNT.c.name == bindparam("name")).with_for_update()
+SAME_KEY = and_(
+    ENTRY.c.account == ACCOUNT.c.name,
+    ENTRY.c.kind.in_(bindparam("kinds", expanding=True)),
+    ENTRY.c.key == bindparam("key"),
+)
+SAME_ACCOUNT = BLOCK.c.account == ACCOUNT.c.name
+NAMED = and_(SAME_ACCOUNT, BLOCK.c.name.in_(bindparam("blocks", expanding=True)))
+STANDING, STANDING_OF_SOME = (
+    select(*LATEST, BLOCK.c.name.label("block"), BLOCK.c.spent, ENTRY.c.version)
+    .select_from(ACCOUNT.outerjoin(ENTRY, SAME_KEY).outerjoin(BLOCK, blocks))
+    .where(ACCOUNT.c.name == bindparam("account"))
+    for blocks in (SAME_ACCOUNT, NAMED)
+)
+MOVE_HEAD = (
+    update(ACCOUNT)
+    .where(ACCOUNT.c.name == bindparam("account"), ACCOUNT.c.version == bindparam("before"))
+    .values(version=bindparam("after"), head=bindparam("hash"), stage=bindparam("begun"))
+)
+APPEND = ENTRY.insert()
+SET_SPENT = (
+    update(BLOCK)
+    .where(BLOCK.c.account == bindparam("place"), BLOCK.c.name == bindparam("block"))
+    .values(spent=bindparam("units"))
+)
+INSERTS = {"sqlite": sqlite.insert(TALLY), "postgresql": postgresql.insert(TALLY)}
+ADD_RELEASED = {
+    engine: insert.on_conflict_do_update(
+        index_elements=list(TALLY.primary_key), set_={"times": TALLY.c.times + insert.excluded.times}
+    )
+    for engine, insert in INSERTS.items()
+}
 
 
 class Transaction:
@@ -34,6 +74,7 @@ class Transaction:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._spent: dict[tuple[str, str], tuple[int, ...]] = {}  # what was read and is locked
+        self._whole: set[str] = set()  # accounts of which all blocks were read and are locked
 
     # The schema ---------------------------------------------------------------------------------------------------
 
@@ -52,9 +93,8 @@ class Transaction:
         return _known_version(self.connection.execute(select(SCHEMA.c.version)).scalars().all())
 
     def check_schema(self) -> None:
-        """Refuse to go on where somebody has upgraded the tables since this ledger was opened."""
-        if _known_version(self.connection.execute(select(SCHEMA.c.version)).scalars().all()) != SCHEMA_VERSION:
-            raise LedgerUnavailable("the tables of this ledger are not there any more; open it again", dropped=False)
+        """Refuse to write where somebody has upgraded the tables since this ledger was opened."""
+        _check_latest(*self.connection.execute(select(*LATEST)).one())
 
     # Reading ------------------------------------------------------------------------------------------------------
 
@@ -62,8 +102,8 @@ class Transaction:
         return sorted(self.connection.execute(select(ACCOUNT.c.name)).scalars())
 
     def account(self, name: str, *, lock: bool = False) -> AccountRow:
-        question = select(ACCOUNT).where(ACCOUNT.c.name == name)
-        row = self.connection.execute(question.with_for_update() if lock else question).one_or_none()
+        question = LOCKED if lock else select(ACCOUNT).where(ACCOUNT.c.name == bindparam("name"))
+        row = self.connection.execute(question, {"name": name}).one_or_none()
         if row is None:
             known = ", ".join(map(repr, self.accounts()[:20])) or "none"
             raise InvalidParameter(f"there is no account {name!r} in this ledger, but {known}")
@@ -71,6 +111,9 @@ class Transaction:
 
     def blocks(self, account: str, *, only: Collection[str] | None = None) -> dict[str, tuple[int, ...]]:
         """Return the units spent in each block, or in those named; in one transaction they are read once."""
+        if account in self._whole:
+            known = {name: units for (place, name), units in sorted(self._spent.items()) if place == account}
+            return known if only is None else {name: known[name] for name in sorted(only) if name in known}
         if only is not None and all((account, name) in self._spent for name in only):
             return {name: self._spent[account, name] for name in sorted(only)}
         same = [BLOCK.c.account == account] + ([] if only is None else [BLOCK.c.name.in_(only)])
@@ -84,6 +127,26 @@ class Transaction:
         same = (ENTRY.c.account == account, ENTRY.c.kind.in_(kinds), ENTRY.c.key == key)
         row = self.connection.execute(select(ENTRY).where(*same)).one_or_none()
         return None if row is None else Entry(**row._mapping)
+
+    def entry_before_writing(
+        self, account: str, kinds: Collection[str], key: str, *, blocks: Collection[str] | None
+    ) -> Entry | None:
+        """Return what `entry` does, in one question that also checks the schema and reads what blocks have spent.
+
+        The account is locked by now: what was locked and read in one statement may be older than the lock.
+        """
+        asked = {"account": account, "kinds": list(kinds), "key": key}
+        if blocks is None:
+            rows = self.connection.execute(STANDING, asked).all()
+        else:
+            rows = self.connection.execute(STANDING_OF_SOME, {**asked, "blocks": list(blocks)}).all()
+        for row in rows:
+            _check_latest(row.upgrades, row.latest)
+            if row.block is not None:
+                self._spent[account, row.block] = _units(account, row.block, row.spent)
+        if blocks is None:
+            self._whole.add(account)
+        return None if rows[0].version is None else self.entry_at(account, rows[0].version)
 
     def entry_at(self, account: str, version: int) -> Entry:
         same = (ENTRY.c.account == account, ENTRY.c.version == version)
@@ -127,11 +190,10 @@ class Transaction:
 
     def append(self, entry: Entry, *, before: AccountRow, stage: int) -> None:
         """Add an entry and move the account's head, which nobody else has moved since."""
-        head = {"version": entry.version, "head": entry.hash, "stage": stage}
-        same = (ACCOUNT.c.name == entry.account, ACCOUNT.c.version == before.version)
-        if self.connection.execute(update(ACCOUNT).where(*same).values(**head)).rowcount != 1:
+        head = {"account": entry.account, "before": before.version, "after": entry.version, "hash": entry.hash}
+        if self.connection.execute(MOVE_HEAD, {**head, "begun": stage}).rowcount == 0:
             raise LedgerUnavailable("another writer was faster; ask again with the same key", dropped=True)
-        self.connection.execute(ENTRY.insert().values(**entry.to_dict()))
+        self.connection.execute(APPEND, entry.to_dict())  # nobody else has an entry of this number
 
     def insert_blocks(self, account: str, names: tuple[str, ...], *, lines: int) -> None:
         if names:
@@ -141,20 +203,16 @@ class Transaction:
     def set_spent(self, account: str, spent: Mapping[str, Sequence[int]]) -> None:
         """Set the units spent in some blocks."""
         self._spent |= {(account, block): tuple(units) for block, units in spent.items()}
-        same = (BLOCK.c.account == account, BLOCK.c.name == bindparam("block"))
-        rows = [{"block": block, "units": json.dumps(units)} for block, units in spent.items()]
-        self.connection.execute(update(BLOCK).where(*same).values(spent=bindparam("units")), rows)
+        rows = [{"place": account, "block": block, "units": json.dumps(units)} for block, units in spent.items()]
+        self.connection.execute(SET_SPENT, _one_or_all(rows))
 
     def add_released(self, account: str, released: Mapping[tuple[str, str], int]) -> None:
         """Add to the counts of releases, by block and text; all of them in one statement."""
-        dialect = sqlite if self.connection.dialect.name == "sqlite" else postgresql
         rows = [
             {"account": account, "block": block, "digest": digest_of(text), "release": text, "times": times}
             for (block, text), times in sorted(released.items())  # in one order, so that writers never wait in a ring
         ]
-        more = dialect.insert(TALLY)
-        times = {"times": TALLY.c.times + more.excluded.times}
-        self.connection.execute(more.on_conflict_do_update(index_elements=list(TALLY.primary_key), set_=times), rows)
+        self.connection.execute(ADD_RELEASED[self.connection.dialect.name], _one_or_all(rows))
 
     def insert_hold(self, account: str, row: HoldRow) -> None:
         self.connection.execute(HOLD.insert().values(account=account, **row._asdict()))
@@ -164,14 +222,28 @@ class Transaction:
         self.connection.execute(update(HOLD).where(*same).values(state=state))
 
 
+def _one_or_all(rows: list[dict[str, Any]]) -> dict[str, Any] | list[dict[str, Any]]:
+    """Return the parameters of a statement: drivers are slow with lists, also with those of one."""
+    return rows[0] if len(rows) == 1 else rows
+
+
+def _check_latest(upgrades: int, latest: int | None) -> None:
+    if not upgrades == latest == SCHEMA_VERSION:
+        raise _unknown_schema(f"{upgrades} upgrades up to number {latest}")
+
+
+def _unknown_schema(found: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
+        f"table {SCHEMA.name} names {found}, this library knows those up to {SCHEMA_VERSION}; it was changed by hand, "
+        "or a newer cumulant made it; nothing was recorded",
+        dropped=False,
+    )
+
+
 def _known_version(found: Sequence[int]) -> int:
     versions = sorted(found)
     if versions != list(range(1, len(versions) + 1)) or len(versions) > SCHEMA_VERSION:
-        raise LedgerUnavailable(
-            f"table {SCHEMA.name} names versions {versions}, this library knows those up to {SCHEMA_VERSION}; "
-            "it was changed by hand, or a newer cumulant made it; nothing was recorded",
-            dropped=False,
-        )
+        raise _unknown_schema(f"versions {versions}")
     return len(versions)
 
 

@@ -134,10 +134,14 @@ class Status:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verification:
-    """The number of entries and the head of every account that was verified."""
+    """The number of entries and the head of every account that was verified.
+
+    `closed` is False for an export without a closing line: entries may be missing at its end.
+    """
 
     entries: Mapping[str, int]
     heads: Mapping[str, str]
+    closed: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
