@@ -50,8 +50,8 @@ def counts_a_second(address: str, *, writers: int, counts: int) -> float:
     start = time.time() + 0.5
 
     def count_many() -> None:
-        driver = Storage(address).engine.connect().connection.dbapi_connection
-        assert driver is not None
+        connection = Storage(address).engine.connect()  # named, as it is closed with its last name
+        driver = connection.connection
         cursor, is_sqlite = driver.cursor(), address.startswith("sqlite")
         time.sleep(max(start - time.time(), 0.0))
         for _ in range(each):

@@ -360,7 +360,9 @@ def test_charges_are_computed_before_the_lock(tmp_path: Path, monkeypatch: pytes
         Lent, "begin", lambda lent, reading: (locked.__setitem__(0, not reading), begin(lent, reading=reading))
     )
     monkeypatch.setattr(Lent, "commit", lambda lent: (end(lent), locked.__setitem__(0, False)))
-    monkeypatch.setattr(Lent, "is_rolled_back", lambda lent: (locked.__setitem__(0, False), leave(lent))[1])
+    monkeypatch.setattr(
+        Lent, "is_rolled_back", lambda lent, error: (locked.__setitem__(0, False), leave(lent, error))[1]
+    )
     for module, name in ((allocation, "ways_of"), (recording, "ways_of"), (recording, "most_that_fit")):
         monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
     parts = Composed.of((cm.Gaussian(noise_multiplier=3000.0 + n), 1) for n in range(300))
@@ -381,11 +383,12 @@ def test_charges_are_computed_before_the_lock(tmp_path: Path, monkeypatch: pytes
 )
 def test_names_that_look_like_others_are_refused(address: str, name: str) -> None:
     with opened(address, blocks=["x", "y"]) as ledger:
-        for ask in (
+        asked: list[Callable[[], Any]] = [
             lambda: ledger.open(name, epsilon=1.0, delta=1e-6, neighbors=cm.ADD_REMOVE, unit="one"),
             lambda: ledger.add_blocks("a", [name]),
             lambda: ledger.spend("a", STEP, by=name),
-        ):
+        ]
+        for ask in asked:
             with pytest.raises(cm.InvalidParameter, match="one alphabet"):
                 ask()
         assert ledger.verify().entries == {"a": 1}

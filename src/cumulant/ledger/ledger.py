@@ -13,7 +13,6 @@ from cumulant import parameters
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, CumulantError, InvalidParameter, UnprovenCombination
 from cumulant.ledger.declaration import Stage, checked_plan, declare
-from cumulant.ledger.effects import OPEN_STATES
 from cumulant.ledger.entries import Entry, canonical, closing_line
 from cumulant.ledger.hold import Hold
 from cumulant.ledger.recording import (
@@ -34,6 +33,7 @@ from cumulant.ledger.texts import (
     checked_duration,
     checked_name,
     checked_remark,
+    checked_unit,
     later,
     new_name,
     time_text,
@@ -46,7 +46,6 @@ from cumulant.neighbors import ADD_REMOVE, Neighbors
 
 if TYPE_CHECKING:
     from cumulant.ledger.storage import Storage
-    from cumulant.ledger.tables import AccountRow, HoldRow
     from cumulant.ledger.transaction import Transaction
 
 
@@ -131,7 +130,7 @@ class Ledger:
             epsilon=epsilon,
             delta=delta,
             neighbors=neighbors,
-            unit=_checked_unit(unit),
+            unit=checked_unit(unit),
             stages=steps,
             reserve=reserve,
             failure=failure,
@@ -249,7 +248,7 @@ class Ledger:
     def status(self, account: str) -> Status:
         """Return budget, price, what is left, and the holds that count as spent."""
         name, now = checked_name("account", account), time_text(self._clock())
-        row, spent, rows = self._storage.read(lambda transaction: _standing(transaction, name))
+        row, spent, rows = self._storage.read(lambda transaction: transaction.standing(name))
         holds = [
             HoldStatus(
                 key=hold.key,
@@ -293,9 +292,7 @@ class Ledger:
         """Yield all entries in order, those after a version; entries that are recorded meanwhile come last."""
         name, last = checked_name("account", account), parameters.whole_number("after", after)
         self._storage.read(lambda transaction: transaction.account(name))
-        while page := self._page(name, after=last):
-            yield from page
-            last = page[-1].version
+        yield from self._storage.history(name, after=last)
 
     def verify(
         self,
@@ -352,14 +349,11 @@ class Ledger:
             "release": release.to_dict(),
             "label": checked_remark("label", given["label"]),
             "blocks": None if given["blocks"] is None else list(checked_blocks(given["blocks"])),
-            "unit": None if given["unit"] is None else _checked_unit(given["unit"]),
+            "unit": None if given["unit"] is None else checked_unit(given["unit"]),
             **({"key": key, "expires": given["expires"]} if kind == "hold" else {}),
         }
         canonical(content)
         return self._request(name, kind, key, by, content), priced(self._declaration(name), release)
-
-    def _page(self, account: str, *, after: int) -> list[Entry]:
-        return self._storage.read(lambda transaction: transaction.page(account, after=after))
 
     def _declaration(self, account: str) -> str:
         """Return the declaration of an account as text."""
@@ -373,27 +367,12 @@ class Ledger:
         return Receipt(entry=entry, again=again)
 
 
-def _standing(
-    transaction: Transaction, account: str
-) -> tuple[AccountRow, dict[str, tuple[int, ...]], list[tuple[HoldRow, Entry]]]:
-    """Return an account, what is spent in its blocks, and the holds that count as spent, with their entries."""
-    holds = [hold for hold in transaction.holds(account) if hold.state in OPEN_STATES]
-    entries = [(hold, transaction.entry_at(account, hold.version)) for hold in holds]
-    return transaction.account(account), transaction.blocks(account), entries
-
-
 def _storage_at(url: str) -> Storage:
     try:
         from cumulant.ledger.storage import Storage
     except ModuleNotFoundError as error:
         raise CumulantError("a ledger needs SQLAlchemy: pip install 'cumulant[ledger]'") from error
     return Storage(url)
-
-
-def _checked_unit(unit: Any) -> str:
-    text = checked_remark("unit", unit)
-    parameters.require(text != "", "unit must say what one record is, such as 'one customer'", unit)
-    return text
 
 
 def _checked_stages(stages: Any) -> tuple[Stage, ...]:

@@ -11,11 +11,13 @@ left to a pool or to the garbage collector.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, final
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event
@@ -23,6 +25,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlch
 
 from cumulant.errors import CumulantError, InvalidParameter, LedgerUnavailable
 from cumulant.ledger.addresses import Address, address_of
+from cumulant.ledger.entries import Entry
 from cumulant.ledger.tables import SCHEMA_VERSION
 from cumulant.ledger.transaction import Transaction
 
@@ -69,13 +72,31 @@ class Lent:
     def commit(self) -> None:
         """End a transaction, and have heard that it is there."""
         self.connection.commit()
-        self.pipeline.close()
 
-    def is_rolled_back(self) -> bool:
-        """End a transaction of which nothing stays, and return whether the next one can begin here."""
-        with suppress(Exception):  # what went wrong in the pipeline was said before
+    def is_free(self, outer: BaseException | None) -> bool:
+        """Leave the pipeline, and return whether the next transaction can begin here.
+
+        An interrupt in the middle is not lost behind what the driver says of it; `outer` is what the caller handles.
+        """
+        try:
             self.pipeline.close()
-        with suppress(SQLAlchemyError):
+        except Exception as error:
+            behind = error.__context__
+            while behind is not None and behind is not outer:
+                if not isinstance(behind, Exception):
+                    raise behind from None
+                behind = behind.__context__
+            return False
+        return True
+
+    def is_rolled_back(self, error: Exception) -> bool:
+        """End a transaction of which nothing stays, and return whether the next one can begin here.
+
+        A pipeline in which a statement failed is not used again.
+        """
+        if not self.path and (isinstance(error, SQLAlchemyError) or not self.is_free(error)):
+            return False
+        with suppress(Exception):
             self.connection.rollback()
             return not self.connection.invalidated
         return False
@@ -122,6 +143,12 @@ class Storage:
         """Run a transaction in which everything is seen as of one moment."""
         return self._run_again(work, reading=True)
 
+    def history(self, account: str, *, after: int) -> Iterator[Entry]:
+        """Yield the entries after a number page by page, with no transaction between two of them: none ever changes."""
+        while page := self.read(partial(Transaction.page, account=account, after=after)):
+            yield from page
+            after = page[-1].version
+
     def _run_again(self, work: Callable[[Transaction], Answer], *, reading: bool) -> Answer:
         for attempt in range(TRIES - 1):
             try:
@@ -149,6 +176,7 @@ class Storage:
 
     def _run(self, work: Callable[[Transaction], Answer], *, reading: bool) -> Answer:
         self._let_go_of_inherited()
+        outer = sys.exc_info()[1]
         with said_plainly(self.address):
             lent, fine = self._lent(), False
             try:
@@ -160,10 +188,10 @@ class Storage:
                 lent.commit()
                 if not reading:  # what is acknowledged is in the file that is there
                     self._check_files(lent, FILES)
-                fine = True
+                fine = lent.is_free(outer)
                 return answer
-            except Exception:
-                fine = lent.is_rolled_back()
+            except Exception as error:
+                fine = lent.is_rolled_back(error)
                 if not fine:
                     self._close_idle()  # where one was dropped the others were, too
                 raise

@@ -64,6 +64,13 @@ def checked_remark(what: str, value: Any) -> str:
     return str(value)
 
 
+def checked_unit(value: Any) -> str:
+    """Return what one record is, in words."""
+    text = checked_remark("unit", value)
+    require(text != "", "unit must say what one record is, such as 'one customer'", value)
+    return text
+
+
 def checked_blocks(value: Any, check: Callable[[str, Any], str] = checked_name) -> tuple[str, ...]:
     """Return names of blocks, sorted, each once; `new_name` checks those that are given for the first time."""
     rule = "blocks must be a list of names"

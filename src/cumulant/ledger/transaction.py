@@ -11,6 +11,7 @@ from sqlalchemy import Connection, and_, bindparam, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from cumulant.errors import InvalidParameter, LedgerTampered, LedgerUnavailable
+from cumulant.ledger.effects import OPEN_STATES
 from cumulant.ledger.entries import Entry
 from cumulant.ledger.tables import (
     ACCOUNT,
@@ -59,13 +60,15 @@ SET_SPENT = (
     .where(BLOCK.c.account == bindparam("place"), BLOCK.c.name == bindparam("block"))
     .values(spent=bindparam("units"))
 )
-INSERTS = {"sqlite": sqlite.insert(TALLY), "postgresql": postgresql.insert(TALLY)}
-ADD_RELEASED = {
-    engine: insert.on_conflict_do_update(
-        index_elements=list(TALLY.primary_key), set_={"times": TALLY.c.times + insert.excluded.times}
-    )
-    for engine, insert in INSERTS.items()
-}
+
+
+def _adding(insert: sqlite.Insert | postgresql.Insert) -> sqlite.Insert | postgresql.Insert:
+    """Return an insertion of counts that adds to those that are there."""
+    times = {"times": TALLY.c.times + insert.excluded.times}
+    return insert.on_conflict_do_update(index_elements=list(TALLY.primary_key), set_=times)
+
+
+ADD_RELEASED = {"sqlite": _adding(sqlite.insert(TALLY)), "postgresql": _adding(postgresql.insert(TALLY))}
 
 
 class Transaction:
@@ -169,6 +172,11 @@ class Transaction:
         same = [HOLD.c.account == account] + ([] if key is None else [HOLD.c.key == key])
         rows = self.connection.execute(select(HOLD.c.key, HOLD.c.version, HOLD.c.state, HOLD.c.expires).where(*same))
         return sorted((HoldRow(*row) for row in rows), key=lambda row: row.version)
+
+    def standing(self, account: str) -> tuple[AccountRow, dict[str, tuple[int, ...]], list[tuple[HoldRow, Entry]]]:
+        """Return an account, what is spent in its blocks, and the holds that count as spent, with their entries."""
+        row, held = self.account(account), [hold for hold in self.holds(account) if hold.state in OPEN_STATES]
+        return row, self.blocks(account), [(hold, self.entry_at(account, hold.version)) for hold in held]
 
     def tallies(self, account: str) -> dict[tuple[str, str], tuple[str, int]]:
         """Return (release, times) by block and digest."""
