@@ -13,7 +13,7 @@ from types import FrameType
 import cumulant as cm
 from benchmarks.ledger_load import ACCOUNT, STEP, open_account
 
-LONGEST = {"sqlite": 0.012, "postgres": 0.02}  # seconds until the interrupt, which a spend takes at most, more or less
+MEASURED = 20  # spends from which the time of one is known: interrupts fall into one and a half times that
 WAITED = 5.0  # seconds: a sixth of the patience of a writer, and more than a busy machine takes
 KEPT = 50  # interrupts whose tracebacks are kept, as a notebook keeps the last
 
@@ -30,7 +30,7 @@ class Interrupted:
 
 
 def interrupt_again_and_again(
-    address: str, *, engine: str, interrupts: int, seed: int, progress: Callable[[int], None]
+    address: str, *, interrupts: int, seed: int, progress: Callable[[int], None]
 ) -> Interrupted:
     """Interrupt so many spends, each followed by its own again and by one of another client.
 
@@ -46,15 +46,19 @@ def interrupt_again_and_again(
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, ring)
-    expected = 1
+    expected = 1 + MEASURED
     with cm.Ledger(address) as ledger, cm.Ledger(address) as other:
+        begun = time.monotonic()
+        for turn in range(MEASURED):
+            ledger.spend(ACCOUNT, STEP, key=f"m-{turn}")
+        longest = 1.5 * (time.monotonic() - begun) / MEASURED
         for turn in range(20 * interrupts):
             if seen.interrupts == interrupts:
                 break
             expected += 1
             try:
                 armed[0] = True
-                signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0003, LONGEST[engine]))
+                signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.05, 1) * longest)
                 ledger.spend(ACCOUNT, STEP, key=f"i-{turn}")
                 armed[0] = False
             except KeyboardInterrupt as caught:

@@ -61,7 +61,6 @@ def interrupts(engine: str, directory: Path, options: argparse.Namespace) -> Ite
     progress.show(f"{engine}: interrupts")
     seen = interrupt_again_and_again(
         new_address(engine, directory),
-        engine=engine,
         interrupts=options.kills,
         seed=options.seed,
         progress=progress.reach,
