@@ -81,11 +81,7 @@ class Lent:
         try:
             self.pipeline.close()
         except Exception as error:
-            behind = error.__context__
-            while behind is not None and behind is not outer:
-                if not isinstance(behind, Exception):
-                    raise behind from None
-                behind = behind.__context__
+            _raise_interrupt(error, outer)
             return False
         return True
 
@@ -191,6 +187,7 @@ class Storage:
                 fine = lent.is_free(outer)
                 return answer
             except Exception as error:
+                _raise_interrupt(error, outer)  # then the connection is closed as it is
                 fine = lent.is_rolled_back(error)
                 if not fine:
                     self._close_idle()  # where one was dropped the others were, too
@@ -244,6 +241,14 @@ class Storage:
         with suppress(IndexError):
             while True:
                 self._idle.pop().end()
+
+
+def _raise_interrupt(error: BaseException | None, outer: BaseException | None) -> None:
+    """Raise the interrupt in whose handling a library has failed, if there is one before `outer`."""
+    while error is not None and error is not outer:
+        if not isinstance(error, Exception):
+            raise error from None
+        error = error.__context__
 
 
 def _path_of(driver: Any) -> str:
