@@ -97,7 +97,7 @@ def _freeze_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _ledger_parser(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=["race", "kill", "speed"])
+    parser.add_argument("what", choices=["race", "kill", "interrupt", "speed"])
     parser.add_argument("--engine", action="append", choices=ENGINES, help="both, if none is given")
     parser.add_argument("--races", type=int, default=100)
     parser.add_argument("--processes", type=int, default=8, help="that race, or write, at once")

@@ -12,9 +12,11 @@ import cumulant as cm
 from benchmarks.ledger_load import ACCOUNT, STEP, forked, open_account, wait_for
 from cumulant.ledger.effects import effects_of
 from cumulant.ledger.entries import seal
-from cumulant.ledger.storage import ACCOUNT as ACCOUNTS
-from cumulant.ledger.storage import BLOCK, ENTRY, TALLY, digest_of
+from cumulant.ledger.storage import Storage
+from cumulant.ledger.tables import ACCOUNT as ACCOUNTS
+from cumulant.ledger.tables import BLOCK, ENTRY, TALLY
 from cumulant.ledger.texts import time_text
+from cumulant.ledger.transaction import digest_of
 
 
 def spends_a_second(address: str, *, writers: int, spends: int) -> float:
@@ -31,6 +33,34 @@ def spends_a_second(address: str, *, writers: int, spends: int) -> float:
                 ledger.spend(ACCOUNT, STEP, key=f"{me}-{turn}")
 
     codes = wait_for([forked(partial(spend_many, me)) for me in range(writers)])
+    taken = time.time() - start
+    assert codes == [0] * writers
+    return each * writers / taken
+
+
+def counts_a_second(address: str, *, writers: int, counts: int) -> float:
+    """Return how often processes add one to a plain counter in a second: what the engine and the disk allow.
+
+    One row, locked by the one statement that changes it, and committed as durably as a spend.
+    """
+    with Storage(address).engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE plain_counter (n BIGINT)")
+        connection.exec_driver_sql("INSERT INTO plain_counter VALUES (0)")
+    each = counts // writers
+    start = time.time() + 0.5
+
+    def count_many() -> None:
+        connection = Storage(address).engine.connect()  # named, as it is closed with its last name
+        driver = connection.connection
+        cursor, is_sqlite = driver.cursor(), address.startswith("sqlite")
+        time.sleep(max(start - time.time(), 0.0))
+        for _ in range(each):
+            if is_sqlite:
+                cursor.execute("BEGIN IMMEDIATE")
+            cursor.execute("UPDATE plain_counter SET n = n + 1")
+            driver.commit()
+
+    codes = wait_for([forked(count_many) for _ in range(writers)])
     taken = time.time() - start
     assert codes == [0] * writers
     return each * writers / taken

@@ -231,11 +231,34 @@ def test_an_export_verifies_by_itself(ledger: cm.Ledger) -> None:
     opened(ledger, plan=STEP * 10)
     ledger.reserve("customers", STEP * 3, key="a").settle(used=STEP * 2)
     lines = list(ledger.export("customers"))
-    assert [json.loads(line)["version"] for line in lines] == [1, 2, 3]
+    assert [json.loads(line)["version"] for line in lines[:-1]] == [1, 2, 3]
+    assert json.loads(lines[-1])["closing"]["entries"] == 3
     assert verify_export(lines).heads == ledger.verify().heads == {"customers": ledger.status("customers").head}
-    for broken in (lines[:1] + lines[2:], [lines[0].replace("3.0", "9.0"), *lines[1:]], ["{}"], []):
+    assert verify_export(lines).closed
+    assert not verify_export(lines[:-1]).closed  # as exports were written before: it says that the end is open
+    nested = '{"account":' + "[" * 100_000
+    shortened = [lines[:2] + lines[3:], [lines[0], lines[3]], [lines[3]], [*lines, lines[2]], [*lines, lines[3]]]
+    others = [
+        lines[:1] + lines[2:],
+        [lines[0].replace("3.0", "9.0"), *lines[1:]],
+        ["{}"],
+        [],
+        ["[" * 100_000],
+        [nested],
+    ]
+    for broken in shortened + others:
         with pytest.raises(cm.LedgerTampered):
             verify_export(broken)
+
+
+def test_a_shortened_export_is_found_by_a_head_that_was_kept(ledger: cm.Ledger) -> None:
+    opened(ledger)
+    old = list(ledger.export("customers"))
+    ledger.spend("customers", COUNT)
+    kept = ledger.verify().heads
+    assert verify_export(ledger.export("customers"), heads=kept).closed
+    with pytest.raises(cm.LedgerTampered, match="that was kept is not part of its history"):
+        verify_export(old, heads=kept)
 
 
 # The seam for training engines ----------------------------------------------------------------------------------------
@@ -442,14 +465,13 @@ def test_a_writer_that_hangs_is_ended_and_a_reader_is_not(tmp_path: Path, monkey
     entries = ledger.history("customers")
     next(entries)
 
-    def hang() -> None:
-        with ledger._storage.writing() as hanging:
-            hanging.account("customers", lock=True)
-            time.sleep(0.6)
-            hanging.account("customers")
+    def hang(transaction: Any) -> None:
+        transaction.account("customers", lock=True)
+        time.sleep(0.6)
+        transaction.account("customers")
 
-    with pytest.raises(cm.LedgerUnavailable, match="idle-in-transaction"):
-        hang()
+    with pytest.raises(cm.LedgerUnavailable, match=r"closed the connection|idle-in-transaction"):
+        ledger._storage.write(hang)
     assert next(entries).version == 2
     assert not ledger.spend("customers", COUNT).again
     entries.close()  # type: ignore[attr-defined]
@@ -459,9 +481,13 @@ def test_a_writer_that_hangs_is_ended_and_a_reader_is_not(tmp_path: Path, monkey
 def test_a_full_disk_says_so_and_loses_nothing(tmp_path: Path) -> None:
     ledger = opened(cm.Ledger(f"sqlite:///{tmp_path}/budget.db"))
     ledger.spend("customers", COUNT, key="before")
-    with ledger._storage.engine.connect() as connection:  # SQLite's own limit: its error is that of a full disk
-        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+
+    def fill(transaction: Any) -> None:
+        """SQLite's own limit, on the one connection that there is: its error is that of a full disk."""
+        pages = transaction.connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        transaction.connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+
+    ledger._storage.read(fill)
     recorded, full = 0, ""
     while not full:
         try:

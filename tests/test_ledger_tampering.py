@@ -10,9 +10,10 @@ from sqlalchemy import Column, Table, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 import cumulant as cm
-from cumulant.ledger import storage
+from cumulant.ledger import tables
 from cumulant.ledger.entries import Entry
-from cumulant.ledger.storage import ACCOUNT, BLOCK, ENTRY, HOLD, TALLY, Transaction
+from cumulant.ledger.tables import ACCOUNT, BLOCK, ENTRY, HOLD, TALLY
+from cumulant.ledger.transaction import Transaction
 from cumulant.ledger.verification import verify_accounts
 
 STEP = cm.Gaussian(noise_multiplier=20.0)
@@ -208,4 +209,4 @@ def test_bodies_that_make_no_sense_are_found_even_with_hashes_that_fit(
 
 
 def test_another_schema_is_named() -> None:
-    assert [table.name for table in storage.METADATA.sorted_tables if table not in TABLES] == ["cumulant_schema"]
+    assert [table.name for table in tables.METADATA.sorted_tables if table not in TABLES] == ["cumulant_schema"]

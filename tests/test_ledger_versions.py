@@ -16,7 +16,7 @@ from cumulant.ledger.allocation import ways_of
 from cumulant.ledger.charge import squared_mean
 from cumulant.ledger.declaration import Declaration
 from cumulant.ledger.entries import Entry, canonical
-from cumulant.ledger.storage import ACCOUNT, ENTRY
+from cumulant.ledger.tables import ACCOUNT, ENTRY
 
 HISTORY = Path(__file__).parent / "ledger_before_versions.jsonl"  # an export of the last code that did not name it
 

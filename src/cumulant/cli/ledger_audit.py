@@ -45,6 +45,7 @@ Examples:
   cumulant ledger verify customers --json > heads.json
   cumulant ledger verify --heads heads.json
   cumulant ledger verify --export customers.jsonl
+  cumulant ledger verify --export customers.jsonl --heads heads.json
 """
 EXPORT_HELP = """Print the history of an account as JSON lines, from which anybody can compute the hashes.
 
@@ -99,12 +100,12 @@ def report(*, ledger: Ledger, account: str, out: Path | None, as_json: bool) -> 
 def verify(*, address: str, account: str | None, exported: Any, heads: Any, as_json: bool) -> None:
     from cumulant.ledger import verify_export
 
+    kept = {} if heads is None else _heads(heads)
     if exported is not None:
-        if account is not None or heads is not None:
-            raise click.UsageError("--export is verified by itself: leave out the account and --heads")
-        found = verify_export(exported)
+        if account is not None:
+            raise click.UsageError("--export is of one account: leave out its name")
+        found = verify_export(exported, heads=kept)
     else:
-        kept = {} if heads is None else _heads(heads)
         with opened(address) as ledger, _progress() as show:
             found = ledger.verify(account, heads=kept, progress=show)
     _print_verified(found, as_json=as_json)
@@ -114,12 +115,15 @@ def _print_verified(found: Any, *, as_json: bool) -> None:
     from cumulant.ledger.texts import counted
 
     if as_json:
-        print_data({"verified": found.to_dict(), "warnings": list(found.warnings)})
+        closed = {} if found.closed else {"closed": False}
+        print_data({"verified": found.to_dict(), "warnings": list(found.warnings), **closed})
         return
     rows = [
         (name, f"{counted(count, 'entry', 'entries')}, head {found.heads[name]}")
         for name, count in found.entries.items()
     ]
+    if not found.closed:
+        rows.append(("open end", "no closing line, as in exports of older versions: the last entries may be missing"))
     print_statement(
         "verified: hashes, totals, holds and charges agree", [*rows, *(("warning", text) for text in found.warnings)]
     )
@@ -154,7 +158,8 @@ def _progress() -> Iterator[Any]:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Instead of printing.")
 def export(*, ledger: Ledger, account: str, out: Path | None, as_json: bool) -> None:
     if as_json:
-        print_data({"entries": [json.loads(line) for line in ledger.export(account)]})
+        *entries, closing = (json.loads(line) for line in ledger.export(account))
+        print_data({"entries": entries, **closing})
     elif out is None:
         for line in ledger.export(account):
             click.echo(line)

@@ -225,8 +225,11 @@ def units_of(taken: Sequence[Taken], lines: Lines) -> Spent:
 def unused(taken: Sequence[Taken], used: Sequence[int]) -> tuple[Taken, ...]:
     """Return what goes back when only so many of each part were released: what was charged last goes back first."""
     back: list[Taken] = []
+    charged: dict[int, list[Taken]] = {}
+    for row in taken:
+        charged.setdefault(row.part, []).append(row)
     for part, kept in enumerate(used):
-        rows = [row for row in taken if row.part == part]
+        rows = charged.get(part, [])
         surplus = sum(row.times for row in rows) - kept
         for row in reversed(rows):
             n = min(surplus, row.times)

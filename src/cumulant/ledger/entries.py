@@ -71,11 +71,47 @@ def canonical(data: Any) -> str:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def entries_of(lines: Iterable[str]) -> Iterator[Entry]:
-    """Yield the entries of JSON lines, as `export` writes them."""
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                yield Entry(**json.loads(line, object_pairs_hook=unique_keys))
-            except (TypeError, ValueError) as error:
-                raise LedgerTampered(f"line {number} is not an entry of a ledger: {error}") from error
+def closing_line(last: Entry) -> str:
+    """Return the last line of an export: how many entries there are and what the last hash is."""
+    return canonical({"closing": {"account": last.account, "entries": last.version, "head": last.hash}})
+
+
+class Export:
+    """The entries of JSON lines, as `export` writes them.
+
+    When all were read, `closed` says whether the line that closes an export was there. One that is comes last and
+    agrees; exports of older versions have none.
+    """
+
+    __slots__ = ("_lines", "closed")
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines, self.closed = lines, False
+
+    def __iter__(self) -> Iterator[Entry]:
+        last: Entry | None = None
+        for number, line in enumerate(filter(str.strip, self._lines), start=1):
+            if self.closed:
+                raise LedgerTampered(f"line {number} follows the line that closes this export")
+            found = _read_line(line, number)
+            if isinstance(found, Entry):
+                last = found
+                yield found
+            elif last is None or canonical(found) != closing_line(last):
+                end = "none" if last is None else f"number {last.version} with hash {last.hash}"
+                raise LedgerTampered(
+                    f"line {number} closes this export after another entry than the last, which is {end}: lines before "
+                    "it are missing"
+                )
+            else:
+                self.closed = True
+
+
+def _read_line(line: str, number: int) -> Entry | dict[str, Any]:
+    """Return an entry, or what a closing line says."""
+    try:
+        data = json.loads(line, object_pairs_hook=unique_keys)
+        return data if set(data) == {"closing"} else Entry(**data)
+    except (TypeError, ValueError, RecursionError) as error:
+        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise LedgerTampered(f"line {number} is not an entry of a ledger: {said}") from None

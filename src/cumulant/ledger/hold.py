@@ -79,21 +79,22 @@ class Hold:
 
     def settle(self, *, used: AbstractMechanism | None = None, by: str = "") -> Receipt:
         """Say what was released, by default all of it; `used` is part of what was reserved, and the rest comes back."""
-        counts = self._counts(self.release if used is None else used)
+        returned = self._returned(self._counts(self.release if used is None else used))
 
         def build(locked: Locked) -> dict[str, Any]:
             self._state(locked, "settle", OPEN_STATES)
-            return self._returned(counts)
+            return returned
 
         content = {"hold": self.key, "used": None if used is None else used.to_dict()}
         return self._record("settle", by, content, build)
 
     def cancel(self, *, by: str = "") -> Receipt:
         """Give everything back: nothing was released."""
+        returned = self._returned([0] * len(self.release.releases()))
 
         def build(locked: Locked) -> dict[str, Any]:
             self._state(locked, "cancel", ("held",))
-            return self._returned([0] * len(self.release.releases()))
+            return returned
 
         return self._record("cancel", by, {"hold": self.key}, build)
 

@@ -5,30 +5,40 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Self
 
 from cumulant import parameters
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, CumulantError, InvalidParameter, UnprovenCombination
-from cumulant.ledger.allocation import place_beyond, ways_of
+from cumulant.ledger.allocation import place_beyond
 from cumulant.ledger.declaration import Stage, checked_plan, declare
-from cumulant.ledger.effects import OPEN_STATES, releases_by_block, releases_of
-from cumulant.ledger.entries import Entry, canonical
+from cumulant.ledger.effects import releases_by_block, releases_of
+from cumulant.ledger.entries import Entry, canonical, closing_line
 from cumulant.ledger.hold import Hold
 from cumulant.ledger.recording import (
     Build,
     Locked,
+    Priced,
     Request,
     charged,
     check_units,
     declaration_of,
     price_of,
+    priced,
     record,
     record_opening,
 )
-from cumulant.ledger.texts import checked_blocks, checked_duration, checked_name, checked_remark, time_text
+from cumulant.ledger.texts import (
+    checked_blocks,
+    checked_duration,
+    checked_name,
+    checked_remark,
+    checked_unit,
+    later,
+    new_name,
+    time_text,
+)
 from cumulant.ledger.values import WHOLE, HoldStatus, Receipt, Status, Verification
 from cumulant.ledger.verification import verify_accounts
 from cumulant.mechanisms.base import AbstractMechanism
@@ -36,6 +46,7 @@ from cumulant.neighbors import ADD_REMOVE, Neighbors
 
 if TYPE_CHECKING:
     from cumulant.ledger.storage import Storage
+    from cumulant.ledger.transaction import Transaction
 
 
 class Ledger:
@@ -67,6 +78,13 @@ class Ledger:
     def close(self) -> None:
         """Give back all connections."""
         self._storage.close()
+
+    def __repr__(self) -> str:
+        """Return the address without its password."""
+        return f"Ledger({self._storage.address.shown!r})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a ledger has open connections and is not pickled: give the other process its address")
 
     def __enter__(self) -> Self:
         return self
@@ -103,16 +121,16 @@ class Ledger:
         blocks:   parts of the data; every unit lies in one of them, whichever others there are: where blocks are weeks
                   the unit is "one customer in one week".
         """
-        name = checked_name("account", account)
+        name = new_name("account", account)
         if plan is not None and stages is not None:
             raise InvalidParameter("give plan or stages, not both")
         steps = _checked_stages(stages) if stages is not None else (Stage(plan=checked_plan(plan)),)
-        names = (WHOLE,) if blocks is None else _divided(checked_blocks(blocks), neighbors)
+        names = (WHOLE,) if blocks is None else _divided(checked_blocks(blocks, new_name), neighbors)
         declaration = declare(
             epsilon=epsilon,
             delta=delta,
             neighbors=neighbors,
-            unit=_checked_unit(unit),
+            unit=checked_unit(unit),
             stages=steps,
             reserve=reserve,
             failure=failure,
@@ -152,9 +170,9 @@ class Ledger:
         to none. A `unit`, if given, must be the account's. `note_refusal` records an attempt that was refused.
         """
         given = {"label": label, "blocks": blocks, "unit": unit}
-        request = self._release("spend", account, release, key=key, by=by, given=given)
+        request, asked = self._release("spend", account, release, key=key, by=by, given=given)
         try:
-            return self._record(request, lambda locked: charged(locked, release, request))
+            return self._record(request, lambda locked: charged(locked, asked, request))
         except BudgetExceeded as error:
             if note_refusal:
                 content = {**request.content, "reason": str(error)[:2000]}
@@ -180,24 +198,24 @@ class Ledger:
         """
         duration = checked_duration(expires)
         given = {"label": label, "blocks": blocks, "unit": unit, "expires": expires}
-        request = self._release("hold", account, release, key=key, by=by, given=given)
-        until = time_text(self._clock() + duration)
-        receipt = self._record(request, lambda locked: {**charged(locked, release, request), "expires": until})
+        request, asked = self._release("hold", account, release, key=key, by=by, given=given)
+        until = time_text(later(self._clock(), duration))
+        receipt = self._record(request, lambda locked: {**charged(locked, asked, request), "expires": until})
         return Hold(ledger=self, receipt=receipt)
 
     def hold(self, account: str, key: str) -> Hold:
         """Return a hold by its key, to settle it in another process."""
         name, key = checked_name("account", account), checked_name("key", key)
-        with self._storage.reading() as transaction:
-            transaction.account(name)
-            entry = transaction.entry(name, ("hold",), key)
+        entry = self._storage.read(
+            lambda transaction: transaction.entry(transaction.account(name).name, ("hold",), key)
+        )
         if entry is None:
             raise InvalidParameter(f"account {name!r} has no hold with key {key!r}")
         return Hold(ledger=self, receipt=Receipt(entry=entry, again=True))
 
     def add_blocks(self, account: str, blocks: Iterable[str], *, by: str = "", key: str | None = None) -> Receipt:
         """Add parts of the data, such as a new week: records that lie in no other block."""
-        names = checked_blocks(blocks)
+        names = checked_blocks(blocks, new_name)
 
         def build(locked: Locked) -> dict[str, Any]:
             there = locked.transaction.blocks(locked.row.name)
@@ -225,16 +243,15 @@ class Ledger:
 
     def accounts(self) -> list[str]:
         """Return the names of all accounts."""
-        with self._storage.reading() as transaction:
-            return transaction.accounts()
+        return self._storage.read(lambda transaction: transaction.accounts())
 
     def status(self, account: str) -> Status:
         """Return budget, price, what is left, and the holds that count as spent."""
         name, now = checked_name("account", account), time_text(self._clock())
-        with self._storage.reading() as transaction:
-            row, spent = transaction.account(name), transaction.blocks(name)
-            tallies = transaction.tallies(name)
-            rows = [(hold, transaction.entry_at(name, hold.version)) for hold in _open(transaction.holds(name))]
+        (row, spent, rows), tallies = self._storage.read(
+            lambda transaction: (transaction.standing(name), transaction.tallies(name))
+        )
+        declaration = declaration_of(row.declaration)
         holds = [
             HoldStatus(
                 key=hold.key,
@@ -246,7 +263,6 @@ class Ledger:
             )
             for hold, entry in rows
         ]
-        declaration = declaration_of(row.declaration)
         check_units(name, declaration, spent)
         return Status(
             account=name,
@@ -267,20 +283,19 @@ class Ledger:
         Its ε is what the same releases would have cost if they had been planned: a figure for people, no guarantee.
         """
         name = checked_name("account", account)
-        with self._storage.reading() as transaction:
-            there = transaction.blocks(transaction.account(name).name)
-            wanted = (next(iter(there)) if len(there) == 1 else None) if block is None else block
-            parameters.require(wanted in there, f"block must be one of {', '.join(there)}", block)
-            tallies = transaction.tallies(name)
+        there, tallies = self._storage.read(
+            lambda transaction: (transaction.blocks(transaction.account(name).name), transaction.tallies(name))
+        )
+        wanted = (next(iter(there)) if len(there) == 1 else None) if block is None else block
+        parameters.require(wanted in there, f"block must be one of {', '.join(there)}", block)
         rows = sorted(row for (place, _), row in tallies.items() if place == wanted)
         return Composed.of(releases_of(rows))
 
     def history(self, account: str, *, after: int = 0) -> Iterator[Entry]:
-        """Yield all entries in order, those after a version."""
-        name = checked_name("account", account)
-        with self._storage.reading() as transaction:
-            transaction.account(name)
-            yield from transaction.entries(name, after=parameters.whole_number("after", after))
+        """Yield all entries in order, those after a version; entries that are recorded meanwhile come last."""
+        name, last = checked_name("account", account), parameters.whole_number("after", after)
+        self._storage.read(lambda transaction: transaction.account(name))
+        yield from self._storage.history(name, after=last)
 
     def verify(
         self,
@@ -296,15 +311,22 @@ class Ledger:
         called with the number of entries read so far.
         """
         wanted = None if account is None else checked_name("account", account)
-        with self._storage.reading() as transaction:
+
+        def work(transaction: Transaction) -> Verification:
             if wanted is not None:
                 transaction.account(wanted)
             return verify_accounts(transaction, wanted, dict(heads or {}), progress or (lambda _: None))
 
+        return self._storage.read(work)
+
     def export(self, account: str) -> Iterator[str]:
-        """Yield the history as JSON lines, from which anybody can compute the hashes."""
+        """Yield the history as JSON lines, from which anybody can compute the hashes; the last one closes it."""
+        last: Entry | None = None
         for entry in self.history(account):
+            last = entry
             yield canonical(entry.to_dict())
+        if last is not None:
+            yield closing_line(last)
 
     # Inside -------------------------------------------------------------------------------------------------------
 
@@ -313,15 +335,15 @@ class Ledger:
             account=account,
             kind=kind,
             key=uuid.uuid4().hex if key is None else checked_name("key", key),
-            author="" if by == "" else checked_name("by", by),
+            author="" if by == "" else new_name("by", by),
             time=time_text(self._clock()),
             content=content,
         )
 
     def _release(
         self, kind: str, account: str, release: Any, *, key: str | None, by: str, given: Mapping[str, Any]
-    ) -> Request:
-        """Return a checked request for a release."""
+    ) -> tuple[Request, Priced]:
+        """Return a checked request for a release, and its charges."""
         name = checked_name("account", account)
         rule = "release must be a cumulant mechanism, such as cm.Laplace(scale=20.0)"
         parameters.require(isinstance(release, AbstractMechanism), rule, release)
@@ -330,30 +352,22 @@ class Ledger:
             "release": release.to_dict(),
             "label": checked_remark("label", given["label"]),
             "blocks": None if given["blocks"] is None else list(checked_blocks(given["blocks"])),
-            "unit": None if given["unit"] is None else _checked_unit(given["unit"]),
+            "unit": None if given["unit"] is None else checked_unit(given["unit"]),
             **({"key": key, "expires": given["expires"]} if kind == "hold" else {}),
         }
         canonical(content)
-        with suppress(CumulantError):
-            self._prepare(name, release)
-        return self._request(name, kind, key, by, content)
+        return self._request(name, kind, key, by, content), priced(self._declaration(name), release)
 
-    def _prepare(self, account: str, release: AbstractMechanism) -> None:
-        """Compute all charges outside any lock: they are kept, and the transaction only adds whole numbers."""
-        text = self._declarations.get(account)
-        if text is None:
-            with self._storage.reading() as transaction:
-                text = self._declarations[account] = transaction.account(account).declaration
-        for part, _ in release.releases():
-            ways_of(declaration_of(text).lines, part)
+    def _declaration(self, account: str) -> str:
+        """Return the declaration of an account as text."""
+        if account not in self._declarations:
+            row = self._storage.read(lambda transaction: transaction.account(account))
+            self._declarations[account] = row.declaration
+        return self._declarations[account]
 
     def _record(self, request: Request, build: Build) -> Receipt:
         entry, again = record(self._storage, request, build)
         return Receipt(entry=entry, again=again)
-
-
-def _open(holds: Iterable[Any]) -> list[Any]:
-    return [hold for hold in holds if hold.state in OPEN_STATES]
 
 
 def _storage_at(url: str) -> Storage:
@@ -362,12 +376,6 @@ def _storage_at(url: str) -> Storage:
     except ModuleNotFoundError as error:
         raise CumulantError("a ledger needs SQLAlchemy: pip install 'cumulant[ledger]'") from error
     return Storage(url)
-
-
-def _checked_unit(unit: Any) -> str:
-    text = checked_remark("unit", unit)
-    parameters.require(text != "", "unit must say what one record is, such as 'one customer'", unit)
-    return text
 
 
 def _checked_stages(stages: Any) -> tuple[Stage, ...]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant import parameters
-from cumulant.errors import BudgetExceeded, InvalidParameter, LedgerTampered, LedgerUnavailable
-from cumulant.ledger.allocation import Standing, allocate, most_that_fit
+from cumulant.errors import BudgetExceeded, InvalidParameter, LedgerTampered
+from cumulant.ledger.allocation import Standing, Taken, Way, allocate, most_that_fit, ways_of
 from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
 from cumulant.ledger.effects import effects_of, releases_of, rows_to_data
 from cumulant.ledger.entries import NO_HASH, Entry, canonical, seal
@@ -20,10 +19,10 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.version import __version__
 
 if TYPE_CHECKING:
-    from cumulant.ledger.storage import AccountRow, Storage, Transaction
+    from cumulant.ledger.storage import Storage
+    from cumulant.ledger.tables import AccountRow
+    from cumulant.ledger.transaction import Transaction
 
-TRIES = 4  # to record, where connections are dropped
-PAUSE = 0.05  # seconds before the second try, doubled each time
 RELEASES = ("spend", "hold")
 """Kinds that share their keys: a release is spent, or held."""
 
@@ -70,33 +69,33 @@ Build = Callable[[Locked], dict[str, Any]]
 def record(storage: Storage, request: Request, build: Build) -> tuple[Entry, bool]:
     """Return the entry of a request, and whether it was there before.
 
-    Where a connection is dropped nobody knows whether the entry was recorded: it is asked again, with the same key.
+    Where a connection is dropped nobody knows whether the entry was recorded: storage asks again, with the same key.
     """
-    for attempt in range(TRIES):
-        try:
-            return _record_once(storage, request, build)
-        except LedgerUnavailable as error:
-            if not error.dropped or attempt == TRIES - 1:
-                raise
-        time.sleep(PAUSE * 2**attempt)
-    raise AssertionError("the last try returns or raises")
 
-
-def _record_once(storage: Storage, request: Request, build: Build) -> tuple[Entry, bool]:
-    with storage.writing() as transaction:
+    def work(transaction: Transaction) -> tuple[Entry, bool]:
         account = Locked(transaction, transaction.account(request.account, lock=True))
+        storage.check_progress(account.row.name, account.row.version)
         there = _recorded(transaction, request)
         if there is not None:
             return there, True
-        entry = _sealed(request, {"request": dict(request.content), **build(account)}, account.row)
-        apply_effects(transaction, entry, account.row, account.declaration)
+        body = {"request": dict(request.content), **build(account)}
+        entry = _sealed(request, body, account.row)
+        apply_effects(transaction, entry, body, account.row, account.declaration)
         return entry, False
+
+    try:
+        entry, again = storage.write(work)
+    except Refused as refused:
+        raise refused.explained() from None
+    storage.note_progress(entry.account, entry.version)
+    return entry, again
 
 
 def _recorded(transaction: Transaction, request: Request) -> Entry | None:
     """Return what the key stands for already; for something else, refuse."""
     kinds = RELEASES if request.kind in RELEASES else (request.kind,)
-    entry = transaction.entry(request.account, kinds, request.key)
+    blocks = request.content.get("blocks") if request.kind in RELEASES else None
+    entry = transaction.entry_before_writing(request.account, kinds, request.key, blocks=blocks)
     if entry is not None and not request.is_same_as(entry):
         raise InvalidParameter(
             f"key {request.key!r} was used for another {entry.kind} (entry {entry.version}); give each its own key; "
@@ -105,10 +104,44 @@ def _recorded(transaction: Transaction, request: Request) -> Entry | None:
     return entry
 
 
-def charged(locked: Locked, release: AbstractMechanism, request: Request) -> dict[str, Any]:
+class Refused(BudgetExceeded):
+    """A release that is over the budget; how often it would fit is asked for when the lock is free again."""
+
+    def __init__(self, said: str, fits: Callable[[], int], *, account: str, block: str) -> None:
+        super().__init__(said, account=account, block=block)
+        self.fits = fits
+
+    def explained(self) -> BudgetExceeded:
+        """Return the refusal with everything that is said of it."""
+        fits = self.fits()
+        said = f"{self}; {fits} of this release would fit; nothing was recorded"
+        return BudgetExceeded(said, fits=fits, **self.known)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A release, and how each of its parts may be charged in an account: computed before any lock is taken."""
+
+    release: AbstractMechanism
+    declaration: str
+    ways: Sequence[tuple[Way, ...]]
+
+
+def priced(declaration: str, release: AbstractMechanism) -> Priced:
+    """Return the charges of a release under a declaration."""
+    account = declaration_of(declaration)
+    check_relation(release, account.neighbors)
+    return Priced(release, declaration, [ways_of(account.lines, part) for part, _ in release.releases()])
+
+
+def charged(locked: Locked, asked: Priced, request: Request) -> dict[str, Any]:
     """Return the body of a release: what it takes in each of its blocks, all or none."""
+    if asked.declaration != locked.row.declaration:
+        raise LedgerTampered(
+            f"account {locked.row.name!r}: its declaration was changed; nothing was recorded; run verify"
+        )
     declaration, unit = locked.declaration, request.content["unit"]
-    check_relation(release, declaration.neighbors)
     there = locked.transaction.blocks(locked.row.name, only=request.content["blocks"])
     blocks = request.content["blocks"] or list(there)
     if unit not in (None, declaration.unit):
@@ -119,39 +152,47 @@ def charged(locked: Locked, release: AbstractMechanism, request: Request) -> dic
         known = "" if block in there else ", ".join(list(locked.transaction.blocks(locked.row.name))[:20])
         parameters.require(block in there, f"block must be one of {known}; nothing was recorded", block)
     check_units(locked.row.name, declaration, there)
-    taken = {}
-    for block in blocks:
-        stage, standing = locked.row.stage, locked.standing(block)
-        try:
-            taken[block] = allocate(declaration.lines, there[block], release, stage=stage, standing=standing)
-        except BudgetExceeded as error:
-            fits = most_that_fit(declaration.lines, there[block], release, stage=stage, standing=standing)
-            where = "" if block == WHOLE else f" in block {block!r}"
-            raise BudgetExceeded(
-                f"account {locked.row.name!r}{where}: {error}; {fits} of this release would fit; nothing was recorded",
-                account=locked.row.name,
-                block=block,
-                fits=fits,
-            ) from None
+    taken = {block: _taken(locked, asked, there[block], block) for block in blocks}
     return {"release": request.content["release"], "taken": rows_to_data(taken)}
+
+
+def _taken(locked: Locked, asked: Priced, spent: Sequence[int], block: str) -> tuple[Taken, ...]:
+    """Return how a release is charged in a block, or refuse it."""
+    lines, stage, standing = locked.declaration.lines, locked.row.stage, locked.standing(block)
+    try:
+        return allocate(lines, spent, asked.release, stage=stage, standing=standing, ways=asked.ways)
+    except BudgetExceeded as error:
+        where = "" if block == WHOLE else f" in block {block!r}"
+        raise Refused(
+            f"account {locked.row.name!r}{where}: {error}",
+            lambda: most_that_fit(lines, spent, asked.release, stage=stage, standing=standing, ways=asked.ways),
+            account=locked.row.name,
+            block=block,
+        ) from None
 
 
 def record_opening(storage: Storage, request: Request, declaration: Declaration, price: float) -> tuple[Entry, bool]:
     """Return the first entry of an account, and whether it was there before."""
-    from cumulant.ledger.storage import AccountRow, AlreadyThereError
+    from cumulant.ledger.storage import AlreadyThereError
+    from cumulant.ledger.tables import AccountRow
 
     text = canonical(declaration.to_dict())
     row = AccountRow(request.account, request.time, text, 0, 0, NO_HASH)
     body = {"request": dict(request.content), "declaration": declaration.to_dict(), "price": price}
+
+    def work(transaction: Transaction) -> Entry:
+        transaction.check_schema()
+        transaction.insert_account(row)
+        entry = _sealed(request, body, row)
+        apply_effects(transaction, entry, body, row, declaration)
+        return entry
+
     try:
-        with storage.writing() as transaction:
-            transaction.insert_account(row)
-            entry = _sealed(request, body, row)
-            apply_effects(transaction, entry, row, declaration)
-            return entry, False
+        entry = storage.write(work)
+        storage.note_progress(entry.account, entry.version)
+        return entry, False
     except AlreadyThereError:
-        with storage.reading() as transaction:
-            there = transaction.entry_at(request.account, 1)
+        there = storage.read(lambda transaction: transaction.entry_at(request.account, 1))
         if there.key == request.key and request.is_same_as(there):
             return there, True
         raise InvalidParameter(
@@ -172,21 +213,22 @@ def _sealed(request: Request, body: dict[str, Any], before: AccountRow) -> Entry
     )
 
 
-def apply_effects(transaction: Transaction, entry: Entry, before: AccountRow, declaration: Declaration) -> None:
-    """Append an entry and store what follows from it."""
-    from cumulant.ledger.storage import HoldRow
+def apply_effects(
+    transaction: Transaction, entry: Entry, content: Mapping[str, Any], before: AccountRow, declaration: Declaration
+) -> None:
+    """Append an entry, whose body as data is `content`, and store what follows from it."""
+    from cumulant.ledger.tables import HoldRow
 
-    content = entry.content
     effects = effects_of(entry.kind, content, declaration.lines)
     transaction.append(entry, before=before, stage=before.stage if effects.stage is None else effects.stage)
     transaction.insert_blocks(entry.account, effects.blocks, lines=len(declaration.lines))
     if effects.spent:
         there = transaction.blocks(entry.account, only=list(effects.spent))
-        for block, units in effects.spent.items():
-            total = tuple(a + b for a, b in zip(there[block], units, strict=True))
-            transaction.set_spent(entry.account, block, total)
-    for (block, release), times in effects.released.items():
-        transaction.add_released(entry.account, block, release, times)
+        added = effects.spent.items()
+        totals = {block: [a + b for a, b in zip(there[block], units, strict=True)] for block, units in added}
+        transaction.set_spent(entry.account, totals)
+    if effects.released:
+        transaction.add_released(entry.account, effects.released)
     if effects.hold is not None and effects.hold[1] == "held":
         row = HoldRow(effects.hold[0], entry.version, "held", content["expires"])
         transaction.insert_hold(entry.account, row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -14,8 +14,11 @@ from cumulant.parameters import require
 LONGEST_NAME = 100  # characters of the name of an account, a block or a person, or of a key
 LONGEST_REMARK = 500  # characters of a label or a unit
 MOST_BLOCKS = 10_000  # that one release may name
+LOOK_ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "GEORGIAN"}
+"""Alphabets that share letters for the eye, by the first word of what Unicode calls their letters."""
 NAME = re.compile(r"\w(?:[\w .:/@+-]*[\w.:/@+-])?")
 DURATION = re.compile(r"(\d{1,9})\s*(s|m|h|d|w)")
+LONGEST_DURATION = 100 * 366 * 86400  # seconds
 SECONDS_IN = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -35,6 +38,23 @@ def checked_name(what: str, value: Any) -> str:
     return str(value)
 
 
+def new_name(what: str, value: Any) -> str:
+    """Return a name that is given for the first time, which no other name may look like.
+
+    Letters of several alphabets beside each other, and letters that have a plainer form, are refused.
+
+    >>> new_name("account", "\u0441ustomers")
+    Traceback (most recent call last):
+    ...
+    cumulant.errors.InvalidParameter: account must have the letters of one alphabet, so that it reads the same ...
+    """
+    name = checked_name(what, value)
+    alphabets = {unicodedata.name(letter, "").split(" ")[0] for letter in name if letter.isalpha()}
+    plain = unicodedata.is_normalized("NFKC", name) and len(alphabets & LOOK_ALIKE) <= 1
+    require(plain, f"{what} must have the letters of one alphabet, so that it reads the same everywhere", ascii(name))
+    return name
+
+
 def checked_remark(what: str, value: Any) -> str:
     """Return a short text that can be printed, or nothing."""
     rule = f"{what} must be a text of at most {LONGEST_REMARK} characters that can be printed on a line"
@@ -44,11 +64,18 @@ def checked_remark(what: str, value: Any) -> str:
     return str(value)
 
 
-def checked_blocks(value: Any) -> tuple[str, ...]:
-    """Return names of blocks, sorted, each once."""
+def checked_unit(value: Any) -> str:
+    """Return what one record is, in words."""
+    text = checked_remark("unit", value)
+    require(text != "", "unit must say what one record is, such as 'one customer'", value)
+    return text
+
+
+def checked_blocks(value: Any, check: Callable[[str, Any], str] = checked_name) -> tuple[str, ...]:
+    """Return names of blocks, sorted, each once; `new_name` checks those that are given for the first time."""
     rule = "blocks must be a list of names"
     require(isinstance(value, Iterable) and not isinstance(value, str | bytes), rule, value)
-    names = [checked_name("block", name) for name in value]
+    names = [check("block", name) for name in value]
     require(len(set(names)) == len(names), "blocks must differ", names)
     require(0 < len(names) <= MOST_BLOCKS, f"blocks must be 1 to {MOST_BLOCKS} names", f"{len(names)} names")
     return tuple(sorted(names))
@@ -63,12 +90,26 @@ def checked_duration(value: Any) -> timedelta:
     match = DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise InvalidParameter(f"expires must be a number and s, m, h, d or w, such as '2h', got {value!r}")
-    return timedelta(seconds=int(match[1]) * SECONDS_IN[match[2]])
+    seconds = int(match[1]) * SECONDS_IN[match[2]]
+    require(seconds <= LONGEST_DURATION, "expires must be at most 100 years", value)
+    return timedelta(seconds=seconds)
+
+
+def later(moment: datetime, duration: timedelta) -> datetime:
+    """Return a moment that is so much later, or the last that there is."""
+    try:
+        return moment.astimezone(timezone.utc) + duration
+    except OverflowError:
+        return datetime.max.replace(tzinfo=timezone.utc)
 
 
 def time_text(moment: datetime) -> str:
-    """Return a moment in UTC, to the microsecond: as text such moments sort."""
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """Return a moment in UTC, to the microsecond and with four digits of the year: as text such moments sort.
+
+    >>> time_text(datetime(999, 1, 2, tzinfo=timezone.utc))
+    '0999-01-02T00:00:00.000000Z'
+    """
+    return f"{moment.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def moment_of(text: str) -> datetime:

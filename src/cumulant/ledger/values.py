@@ -165,11 +165,13 @@ class Verification:
 
     `warnings` tell what another version of the library charged by its rules, and by those of today takes more: no sign
     of tampering, but the promise is the one of today.
+    `closed` is False for an export without a closing line: entries may be missing at its end.
     """
 
     entries: Mapping[str, int]
     heads: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+    closed: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""

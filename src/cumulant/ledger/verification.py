@@ -11,7 +11,7 @@ from cumulant.errors import CumulantError, LedgerTampered
 from cumulant.ledger.allocation import Taken, is_overdrawn, place_beyond, ways_of
 from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
 from cumulant.ledger.effects import OPEN_STATES, Effects, effects_of, part_texts, release_of, rows_from_data
-from cumulant.ledger.entries import KINDS, NO_HASH, Entry, canonical, entries_of
+from cumulant.ledger.entries import KINDS, NO_HASH, Entry, Export, canonical
 from cumulant.ledger.lines import Lines, PureBeyond
 from cumulant.ledger.pure import PureSum
 from cumulant.ledger.values import Verification
@@ -19,7 +19,7 @@ from cumulant.printed import given, rounded_up
 from cumulant.version import __version__
 
 if TYPE_CHECKING:
-    from cumulant.ledger.storage import Transaction
+    from cumulant.ledger.transaction import Transaction
 
 PRICES_AGREE = 1e-6  # relative: two versions of the library may compute one price differently by less
 MOST_WARNINGS = 20  # of an account that are told one by one
@@ -50,7 +50,7 @@ class Replay:
         self._check_chain(entry)
         try:
             self._take(entry)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, CumulantError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError, CumulantError) as error:
             if isinstance(error, LedgerTampered):
                 raise
             raise LedgerTampered(f"{_place(entry)}: its body is not what a {entry.kind} holds ({error!r})") from error
@@ -238,7 +238,7 @@ def verify_accounts(
             if done % OFTEN == 0:
                 progress(done)
         if wanted is not None:
-            raise LedgerTampered(f"account {name!r}: the head {wanted!r} that was kept is not part of its history")
+            raise LedgerTampered(_not_kept(name, wanted))
         compare(transaction, replay)
         counts[name], found[name] = replay.version, replay.head
         warnings += replay.told()
@@ -250,6 +250,10 @@ def verify_accounts(
     return Verification(entries=counts, heads=found, warnings=tuple(warnings))
 
 
+def _not_kept(account: str, head: str) -> str:
+    return f"account {account!r}: the head {head!r} that was kept is not part of its history"
+
+
 def _check_strangers(transaction: Transaction, names: set[str]) -> None:
     for table, named in transaction.named_accounts().items():
         for name in named:
@@ -259,7 +263,7 @@ def _check_strangers(transaction: Transaction, names: set[str]) -> None:
 
 def compare(transaction: Transaction, replay: Replay) -> None:
     """Compare an account with its history, table by table and column by column."""
-    from cumulant.ledger.storage import digest_of
+    from cumulant.ledger.transaction import digest_of
 
     row = transaction.account(replay.account)
     declaration = "" if replay.declaration is None else canonical(replay.declaration.to_dict())
@@ -292,14 +296,26 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def verify_export(lines: Iterable[str]) -> Verification:
-    """Verify an export by itself: JSON lines in, the number of entries and the head out."""
+def verify_export(lines: Iterable[str], *, heads: Mapping[str, str] | None = None) -> Verification:
+    """Verify an export by itself: JSON lines in, the number of entries and the head out.
+
+    `closed` of the answer says whether its closing line was there; without it lines may be missing at its end. `heads`
+    are hashes that were kept elsewhere, by account: that of this one must be part of it.
+    """
     replay: Replay | None = None
-    for entry in entries_of(lines):
+    export, kept = Export(lines), dict(heads or {})
+    for entry in export:
         replay = Replay(entry.account) if replay is None else replay
         replay.add(entry)
+        if kept.get(replay.account) == entry.hash:
+            del kept[replay.account]
     if replay is None:
         raise LedgerTampered("this export has no entries")
+    if replay.account in kept:
+        raise LedgerTampered(_not_kept(replay.account, kept[replay.account]))
     return Verification(
-        entries={replay.account: replay.version}, heads={replay.account: replay.head}, warnings=replay.told()
+        entries={replay.account: replay.version},
+        heads={replay.account: replay.head},
+        closed=export.closed,
+        warnings=replay.told(),
     )
