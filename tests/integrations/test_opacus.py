@@ -574,7 +574,7 @@ def test_refusals_of_the_engine() -> None:
 
 
 def one_step(engine: Any, size: int) -> tuple[Any, Any, float]:
-    """Return the optimizer, the loader and what sums are divided by, measured: all gradients are 0, so noise is left."""
+    """Return the optimizer, the loader and what sums are divided by, measured: gradients are 0, so noise is left."""
     torch.manual_seed(0)
     module = nn.Linear(300, 300, bias=False)
     data = TensorDataset(torch.zeros(size, 300))
@@ -667,7 +667,7 @@ def test_public_size_is_refused_where_it_says_nothing() -> None:
         PrivacyEngine(public_size=600, sampling="shuffled")
     with pytest.raises(cm.InvalidParameter, match="public_size must be"):
         PrivacyEngine(public_size=0)
-    loader = DataLoader(separable(), batch_sampler=[[0, 1], [2, 3]])  # type: ignore[arg-type]
+    loader = DataLoader(separable(), batch_sampler=[[0, 1], [2, 3]])
     with pytest.raises(cm.UnprovenCombination, match="give the DataLoader a batch_size"):
         private(PrivacyEngine(public_size=600), **{**parts(), "data_loader": loader}, noise_multiplier=1.0)
     register()
@@ -738,7 +738,7 @@ def edits(kind: str, accountant: CumulantAccountant) -> None:
         case "assign":
             accountant.history = [row]
         case "tensors":
-            rows.append((torch.tensor(0.5), 0.5, torch.tensor(1000.0)))  # type: ignore[arg-type]
+            rows.append((torch.tensor(0.5), 0.5, torch.tensor(1000.0)))
         case "budget":
             accountant.budget = (1e-3, 1e-5)
 
@@ -773,7 +773,7 @@ def test_a_budget_that_comes_late_is_kept() -> None:
     accountant.step(noise_multiplier=1.0, sample_rate=0.5)
     with pytest.raises(cm.InvalidParameter):
         accountant.budget = (-1.0, 1e-5)
-    accountant.history.append("row")
+    accountant.history.append("row")  # type: ignore[arg-type]
     with pytest.raises(cm.InvalidParameter, match="a row must be"):
         accountant.get_epsilon(1e-5)
 

@@ -198,7 +198,7 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
                 "what a batch sampler draws follows from the records; with public_size give the DataLoader a batch_size"
             )
         whole, rest = divmod(self.public_size, loader.batch_size)
-        return max(whole + (rest > 0 and not loader.drop_last), 1)
+        return int(max(whole + (rest > 0 and not loader.drop_last), 1))
 
     def _prepare_optimizer(self, *, expected_batch_size: float, distributed: bool = False, **others: Any) -> Any:
         """Prepare the optimizer as Opacus does, dividing sums by a public number if there is one."""
