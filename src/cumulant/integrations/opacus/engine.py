@@ -18,8 +18,8 @@ from cumulant.integrations.opacus.accountant import (
     register,
 )
 from cumulant.integrations.opacus.loaders import (
-    CountedEpochs,
     KeepsEmptyBatches,
+    counted,
     draw_with,
     drawn_by,
     refuse_repeats,
@@ -186,7 +186,7 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         if drawn_by(loader) == "poisson without empty batches":
             return with_batch_sampler(loader, KeepsEmptyBatches.of(loader.batch_sampler))
         if not poisson_sampling:
-            return with_batch_sampler(loader, CountedEpochs(loader.batch_sampler, self.accountant.begin_epoch))
+            return with_batch_sampler(loader, counted(loader.batch_sampler, self.accountant.begin_epoch))
         return loader
 
     def _batches(self, loader: Any) -> int:

@@ -67,7 +67,6 @@ class KeepsEmptyBatches(DistributedUniformWithReplacementSampler):  # type: igno
             yield mine[coins < self.sample_rate].tolist()
 
 
-@final
 class CountedEpochs(Sampler[Any]):  # type: ignore[misc]
     """A batch sampler that tells when it is walked through again, whether it is walked to its end or not."""
 
@@ -81,6 +80,21 @@ class CountedEpochs(Sampler[Any]):  # type: ignore[misc]
 
     def __len__(self) -> int:
         return len(self.batches)
+
+
+@final
+class CountedBatches(CountedEpochs, BatchSampler):
+    """The same of batches of one size, which BatchMemoryManager reads to say how many parts they have."""
+
+    def __init__(self, batches: BatchSampler, begin_epoch: Callable[[], None]) -> None:
+        super().__init__(batches, begin_epoch)
+        self.sampler, self.batch_size, self.drop_last = batches.sampler, batches.batch_size, batches.drop_last
+
+
+def counted(batches: Any, begin_epoch: Callable[[], None]) -> CountedEpochs:
+    """Return batches whose epochs are counted."""
+    kind = CountedBatches if isinstance(batches, BatchSampler) else CountedEpochs
+    return kind(batches, begin_epoch)
 
 
 def refuse_repeats(loader: Any) -> None:
