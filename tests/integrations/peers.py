@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
+from hypothesis import settings
+
 Reasons = Mapping[str, tuple[str, ...]]
 """Why tests do not pass, and which: names, or beginnings of names that end in *."""
 
@@ -22,7 +24,7 @@ def failures_of(
 
     What a module does not have is not replaced; of some modules only some classes are run.
     """
-    tests = importlib.import_module(module)
+    tests = _imported(module)
     with contextlib.ExitStack() as stack:
         for path, value in replaced.items():
             owner, _, name = path.rpartition(".")
@@ -48,6 +50,17 @@ def failures_of(
     failed = {_name(getattr(test, "test_case", test)) for test, _ in [*result.failures, *result.errors]}
     failing = {test.id() for test, _ in [*result.failures, *result.errors]}
     return names, failed, result.testsRun - len(failing) - len(result.skipped)
+
+
+def _imported(module: str) -> Any:
+    """Import tests of a peer; those that draw examples draw a few: how many is settled when they are imported."""
+    usual = settings.get_current_profile_name()
+    settings.register_profile("peers", max_examples=5, deadline=None, derandomize=True)
+    settings.load_profile("peers")
+    try:
+        return importlib.import_module(module)
+    finally:
+        settings.load_profile(usual)
 
 
 def check(names: set[str], failed: set[str], reasons: Reasons) -> None:

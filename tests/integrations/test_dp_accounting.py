@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-dpa = pytest.importorskip(
-    "dp_accounting", reason="dp_accounting is not installed: pip install 'cumulant[dp-accounting]'"
-)
+dpa = pytest.importorskip("dp_accounting", reason="dp_accounting is not installed: pip install '.[dp-accounting]'")
 
 from dp_accounting import dp_event as ev  # noqa: E402
 from dp_accounting.privacy_accountant import NeighboringRelation as Relation  # noqa: E402

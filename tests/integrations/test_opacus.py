@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-opacus = pytest.importorskip("opacus", reason="Opacus is not installed: pip install 'cumulant[opacus]'")
+opacus = pytest.importorskip("opacus", reason="Opacus is not installed: pip install '.[opacus]'")
 
 import torch  # noqa: E402
 from opacus.accountants import PRVAccountant, RDPAccountant, create_accountant  # noqa: E402
