@@ -21,7 +21,7 @@ from cumulant.report.assumptions import (
 )
 
 GAUSSIAN = cm.Gaussian(noise_multiplier=2.0)
-DRAWN = {"batch": 10, "population": 1000}
+DRAWN: dict[str, Any] = {"batch": 10, "population": 1000}
 RUNS: list[tuple[Any, list[str]]] = [
     (GAUSSIAN, [UNIT]),
     (GAUSSIAN * 3 + cm.Laplace(scale=5.0), [UNIT]),

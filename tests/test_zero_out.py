@@ -22,9 +22,9 @@ BASES: dict[str, cm.Composed | Any] = {
     "pure": cm.PureDP(epsilon=0.5),
     "approximate": cm.ApproximateDP(epsilon=0.5, delta=1e-6),
     "curve": cm.RenyiCurve(lambda order: 0.05 * order),
-    "one-sided pair": cm.StatedPair(probabilities=[0.7, 0.2, 0.1], neighbor_probabilities=[0.5, 0.2, 0.3]),
+    "one-sided pair": cm.StatedPair(probabilities=(0.7, 0.2, 0.1), neighbor_probabilities=(0.5, 0.2, 0.3)),
     "stated for add-or-remove": cm.StatedPair(
-        probabilities=[0.7, 0.2, 0.1], neighbor_probabilities=[0.5, 0.2, 0.3], relation=cm.ADD_REMOVE
+        probabilities=(0.7, 0.2, 0.1), neighbor_probabilities=(0.5, 0.2, 0.3), relation=cm.ADD_REMOVE
     ),
     "composed": cm.Gaussian(noise_multiplier=2.0) * 3,
 }
@@ -125,13 +125,13 @@ def test_epochs_and_other_loaders_are_refused() -> None:
         OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=1.0), relation=cm.ZERO_OUT)
     for sampling in ("without_replacement", "random_allocation", "shuffled"):
         with pytest.raises(cm.UnprovenCombination, match="no theorem here for zero-out"):
-            cm.dp_sgd(noise_multiplier=1.0, sample_rate=0.1, steps=1, sampling=sampling, neighbors=cm.ZERO_OUT)  # type: ignore[arg-type]
+            cm.dp_sgd(noise_multiplier=1.0, sample_rate=0.1, steps=1, sampling=sampling, neighbors=cm.ZERO_OUT)
     with pytest.raises(cm.InvalidParameter, match=r"neighbors must be cumulant\.ADD_REMOVE"):
         cm.dp_sgd(noise_multiplier=1.0, sample_rate=0.1, steps=1, neighbors="zero-out")  # type: ignore[arg-type]
 
 
 def test_a_sample_of_what_may_use_the_number_of_records_is_refused() -> None:
-    stated = cm.StatedPair(probabilities=[0.7, 0.3], neighbor_probabilities=[0.3, 0.7], relation=cm.ZERO_OUT)
+    stated = cm.StatedPair(probabilities=(0.7, 0.3), neighbor_probabilities=(0.3, 0.7), relation=cm.ZERO_OUT)
     for inner in (stated, cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.1, neighbors=cm.ZERO_OUT)):
         for relation in (None, cm.ADD_REMOVE, cm.ZERO_OUT):
             with pytest.raises(cm.UnprovenCombination, match="private in a sample"):

@@ -10,12 +10,14 @@ import pytest
 
 pytest.importorskip("opacus", reason="Opacus is not installed: pip install '.[opacus]'")
 
+import torch
 from opacus.accountants import registry
 
 from cumulant.integrations.opacus import CumulantAccountant, PrivacyEngine, register
 from integrations.peers import Reasons, check, failures_of
 from integrations.stand_in_for_torchvision import stand_in
 
+torch.set_num_threads(1)  # threads that wait for each other cost more than they bring here
 PAGE = Path(__file__).parents[2] / "docs" / "with-opacus.md"
 
 NUMBERS: Reasons = {

@@ -83,7 +83,7 @@ class CountedEpochs(Sampler[Any]):  # type: ignore[misc]
 
 
 @final
-class CountedBatches(CountedEpochs, BatchSampler):
+class CountedBatches(CountedEpochs, BatchSampler):  # type: ignore[misc]
     """The same of batches of one size, which BatchMemoryManager reads to say how many parts they have."""
 
     def __init__(self, batches: BatchSampler, begin_epoch: Callable[[], None]) -> None:
