@@ -59,7 +59,13 @@ LISTED = {
     "gradient_accumulation_test": ACCUMULATED,
     "privacy_engine_test": NETWORKS,
 }
-CLASSES = {"privacy_engine_test": ("PrivacyEngineTiedWeightsHooksTest",)}  # of 18, for other models: each takes a while
+CLASSES = {  # of 18, which differ in the model and in the way gradients are taken
+    "privacy_engine_test": (
+        "PrivacyEngineConvNetTest",
+        "PrivacyEngineTextTestFunctorch",
+        "PrivacyEngineTiedWeightsHooksTest",
+    )
+}
 
 
 class Engine:
