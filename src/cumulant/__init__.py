@@ -42,7 +42,7 @@ from cumulant.mechanisms import (
 )
 from cumulant.mechanisms.data import from_dict
 from cumulant.mechanisms.many import epsilons
-from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE
+from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from cumulant.planning import calibrate, max_count, max_rate
 from cumulant.training import dp_sgd, dp_sgd_noise
 from cumulant.version import __version__ as __version__
@@ -54,6 +54,7 @@ __all__ = [
     "ADD_REMOVE",
     "REPLACE_ONE",
     "ZCDP",
+    "ZERO_OUT",
     "Accountant",
     "ApproximateDP",
     "BudgetExceeded",

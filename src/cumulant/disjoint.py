@@ -47,8 +47,9 @@ class Parallel(AbstractMechanism):
     DP of every order. Inside a larger composition, where a record may be in the dearest part of one release and in
     that of another, the Rényi curve answers.
 
-    Holds for:  add-or-remove-one, if the part of a record does not depend on other records; replace-one, if it does not
-                depend on the record either (a place in a list, a fixed key): else a replacement touches two parts.
+    Holds for:  add-or-remove-one and zero-out, if the part of a record does not depend on other records; replace-one,
+                if it does not depend on the record either (a place in a list, a fixed key): else a replacement touches
+                two parts.
     Tightness:  alone, that of the worst part.
     """
 

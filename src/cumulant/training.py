@@ -14,9 +14,9 @@ from typing import Any, Literal, final
 from cumulant import parameters
 from cumulant.answer import Method
 from cumulant.composition import Composed
-from cumulant.errors import InvalidParameter
+from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.neighbors import ADD_REMOVE, NAMED, REPLACE_ONE, Neighbors
 from cumulant.numerics.rounding import float_above
 from cumulant.parameters import require
 from cumulant.planning import calibrate
@@ -25,7 +25,14 @@ from cumulant.sampling.once_per_epoch import OncePerEpoch
 Sampling = Literal["poisson", "without_replacement", "random_allocation", "shuffled"]
 """What a data loader does."""
 
-SAMPLINGS = ("poisson", "without_replacement", "random_allocation", "shuffled")
+NATURAL = {
+    "poisson": ADD_REMOVE,
+    "without_replacement": REPLACE_ONE,
+    "random_allocation": ADD_REMOVE,
+    "shuffled": REPLACE_ONE,
+}
+"""The relation of each sampling, and with it the unit of noise: what a record adds, or what replacing one changes."""
+
 BY_EPOCH = ("random_allocation", "shuffled")  # samplings that cost by the epoch: every record takes part once in each
 TORCH_GRID = Fraction(1, 2**24)  # of probability: a coin that is a float32 below a rate
 
@@ -39,6 +46,7 @@ def dp_sgd(
     steps: int | None = None,
     sample_rate: float | None = None,
     sampling: Sampling = "poisson",
+    neighbors: Neighbors | None = None,
 ) -> Composed:
     """Return a run of DP-SGD as one mechanism: every step adds Gaussian noise to a sum of clipped gradients.
 
@@ -48,7 +56,9 @@ def dp_sgd(
     be a fraction, or `steps`; an epoch is 1 / rate steps, and a step begun is a step.
 
     sampling="poisson":              every record joins a batch by its own coin; batch_size is the expected one.
-                                     Add-or-remove-one.
+                                     Add-or-remove-one, where sums are divided by a public number, and rate and steps
+                                     are public numbers. If they depend on the number of records, as those of Opacus do,
+                                     neighbors=cumulant.ZERO_OUT is what holds.
     sampling="without_replacement":  every step draws a fresh random subset of batch_size records. Replace-one: the sum
                                      changes by up to twice the clipping norm, so the mechanism that is returned has
                                      half the noise multiplier.
@@ -71,6 +81,7 @@ def dp_sgd(
         steps=steps,
         sample_rate=sample_rate,
         sampling=sampling,
+        neighbors=neighbors,
     ).mechanism()
 
 
@@ -85,6 +96,7 @@ def dp_sgd_noise(
     steps: int | None = None,
     sample_rate: float | None = None,
     sampling: Sampling = "poisson",
+    neighbors: Neighbors | None = None,
     method: Method = "best",
 ) -> float:
     """Return the smallest noise multiplier, to 1e-9 relative, with which a run of `dp_sgd` is within (ε, δ).
@@ -102,6 +114,7 @@ def dp_sgd_noise(
         steps=steps,
         sample_rate=sample_rate,
         sampling=sampling,
+        neighbors=neighbors,
     )
     return plan.least_noise(epsilon=epsilon, delta=delta, log_delta=log_delta, method=method)
 
@@ -118,6 +131,7 @@ class TrainingRun:
     rate: float
     steps: int
     sampling: Sampling
+    neighbors: Neighbors
     batch_size: int | None = None
     dataset_size: int | None = None
     epochs_begun: int | None = None
@@ -133,10 +147,11 @@ class TrainingRun:
         steps: Any = None,
         sample_rate: Any = None,
         sampling: Any = "poisson",
+        neighbors: Any = None,
     ) -> TrainingRun:
         """Check everything, and turn epochs into steps."""
-        if sampling not in SAMPLINGS:
-            raise InvalidParameter(f"sampling must be {' or '.join(map(repr, SAMPLINGS))}, got {sampling!r}")
+        if sampling not in list(NATURAL):
+            raise InvalidParameter(f"sampling must be {' or '.join(map(repr, NATURAL))}, got {sampling!r}")
         rate = _exact_rate(batch_size, dataset_size, sample_rate)
         count = _steps(epochs, steps, rate if sample_rate is None else _nearest_unit(rate))
         return cls(
@@ -144,27 +159,23 @@ class TrainingRun:
             rate=float_above(rate),
             steps=count,
             sampling=sampling,
+            neighbors=_relation(sampling, neighbors),
             batch_size=batch_size if sample_rate is None else None,
             dataset_size=dataset_size if sample_rate is None else None,
             epochs_begun=_epochs_begun(epochs, count, rate) if sampling in BY_EPOCH else None,
         )
 
     @property
-    def neighbors(self) -> Neighbors:
-        """The relation of the sampling."""
-        return ADD_REMOVE if self.sampling in ("poisson", "random_allocation") else REPLACE_ONE
-
-    @property
     def effective_noise_multiplier(self) -> float:
-        """The noise in units of what one record can change under the relation of the sampling."""
-        return self.noise_multiplier if self.neighbors is ADD_REMOVE else self.noise_multiplier / 2
+        """The noise in units of the sampling: what one record adds, or what replacing one can change."""
+        return self.noise_multiplier if NATURAL[self.sampling] is ADD_REMOVE else self.noise_multiplier / 2
 
     def mechanism(self) -> Composed:
         gaussian = Gaussian(noise_multiplier=self.effective_noise_multiplier)
         if self.epochs_begun is not None:
             return OncePerEpoch(mechanism=gaussian, relation=self.neighbors) * self.epochs_begun
         if self.sampling == "poisson":
-            return gaussian.poisson(rate=self.rate) * self.steps
+            return gaussian.poisson(rate=self.rate, neighbors=self.neighbors) * self.steps
         return gaussian.without_replacement(rate=self.rate) * self.steps
 
     def with_noise(self, noise_multiplier: float) -> TrainingRun:
@@ -212,6 +223,17 @@ def _exact_rate(batch_size: Any, dataset_size: Any, sample_rate: Any) -> Fractio
     b = parameters.whole_number("batch_size", batch_size, at_least=1)
     require(b <= n, f"batch_size must be at most the dataset_size of {n}", batch_size)
     return Fraction(b, n)
+
+
+def _relation(sampling: Sampling, neighbors: Any) -> Neighbors:
+    """Return the relation that is asked for: Poisson samples have several, other samplings their own."""
+    require(neighbors is None or isinstance(neighbors, Neighbors), f"neighbors must be {NAMED}", neighbors)
+    if neighbors not in (None, NATURAL[sampling]) and sampling != "poisson":
+        raise UnprovenCombination(
+            f"sampling={sampling!r} has no theorem here for {neighbors.value}; it is covered for "
+            f"{NATURAL[sampling].value}"
+        )
+    return NATURAL[sampling] if neighbors is None else neighbors
 
 
 def _steps(epochs: Any, steps: Any, rate: Fraction) -> int:

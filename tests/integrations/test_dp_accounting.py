@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-dpa = pytest.importorskip(
-    "dp_accounting", reason="dp_accounting is not installed: pip install 'cumulant[dp-accounting]'"
-)
+dpa = pytest.importorskip("dp_accounting", reason="dp_accounting is not installed: pip install '.[dp-accounting]'")
 
 from dp_accounting import dp_event as ev  # noqa: E402
 from dp_accounting.privacy_accountant import NeighboringRelation as Relation  # noqa: E402
@@ -202,8 +200,30 @@ def test_buckets_by_enumeration() -> None:
             assert run.delta(epsilon=epsilon) == pytest.approx(max(true - math.exp(epsilon) * other, 0.0), abs=1e-12)
 
 
+def complete_nodes(steps: int) -> int:
+    """Return the most nodes of one leaf, by drawing the tree: each node as a range of steps, kept if it is complete."""
+    nodes = [range(low, low + 2**k) for k in range(steps.bit_length()) for low in range(0, steps, 2**k)]
+    complete = [node for node in nodes if node.stop <= steps]
+    return max(sum(leaf in node for node in complete) for leaf in range(steps))
+
+
+def test_a_tree_costs_the_nodes_that_are_complete() -> None:
+    for steps in range(1, 40):
+        run = from_event(ev.SingleEpochTreeAggregationDpEvent(2.0, steps), neighboring_relation=SPECIAL)
+        assert run == cm.Gaussian(noise_multiplier=2.0) * complete_nodes(steps)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.floats(0.5, 20.0), st.lists(st.integers(0, 5000), min_size=1, max_size=4))
+def test_a_tree_is_never_dearer_than_by_rdp(sigma: float, steps: list[int]) -> None:
+    event = ev.SingleEpochTreeAggregationDpEvent(sigma, steps)
+    theirs = dpa.rdp.RdpAccountant(neighboring_relation=SPECIAL).compose(event).get_epsilon(1e-6)
+    assert ours(event, SPECIAL, 1e-6) <= theirs
+
+
 def test_a_tree_costs_its_height() -> None:
-    for steps, height in ((1, 1), (2, 2), (3, 3), (4, 3), (8, 4), (9, 5), ([3, 8], 4)):
+    assert ours(ev.SingleEpochTreeAggregationDpEvent(5.0, [10, 3]), SPECIAL, 1e-6) == pytest.approx(1.76565, abs=5e-6)
+    for steps, height in ((1, 1), (2, 2), (3, 2), (4, 3), (8, 4), (9, 4), (10, 4), ([3, 8], 4), ([0, 3], 2)):
         run = from_event(ev.SingleEpochTreeAggregationDpEvent(2.0, steps), neighboring_relation=SPECIAL)
         assert run == cm.Gaussian(noise_multiplier=2.0) * height
     for relation in (ADD, REPLACE):

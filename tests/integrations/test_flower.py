@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is not installed: pip install 'cumulant[flower]'")
+pytest.importorskip("flwr", reason="Flower is not installed: pip install '.[flower]'")
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, MetricRecord, RecordDict

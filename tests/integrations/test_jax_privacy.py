@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("jax_privacy", reason="JAX Privacy is not installed: pip install 'cumulant[jax-privacy]'")
+pytest.importorskip("jax_privacy", reason="JAX Privacy is not installed: pip install '.[jax-privacy]'")
 
 import jax
 import jax.numpy as jnp

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+import random
 import subprocess
 import sys
 from collections import OrderedDict
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-opacus = pytest.importorskip("opacus", reason="Opacus is not installed: pip install 'cumulant[opacus]'")
+opacus = pytest.importorskip("opacus", reason="Opacus is not installed: pip install '.[opacus]'")
 
 import torch  # noqa: E402
 from opacus.accountants import PRVAccountant, RDPAccountant, create_accountant  # noqa: E402
@@ -21,7 +22,7 @@ from opacus.accountants.utils import get_noise_multiplier  # noqa: E402
 from opacus.schedulers import ExponentialNoise  # noqa: E402
 from opacus.utils.batch_memory_manager import BatchMemoryManager  # noqa: E402
 from torch import nn  # noqa: E402
-from torch.utils.data import DataLoader, RandomSampler, WeightedRandomSampler  # noqa: E402
+from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler, TensorDataset, WeightedRandomSampler  # noqa: E402
 
 import cumulant as cm  # noqa: E402
 from cumulant.integrations.opacus import CumulantAccountant, PrivacyEngine, register  # noqa: E402
@@ -39,8 +40,8 @@ MODES = ["hooks", "functorch", "ew", "ghost"]
 TESTS = Path(__file__).parents[1]
 
 
-def step(sigma: float, rate: float) -> Any:
-    return cm.Gaussian(noise_multiplier=sigma).poisson(rate=torch_coin(rate))
+def step(sigma: float, rate: float, relation: Any = cm.ZERO_OUT) -> Any:
+    return cm.Gaussian(noise_multiplier=sigma).poisson(rate=torch_coin(rate), neighbors=relation)
 
 
 def private(engine: Any, **arguments: Any) -> tuple[Any, Any, Any, Any]:
@@ -487,7 +488,7 @@ def test_a_ledger_pays_for_the_plan_and_takes_back_what_was_not_used(tmp_path: P
     planned: dict[str, Any] = {"target_epsilon": 3.0, "target_delta": 1e-5, "epochs": 5}
     noise = PrivacyEngine().noise_for(parts()["data_loader"], epsilon=3.0, delta=1e-5, epochs=5)
     plan = step(noise, 0.1) * 50
-    ledger.open("customers", epsilon=3.0, delta=1e-5, neighbors=cm.ADD_REMOVE, unit="one customer", plan=plan)
+    ledger.open("customers", epsilon=3.0, delta=1e-5, neighbors=cm.ZERO_OUT, unit="one customer", plan=plan)
     engine = PrivacyEngine(ledger=ledger, account="customers", key="train-1")
     model, optimizer, loader = engine.make_private_with_epsilon(**parts(), **planned)
     train(model, optimizer, loader, epochs=2)
@@ -567,3 +568,236 @@ def test_refusals_of_the_engine() -> None:
         PrivacyEngine(epsilon=1.0)
     with pytest.raises(cm.InvalidParameter, match="sampling must be"):
         PrivacyEngine(sampling="fixed")  # type: ignore[arg-type]
+
+
+# What follows from the number of records ------------------------------------------------------------------------------
+
+
+def one_step(engine: Any, size: int) -> tuple[Any, Any, float]:
+    """Return the optimizer, the loader and what sums are divided by, measured: gradients are 0, so noise is left."""
+    torch.manual_seed(0)
+    module = nn.Linear(300, 300, bias=False)
+    data = TensorDataset(torch.zeros(size, 300))
+    optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
+    made = {"module": module, "optimizer": optimizer, "data_loader": DataLoader(data, batch_size=192)}
+    model, optimizer, loader = engine.make_private(**made, noise_multiplier=1.0, max_grad_norm=1.0)
+    before = module.weight.detach().clone()
+    for (batch,) in itertools.islice(loader, 1):
+        optimizer.zero_grad()
+        (model(batch) ** 2).sum().backward()
+        optimizer.step()
+    return optimizer, loader, 1 / float((module.weight.detach() - before).std())
+
+
+def test_divisor_rate_and_steps_follow_from_the_number_of_records() -> None:
+    """959, 960 and 961 records are told apart by them: so Opacus does not keep add-or-remove-one."""
+    found = {size: one_step(PrivacyEngine(), size) for size in (959, 960, 961)}
+    divisors = {size: optimizer.expected_batch_size for size, (optimizer, _, _) in found.items()}
+    assert divisors == {959: 191, 960: 192, 961: 160}
+    assert [len(loader) for _, loader, _ in found.values()] == [5, 5, 6]
+    for size, (_, _, measured) in found.items():
+        assert measured == pytest.approx(divisors[size], rel=0.01)  # 90,000 samples of the noise: σ / √180,000 = 0.24 %
+
+
+def test_the_statement_says_the_relation_that_holds() -> None:
+    engine = PrivacyEngine()
+    model, optimizer, _, loader = private(engine, **parts(), noise_multiplier=1.0)
+    train(model, optimizer, loader)
+    said = " ".join(engine.statement(delta=1e-5).split())
+    assert engine.accountant.run.neighbors is cm.ZERO_OUT
+    assert "a null record, which adds nothing, in its place (zero-out)" in said
+    assert "the number of records is public: rates, the number of releases and what sums are divided by may" in said
+    assert "add-or-remove-one" not in said
+    register()
+    plain = opacus.PrivacyEngine(accountant="cumulant")
+    model, optimizer, _, loader = private(plain, **parts(), noise_multiplier=1.0)
+    train(model, optimizer, loader)
+    assert plain.accountant.run.neighbors is cm.ZERO_OUT
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+def test_public_numbers_do_not_follow_from_the_data(mode: str) -> None:
+    """Neighbours by a record, or many: rate, steps and divisor are the same, so add-or-remove-one holds."""
+    seen = set()
+    for size in (180, 599, 600, 601, 660):
+        engine = PrivacyEngine(public_size=600)
+        arguments = parts(size=size)
+        model, optimizer, criterion, loader = private(engine, **arguments, noise_multiplier=1.0, grad_sample_mode=mode)
+        sampler = loader.batch_sampler
+        assert sampler.num_samples == size
+        train(model, optimizer, loader, criterion=criterion)
+        seen.add((sampler.sample_rate, len(loader), optimizer.expected_batch_size, *engine.accountant.history))
+        assert engine.get_epsilon(1e-5) == (step(1.0, 0.1) * 10).epsilon(delta=1e-5)
+    assert seen == {(0.1, 10, 60.0, (1.0, 0.1, 10))}
+    said = " ".join(engine.statement(delta=1e-5).split())
+    assert "whether one record was in the data (add-or-remove-one)" in said
+    assert "the number of records is private" in said
+
+
+def test_public_numbers_are_measured() -> None:
+    for size in (900, 959, 961):
+        optimizer, loader, measured = one_step(PrivacyEngine(public_size=960), size)
+        assert (optimizer.expected_batch_size, len(loader)) == (192, 5)
+        assert measured == pytest.approx(192, rel=0.01)
+
+
+def test_a_target_is_met_with_public_numbers() -> None:
+    engine = PrivacyEngine(public_size=500)
+    target: dict[str, Any] = {"target_epsilon": 3.0, "target_delta": 1e-5, "epochs": 5}
+    model, optimizer, loader = engine.make_private_with_epsilon(**parts(), **target)
+    planned = step(optimizer.noise_multiplier, 1 / 9, cm.ADD_REMOVE) * 45  # 500 records in batches of 60 are 9
+    assert engine.planned == planned
+    assert 2.9999 < planned.epsilon(delta=1e-5) <= 3.0
+    train(model, optimizer, loader, epochs=5)
+    assert engine.accountant.run == planned
+    with pytest.raises(cm.BudgetExceeded):
+        train(model, optimizer, loader)
+
+
+@pytest.mark.parametrize("batches", [49, 93])
+def test_a_public_divisor_is_no_less_than_one(batches: int) -> None:
+    """int(49 * (1 / 49)) would be 0."""
+    engine = PrivacyEngine(public_size=batches)
+    _, optimizer, _, loader = private(engine, **parts(size=40, batch=1), noise_multiplier=1.0)
+    assert (loader.batch_sampler.sample_rate, optimizer.expected_batch_size) == (1 / batches, 1.0)
+
+
+def test_public_size_is_refused_where_it_says_nothing() -> None:
+    with pytest.raises(cm.InvalidParameter, match="public_size is for Poisson batches"):
+        PrivacyEngine(public_size=600, sampling="shuffled")
+    with pytest.raises(cm.InvalidParameter, match="public_size must be"):
+        PrivacyEngine(public_size=0)
+    loader = DataLoader(separable(), batch_sampler=[[0, 1], [2, 3]])
+    with pytest.raises(cm.UnprovenCombination, match="give the DataLoader a batch_size"):
+        private(PrivacyEngine(public_size=600), **{**parts(), "data_loader": loader}, noise_multiplier=1.0)
+    register()
+    claims = opacus.PrivacyEngine(accountant="cumulant")
+    claims.accountant = CumulantAccountant(neighbors=cm.ADD_REMOVE)
+    with pytest.raises(cm.UnprovenCombination, match=r"PrivacyEngine\(public_size=\.\.\.\)"):
+        private(claims, **parts(), noise_multiplier=1.0)
+    with pytest.raises(cm.InvalidParameter, match="neighbors of shuffled batches"):
+        CumulantAccountant(sampling="shuffled", neighbors=cm.ZERO_OUT)
+
+
+def test_states_of_two_relations_do_not_add() -> None:
+    public, private_size = CumulantAccountant(neighbors=cm.ADD_REMOVE), CumulantAccountant()
+    public.step(noise_multiplier=1.0, sample_rate=0.1)
+    with pytest.raises(cm.InvalidParameter, match="about ADD_REMOVE, this accountant about ZERO_OUT"):
+        private_size.load_state_dict(public.state_dict())
+    fresh = CumulantAccountant(neighbors=cm.ADD_REMOVE)
+    fresh.load_state_dict(public.state_dict())
+    assert fresh.run == public.run
+    with pytest.raises(cm.InvalidParameter, match="do not add"):
+        fresh.load_state_dict({"history": [(1.0, 0.1, 5)], "mechanism": "prv"})
+    before: dict[str, Any] = {"sampling": "poisson", "epochs_begun": 0, "budget": None}  # a state without a relation
+    private_size.load_state_dict({"history": [(1.0, 0.1, 5)], "mechanism": "cumulant", "cumulant": before})
+    assert private_size.run.neighbors is cm.ZERO_OUT
+
+
+def samplers(data: Any) -> dict[str, Any]:
+    return {
+        "WeightedRandomSampler": WeightedRandomSampler([1.0] * len(data), 120),
+        "SubsetRandomSampler": SubsetRandomSampler(range(60)),
+        "RandomSampler": RandomSampler(data, replacement=True),
+    }
+
+
+@pytest.mark.parametrize("name", ["WeightedRandomSampler", "SubsetRandomSampler", "RandomSampler"])
+def test_a_sampler_that_is_not_used_is_told(name: str) -> None:
+    loader = DataLoader(separable(), batch_size=60, sampler=samplers(separable())[name])
+    rate = 1 / len(loader)
+    engine = PrivacyEngine()
+    with pytest.warns(
+        UserWarning, match=rf"{name} is not used.*all 600 records joins with probability {rate:g}"
+    ) as seen:
+        made = private(engine, **{**parts(), "data_loader": loader}, noise_multiplier=1.0)
+    assert seen[-1].filename == __file__
+    assert made[-1].batch_sampler.num_samples == 600
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_usual_loaders_are_not_warned_about(shuffle: bool) -> None:
+    engine = PrivacyEngine()
+    made = private(engine, **parts(shuffle=shuffle), noise_multiplier=1.0)
+    engine.make_private(**{**parts(), "data_loader": made[-1]}, noise_multiplier=1.0)  # warnings are errors
+
+
+# What is changed by hand takes effect at once -------------------------------------------------------------------------
+
+
+def edits(kind: str, accountant: CumulantAccountant) -> None:
+    row = (0.5, 0.5, 1000)
+    rows = accountant.history
+    match kind:
+        case "append":
+            rows.append(row)
+        case "slice":
+            rows[:] = [row]
+        case "item":
+            rows[0] = row
+        case "assign":
+            accountant.history = [row]
+        case "tensors":
+            rows.append((torch.tensor(0.5), 0.5, torch.tensor(1000.0)))
+        case "budget":
+            accountant.budget = (1e-3, 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["append", "slice", "item", "assign", "tensors", "budget"])
+def test_edits_take_effect_at_once(kind: str) -> None:
+    accountant = CumulantAccountant(epsilon=3.0, delta=1e-5)
+    held = accountant.history
+    for _ in range(2):
+        accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    assert held is accountant.history == [(1.0, 0.01, 2)]
+    edits(kind, accountant)
+    before = accountant.get_epsilon(1e-5)
+    assert before > accountant.budget[0]  # type: ignore[index]
+    with pytest.raises(cm.BudgetExceeded):
+        accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    assert accountant.get_epsilon(1e-5) == before
+    accountant.history.clear()
+    accountant.budget = (3.0, 1e-5)
+    accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    assert len(accountant) == 1
+
+
+def test_a_budget_that_comes_late_is_kept() -> None:
+    accountant = PrivacyEngine().accountant
+    for _ in range(3):
+        accountant.step(noise_multiplier=1.0, sample_rate=0.5)
+    accountant.budget = (0.5, 1e-5)
+    with pytest.raises(cm.BudgetExceeded):
+        accountant.step(noise_multiplier=1.0, sample_rate=0.5)
+    accountant.budget = None
+    accountant.step(noise_multiplier=1.0, sample_rate=0.5)
+    with pytest.raises(cm.InvalidParameter):
+        accountant.budget = (-1.0, 1e-5)
+    accountant.history.append("row")  # type: ignore[arg-type]
+    with pytest.raises(cm.InvalidParameter, match="a row must be"):
+        accountant.get_epsilon(1e-5)
+
+
+def test_budgets_and_steps_in_any_order_never_exceed() -> None:
+    """Steps, budgets and edits at random: after every step that was taken ε is within the budget of that moment."""
+    draw = random.Random(5)
+    accountant = CumulantAccountant(epsilon=2.0, delta=1e-5)
+    taken = refused = 0
+    for _ in range(120):
+        move = draw.random()
+        if move < 0.1:
+            accountant.budget = (draw.uniform(0.5, 4.0), 1e-5)
+        elif move < 0.2:
+            accountant.history.append((draw.choice([1.0, 2.0]), 0.05, draw.randint(1, 4)))
+        elif move < 0.25:
+            del accountant.history[draw.randrange(3) :]
+        else:
+            try:
+                accountant.step(noise_multiplier=draw.choice([1.0, 2.0]), sample_rate=0.05)
+            except cm.BudgetExceeded:
+                refused += 1
+            else:
+                taken += 1
+                assert accountant.budget is not None
+                assert accountant.get_epsilon(1e-5) <= accountant.budget[0]
+    assert min(taken, refused) > 5

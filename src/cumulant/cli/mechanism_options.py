@@ -77,7 +77,7 @@ SAMPLINGS = {
     "without-replacement": Choice.of("without_replacement", takes="batch population rate neighbors"),
     "with-replacement": Choice.of("with_replacement", "batch:draws population", "neighbors"),
 }
-NEIGHBORS = {"add-remove": "ADD_REMOVE", "replace-one": "REPLACE_ONE"}
+NEIGHBORS = {"add-remove": "ADD_REMOVE", "replace-one": "REPLACE_ONE", "zero-out": "ZERO_OUT"}
 
 
 def _number(flag: str, text: str) -> Decorator:

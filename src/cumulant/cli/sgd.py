@@ -14,6 +14,7 @@ from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option
 from cumulant.cli.training_words import numbers, statement
+from cumulant.neighbors import ZERO_OUT
 from cumulant.printed import rounded_up
 from cumulant.training import TrainingRun, torch_coin
 
@@ -25,7 +26,8 @@ clipping norm, whatever the loader. Every step takes --batch-size of --dataset-s
 \b
 Loaders:
   poisson     every record joins a batch by its own coin
-  opacus      the same with the rate and the coin of Opacus: 1/len(loader)
+  opacus      the same with the rate and the coin of Opacus: 1/len(loader);
+              the number of records is public (zero-out)
   fixed       a fresh random subset of fixed size in every step
   allocation  every epoch puts every record into one batch, drawn for itself
   shuffled    every epoch walks through the data, in any order
@@ -138,9 +140,12 @@ def planned(
 def _opacus(
     batch_size: int, dataset_size: int, epochs: float | None, steps: int | None, *, drop_last: bool
 ) -> TrainingRun:
-    """Return a run of a loader whose coin has probability 1/len(loader) and whose epochs have len(loader) steps."""
+    """Return a run of a loader whose coin has probability 1/len(loader) and whose epochs have len(loader) steps.
+
+    Both follow from the number of records, and so does what Opacus divides sums by: zero-out is what holds.
+    """
     TrainingRun.of(noise_multiplier=1.0, batch_size=batch_size, dataset_size=dataset_size, epochs=epochs, steps=steps)
     exact = Fraction(dataset_size, batch_size)
     batches = math.floor(exact) if drop_last else math.ceil(exact)
     count = steps if epochs is None else math.ceil(Fraction(repr(epochs)) * batches)
-    return TrainingRun.of(noise_multiplier=1.0, sample_rate=torch_coin(1 / batches), steps=count)
+    return TrainingRun.of(noise_multiplier=1.0, sample_rate=torch_coin(1 / batches), steps=count, neighbors=ZERO_OUT)

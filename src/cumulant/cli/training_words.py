@@ -6,10 +6,20 @@ import math
 
 from cumulant.answer import Explanation, relation_text
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.neighbors import ADD_REMOVE
+from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from cumulant.printed import rounded_up
+from cumulant.report.assumptions import BOUNDED, assumptions_of
 from cumulant.report.statement import NOT_COVERED, attacker_words
 from cumulant.training import TrainingRun
+
+CLIPPED = "each record's gradient is clipped by itself before it is summed"
+PROTECTED = {
+    ADD_REMOVE: "whether any one record was in the data (add-or-remove-one)",
+    REPLACE_ONE: "which of any two values one record had (replace-one; how many records there are is public)",
+    ZERO_OUT: "whether any one record was in the data or a null record, which adds nothing, in its place (zero-out; "
+    "how many records there are is public)",
+}
+"""What each relation protects."""
 
 
 def numbers(training: TrainingRun, loader: str, epochs: float | None) -> dict[str, object]:
@@ -37,18 +47,13 @@ def statement(training: TrainingRun, run: AbstractMechanism, explanation: Explan
         "sampling": _sampling(training, loader),
         "noise": _noise(training),
         **_not_this(training),
-        "assumes": "each record's gradient is clipped by itself before it is summed; every step adds fresh noise; the "
-        "sum is divided by a fixed number, not by the size of the batch it came from.",
+        "assumes": "; ".join([CLIPPED, *(text for text in assumptions_of(run) if text != BOUNDED)]) + ".",
         "uncovered": "; ".join(NOT_COVERED) + ".",
     }
 
 
 def _promise(training: TrainingRun, epsilon: float) -> str:
-    about = (
-        "whether any one record was in the data (add-or-remove-one)"
-        if training.neighbors is ADD_REMOVE
-        else "which of any two values one record had (replace-one; how many records there are is public)"
-    )
+    about = PROTECTED[training.neighbors]
     factor = f"e^epsilon = {rounded_up(math.exp(epsilon), digits=3)}" if epsilon < 700 else "e^epsilon"
     return (
         f"for whoever sees the model, or the model after every step, {about} changes the probability of anything they "
@@ -100,8 +105,9 @@ def _not_this(training: TrainingRun) -> dict[str, str]:
 
 
 def _noise(training: TrainingRun) -> str:
-    joins = training.neighbors is ADD_REMOVE
-    change, size = ("adding or removing", "the clipping norm") if joins else ("replacing", "twice the clipping norm")
+    joins = training.neighbors.joins
+    change = "replacing" if training.neighbors is REPLACE_ONE else "adding or removing"
+    size = "the clipping norm" if joins else "twice the clipping norm"
     return (
         f"{training.noise_multiplier:.6g} x the clipping norm. As {change} one record changes a sum of clipped "
         f"gradients by up to {size}, the effective noise multiplier is {training.effective_noise_multiplier:.6g}."

@@ -9,20 +9,20 @@ from importlib import metadata, util
 def require_package(module: str, *, distribution: str, at_least: str, extra: str) -> None:
     """Raise `ImportError` with the way out unless a package is installed in a version that is new enough.
 
-    >>> require_package("no_such_tool", distribution="no-such-tool", at_least="1.0", extra="opacus")
+    >>> require_package("no_such", distribution="no-such", at_least="1.0", extra="opacus")
     Traceback (most recent call last):
     ...
-    ImportError: this integration needs no-such-tool >= 1.0, which is not installed: pip install 'cumulant[opacus]'
+    ImportError: this integration needs no-such >= 1.0, which is not installed; from a checkout: pip install '.[opacus]'
     """
-    way_out = f"pip install 'cumulant[{extra}]'"
+    way_out = f"from a checkout: pip install '.[{extra}]'"
     if util.find_spec(module) is None:
-        raise ImportError(f"this integration needs {distribution} >= {at_least}, which is not installed: {way_out}")
+        raise ImportError(f"this integration needs {distribution} >= {at_least}, which is not installed; {way_out}")
     try:
         found = metadata.version(distribution)
     except metadata.PackageNotFoundError:  # on the path, but not installed: its version is unknown
         return
     if _numbers(found) < _numbers(at_least):
-        raise ImportError(f"this integration needs {distribution} >= {at_least}, found {found}: {way_out}")
+        raise ImportError(f"this integration needs {distribution} >= {at_least}, found {found}; {way_out}")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

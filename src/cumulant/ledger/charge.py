@@ -16,7 +16,6 @@ from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.pure_dp import PureDP
 from cumulant.mechanisms.randomized_response import RandomizedResponse
 from cumulant.mechanisms.stated_pair import StatedPair
-from cumulant.neighbors import ADD_REMOVE
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
@@ -78,7 +77,7 @@ def _total(charges: Sequence[tuple[Fraction | None, int]]) -> Fraction | None:
 def _whole_of_sample(release: AbstractMechanism) -> tuple[AbstractMechanism, ...]:
     """Return the release that a sample is drawn for, at rate 1: under replace-one, Poisson exchanges two records."""
     if isinstance(release, PoissonSampled):
-        return (release.mechanism if release.relation is ADD_REMOVE else release.mechanism.group(size=2),)
+        return (release.mechanism if release.relation.joins else release.mechanism.group(size=2),)
     return (release.mechanism,) if isinstance(release, SampledWithoutReplacement) else ()
 
 
@@ -152,7 +151,7 @@ def _profile_of(release: AbstractMechanism) -> Profile | None:
         return _laplace(1 / as_ball(release.scale))
     if isinstance(release, StatedPair) and release.losses is None:
         return _tables(release)
-    if isinstance(release, PoissonSampled) and release.relation is ADD_REMOVE and 0 < release.rate < 1:
+    if isinstance(release, PoissonSampled) and release.relation.joins and 0 < release.rate < 1:
         inner = _profile_of(release.mechanism)
         return None if inner is None else _thinned(inner, as_ball(release.rate))
     return None

@@ -25,10 +25,10 @@ beginnings. ∎
 Where slots are known by Rényi curves only, the same induction with E_Q[r^α] in place of H_λ bounds the Rényi divergence
 at every order at once, so that the best order may be chosen in the end.
 
-Holds for:  one relation; under add-or-remove-one each direction has its own product, and the price is the larger.
-            Noise and samples are fresh in every round: rounds that share a permutation, a sample or correlated noise
-            are one slot. Slot and charge are fixed before the output, and do not depend on the sample. No release is
-            about a complement or an anti-join of the data, where adding a record removes one.
+Holds for:  one relation; under add-or-remove-one and zero-out each direction has its own product, and the price is the
+            larger. Noise and samples are fresh in every round: rounds that share a permutation, a sample or correlated
+            noise are one slot. Slot and charge are fixed before the output, and do not depend on the sample. No release
+            is about a complement or an anti-join of the data, where adding a record removes one.
 Tightness:  attained by spending every slot as declared, and the reserve on Gaussian noise.
 
 **Blocks.** If every record lies in one block, whichever others there are, neighbours differ in one block, and releases
@@ -65,7 +65,7 @@ from cumulant.ledger.lines import (
 from cumulant.ledger.pure import PureSum, stated
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.neighbors import Neighbors
+from cumulant.neighbors import NAMED, Neighbors
 from cumulant.planning import calibrate
 from cumulant.printed import given, rounded_up
 
@@ -174,9 +174,7 @@ def declare(
     `BudgetExceeded`.
     """
     epsilon, delta = parameters.nonnegative("epsilon", epsilon), parameters.probability("delta", delta)
-    parameters.require(
-        isinstance(neighbors, Neighbors), "neighbors must be cumulant.ADD_REMOVE or cumulant.REPLACE_ONE", neighbors
-    )
+    parameters.require(isinstance(neighbors, Neighbors), f"neighbors must be {NAMED}", neighbors)
     fixed = _fixed_lines(stages, reserve, failure, renyi)
     plan = composed_of(fixed)
     check_relation(plan, neighbors)

@@ -17,7 +17,6 @@ from cumulant.mechanisms.randomized_response import RandomizedResponse
 from cumulant.mechanisms.renyi_curve import RenyiCurve
 from cumulant.mechanisms.truncated_cdp import TruncatedCDP
 from cumulant.mechanisms.zcdp import ZCDP
-from cumulant.neighbors import ADD_REMOVE
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
@@ -34,8 +33,8 @@ def dominates(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
     - A sample takes a sample of the same scheme and relation, of a rate that is not larger and a release that is
       noisier. Poisson: thin the dataset first, which both neighbours share but for the record; where it is left out
       they are equal. Without replacement: γ h(1 + (t-1)/γ) grows with γ. With replacement: the same draws only. A
-      Poisson sample under add-or-remove-one also takes what is drawn for any release that its own dominates, as the
-      pair of the sample is a growing function of the pair.
+      Poisson sample under add-or-remove-one or zero-out also takes what is drawn for any release that its own
+      dominates, as the pair of the sample is a growing function of the pair.
     - What is not sampled takes Poisson samples of what it takes.
 
     Both mechanisms must be about the account's relation, which is checked elsewhere.
@@ -48,7 +47,7 @@ def dominates(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
         return _sample_dominates(slot, release)
     if _belongs_to(slot, release):
         return True
-    return isinstance(release, PoissonSampled) and release.relation is ADD_REMOVE and dominates(slot, release.mechanism)
+    return isinstance(release, PoissonSampled) and release.relation.joins and dominates(slot, release.mechanism)
 
 
 def _belongs_to(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
@@ -65,7 +64,7 @@ def _belongs_to(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
 
 def _sample_dominates(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
     if isinstance(slot, PoissonSampled) and isinstance(release, PoissonSampled):
-        inside = dominates if slot.relation is ADD_REMOVE else _is_noisier_than
+        inside = dominates if slot.relation.joins else _is_noisier_than
         return (
             _agree_on(slot, release, "relation")
             and release.rate <= slot.rate

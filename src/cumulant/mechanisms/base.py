@@ -294,7 +294,8 @@ class AbstractMechanism(ABC):
     def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
         """Return this mechanism on a sample that every record joins independently with probability `rate`.
 
-        Default relation: add-or-remove-one. The unit of noise stays the largest contribution of one record.
+        Default relation: add-or-remove-one, whose numbers hold for cumulant.ZERO_OUT as well. The unit of noise stays
+        the largest contribution of one record.
         """
         from cumulant.sampling.poisson import PoissonSampled
 

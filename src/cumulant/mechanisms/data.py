@@ -158,7 +158,7 @@ def _from_value(name: str, value: Any) -> Any:
     if name == "of":
         return from_plain(value)
     if name == "relation":
-        require(value in Neighbors.__members__, "relation must be ADD_REMOVE or REPLACE_ONE", value)
+        require(value in Neighbors.__members__, f"relation must be one of {', '.join(Neighbors.__members__)}", value)
         return Neighbors[value]
     if isinstance(value, list):
         return [_from_value(name, item) for item in value]

@@ -13,7 +13,7 @@ from cumulant.curves.curve import Array, Curve
 from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
-from cumulant.neighbors import ADD_REMOVE, Neighbors
+from cumulant.neighbors import NAMED, Neighbors
 from cumulant.numerics.quadrature import POINTS, nodes_on
 from cumulant.pairs.atoms import Atoms, LossTable, Reversed, Table
 from cumulant.pairs.finite_pair import finite_loss, finite_pair
@@ -36,10 +36,10 @@ class StatedPair(AbstractMechanism):
     distribution of the privacy loss instead, `from_densities` two densities on an interval. `inner_probabilities` is a
     pair that is attained, for the lower ends of intervals; by default the pair itself.
 
-    Under add-or-remove-one the record is in all releases or in none, so P and Q keep their places in a run. Under
-    replace-one nothing tells which neighbour comes first: every release may be (P, Q) or (Q, P), and a run of a pair
-    that is not symmetric costs more. `relation=` says for which relation the pair holds; without it an unsampled run is
-    answered for both, that is, as under replace-one.
+    Under add-or-remove-one and zero-out the record is in all releases or in none, so P and Q keep their places in a
+    run. Under replace-one nothing tells which neighbour comes first: every release may be (P, Q) or (Q, P), and a run
+    of a pair that is not symmetric costs more. `relation=` says for which relation the pair holds; without it an
+    unsampled run is answered for all, that is, as under replace-one.
 
     What a table lacks of 1, beyond rounding, counts as revealed: P's rest in one direction, Q's in the other.
 
@@ -72,7 +72,7 @@ class StatedPair(AbstractMechanism):
             object.__setattr__(self, "losses", _checked_losses(self.losses, p, q))
         require(
             self.relation is None or isinstance(self.relation, Neighbors),
-            "relation must be cumulant.ADD_REMOVE, cumulant.REPLACE_ONE or None",
+            f"relation must be None, {NAMED}",
             self.relation,
         )
 
@@ -149,13 +149,14 @@ class StatedPair(AbstractMechanism):
         Mixing directions may cost more than the worse direction's Rényi DP.
         """
         atoms, inner = self._atoms(), self.inner_probabilities
+        joins = self.relation is not None and self.relation.joins
         return Known.by_noise(
             FiniteNoise(atoms),
             curve=self._curve,
             attained=None if inner is None else FiniteNoise(Table(*inner)),
             relation=self.relation,
-            tight=lambda relation: inner is None and (relation is ADD_REMOVE or atoms.symmetric),
-            sharper_curve=self.relation is not ADD_REMOVE and not atoms.symmetric,
+            tight=lambda relation: inner is None and (atoms.symmetric or (relation is not None and relation.joins)),
+            sharper_curve=not joins and not atoms.symmetric,
         )
 
     def _curve(self) -> Curve:

@@ -300,15 +300,15 @@ class LaplaceNoise(Noise, SymmetricLaw):
 class FiniteNoise(Noise):
     """Finitely many outputs: P with the record against Q without it.
 
-    Under add-or-remove-one the record is there in every release or in none, so all releases go one way, and both
-    are kept. Under replace-one neighbours have no order: one release may be (P, Q), the next (Q, P). Then the pair is
-    `Symmetrised`, which dominates each.
+    Under add-or-remove-one and zero-out the record is there in every release or in none, so all releases go one way,
+    and both are kept. Under replace-one neighbours have no order: one release may be (P, Q), the next (Q, P). Then the
+    pair is `Symmetrised`, which dominates each.
     """
 
     atoms: Atoms
 
     def unsampled(self, relation: Neighbors | None) -> Pairs:
-        if relation is ADD_REMOVE:
+        if relation is not None and relation.joins:
             return self.both_directions()
         return (finite_pair(self._symmetrised().atoms),)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
-from cumulant.neighbors import ADD_REMOVE
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.with_replacement import SampledWithReplacement
@@ -34,7 +33,7 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             drawn = f"{release.draws} independent draws from {release.population} records"
             return f"{times}{_noise(release.mechanism, CHANGE)}, each time on {drawn}"
         case OncePerEpoch():
-            joins = release.relation is ADD_REMOVE
+            joins = release.relation.joins
             noise = _noise(release.mechanism, "the largest contribution of one record" if joins else CHANGE)
             drawn = "in a batch that it draws for itself" if joins else "in an order that does not look at the records"
             return f"{times}an epoch in which every record takes part once, {drawn}, {noise}"

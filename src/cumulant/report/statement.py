@@ -15,9 +15,10 @@ from cumulant import parameters
 from cumulant.answer import Explanation, Interval, order_text, relation_text, tightness_text
 from cumulant.errors import OutOfReach, UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Neighbors
 from cumulant.parameters import require
 from cumulant.printed import delta_rounded_up, rounded_down, rounded_up
+from cumulant.report.assumptions import assumptions_of
 from cumulant.report.document import plain_value, written
 from cumulant.report.release_words import release_words
 from cumulant.version import __version__
@@ -97,6 +98,7 @@ class Statement:
             *([] if self.interval is None else [("interval", self._interval_text(self.interval))]),
             ("attacker", self.attacker),
             *(("release", text) for text in self.releases),
+            *(("assumes", text) for text in self.assumptions),
             *(("not covered", text) for text in NOT_COVERED),
             ("computed by", ", ".join(f"{name} {version}" for name, version in _versions().items())),
         ]
@@ -120,6 +122,9 @@ class Statement:
             REPLACE_ONE: "which of any two values one record had"
             if k == 1
             else f"which of any two values each of one person's records, at most {k}, had",
+            ZERO_OUT: "whether one record was in the data or a null record, which adds nothing, in its place"
+            if k == 1
+            else f"whether one person's records, at most {k}, were in the data or as many null records in their place",
             None: "one change" if k == 1 else f"{k} changes",
         }
         return f"{known[relation]} ({relation_text(relation)})"
@@ -133,6 +138,11 @@ class Statement:
     def releases(self) -> list[str]:
         """What was released, how often, on which sample."""
         return [release_words(release, count) for release, count in self.run.releases()]
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What must be true of the program, beside what was declared."""
+        return assumptions_of(self.run)
 
     @staticmethod
     def _interval_text(interval: Interval) -> str:
@@ -180,6 +190,7 @@ class Statement:
                 "advantage": self.advantage,
             },
             "releases": self.releases,
+            "assumes": self.assumptions,
             "not_covered": list(NOT_COVERED),
             "mechanism": written(self.run),
             "computed_by": _versions(),

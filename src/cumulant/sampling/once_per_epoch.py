@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
+from cumulant.errors import UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.known import Known
-from cumulant.neighbors import REPLACE_ONE, Neighbors
+from cumulant.neighbors import NAMED, REPLACE_ONE, ZERO_OUT, Neighbors
 from cumulant.parameters import by_name, require
 
 
@@ -38,11 +39,12 @@ class OncePerEpoch(AbstractMechanism):
 
     def __post_init__(self) -> None:
         require(isinstance(self.mechanism, Gaussian), "mechanism must be a Gaussian", self.mechanism)
-        require(
-            isinstance(self.relation, Neighbors),
-            "relation must be cumulant.ADD_REMOVE or cumulant.REPLACE_ONE",
-            self.relation,
-        )
+        require(isinstance(self.relation, Neighbors), f"relation must be {NAMED}", self.relation)
+        if self.relation is ZERO_OUT:
+            raise UnprovenCombination(
+                "epochs in which every record takes part once have no theorem here for zero-out; ask for "
+                "cumulant.REPLACE_ONE, which covers it where the number of records is public"
+            )
 
     @property
     def neighbors(self) -> Neighbors:

@@ -48,8 +48,9 @@ class PoissonSampled(AbstractMechanism):
 
     The unit of noise is the largest contribution of one record, for both relations: in DP-SGD the clipping norm.
 
-    Add-or-remove-one (the default): `mixture.mixture_curve`, exact, for Gaussian, Laplace, randomized response and
-    pure DP; `poisson_theorems.poisson_tight` for any RDP curve. Replace-one: the pair N(+1) against N(-1) inside the
+    Add-or-remove-one (the default), and zero-out, for which `Neighbors.joins` proves the same: `mixture.mixture_curve`,
+    exact, for Gaussian, Laplace, randomized response and pure DP; `poisson_theorems.poisson_tight` for any RDP curve.
+    Replace-one: the pair N(+1) against N(-1) inside the
     mixture for the Gaussian, exact; for others the envelope of the mechanism on groups of two.
 
     >>> from cumulant import Gaussian
@@ -105,7 +106,7 @@ class PoissonSampled(AbstractMechanism):
     def _curve(self, base: Known) -> Curve:
         if self.rate == 0:
             return NO_LOSS
-        if self.relation is ADD_REMOVE:
+        if self.relation.joins:
             return base.curve() if self.rate == 1 else mixture_curve(base, self.rate)
         if isinstance(self.mechanism, Gaussian) and self.rate < 1:
             return replaced_gaussian_curve(self.mechanism.noise_multiplier, self.rate)
@@ -127,7 +128,7 @@ class PoissonSampled(AbstractMechanism):
         if self.relation is REPLACE_ONE:
             return self._replaced(base)
         if self.rate == 1:
-            return base.directions(ADD_REMOVE)
+            return base.directions(self.relation)
         return None if base.noise is None else one_release(base.noise.poisson(self.rate))
 
     def _replaced(self, base: Known) -> Directions | None:
@@ -156,7 +157,7 @@ class PoissonSampled(AbstractMechanism):
         if self.rate == 0 or (self.relation is REPLACE_ONE and self._opposes()):
             return self._directions(base)
         if self.rate == 1:
-            return base.attained(ADD_REMOVE)
+            return base.attained(ADD_REMOVE)  # a record may be replaced by a null one, too
         if base.attained_noise is None:
             return self._directions(base)
         return one_release(base.attained_noise.poisson(self.rate))
@@ -183,7 +184,7 @@ class PoissonSampled(AbstractMechanism):
         if self.rate == 0:
             return one_release(NO_PAIRS)
         if self.rate == 1:
-            several = size if self.relation is ADD_REMOVE else 2 * size
+            several = size if self.relation.joins else 2 * size
             return self.mechanism.group(size=several)._known().directions(self.relation)
         if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE or size > LARGEST_GROUP:
             return None
@@ -197,7 +198,7 @@ class PoissonSampled(AbstractMechanism):
         profile = base.profile()
         if profile is None:
             return None
-        if self.relation is ADD_REMOVE:
+        if self.relation.joins:
             return poisson_profile(profile, rate=self.rate)
         if isinstance(self.mechanism, Gaussian) and self.rate > 0:
             mean = gaussian_noise(self.mechanism.noise_multiplier).mean
@@ -209,7 +210,7 @@ class PoissonSampled(AbstractMechanism):
     def _least_rdp(self, base: Known, order: float) -> float:
         """Return the RDP that is attained: Zhu and Wang (2019), Theorem 6, at integer orders.
 
-        Holds for:  add-or-remove-one; mechanisms that attain their RDP at one pair.
+        Holds for:  add-or-remove-one, zero-out; mechanisms that attain their RDP at one pair.
         """
         if self.relation is REPLACE_ONE:
             raise UnprovenCombination("a lower bound is known for Poisson sampling under add-or-remove-one only")
@@ -222,7 +223,7 @@ class PoissonSampled(AbstractMechanism):
     @by_name
     def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
         """Thinning twice is thinning once, at the product of the rates, whichever relation is asked about."""
-        if self.relation is ADD_REMOVE and neighbors in (None, ADD_REMOVE, REPLACE_ONE):
+        if self.relation is ADD_REMOVE and neighbors in (None, *Neighbors):
             exactly = Fraction(self.rate) * Fraction(probability("rate", rate))
             product = float_above(exactly)
             return PoissonSampled(

@@ -10,7 +10,7 @@ from cumulant.errors import MixedNeighbors, UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.group import Group
 from cumulant.mechanisms.known import Known
-from cumulant.neighbors import Neighbors
+from cumulant.neighbors import ADD_REMOVE, NAMED, ZERO_OUT, Neighbors
 from cumulant.parameters import require
 from cumulant.sampling.without_replacement_theorems import proposition20
 
@@ -19,13 +19,23 @@ ROUNDED_ODDS = 1e-11  # what may be lost of γ or 1 - γ in an answer that is ca
 
 def checked_relation(scheme: str, relation: Any, mechanism: Any, *, needs: Neighbors) -> None:
     """Refuse what no theorem covers: a base mechanism whose guarantee is for another relation."""
-    require(isinstance(relation, Neighbors), "neighbors must be cumulant.ADD_REMOVE or cumulant.REPLACE_ONE", relation)
+    require(isinstance(relation, Neighbors), f"neighbors must be {NAMED}", relation)
     require(isinstance(mechanism, AbstractMechanism), "mechanism must be a cumulant mechanism", mechanism)
     if isinstance(mechanism, Group):
         raise UnprovenCombination("records of a group are sampled one by one; sample first, then ask for the group")
     if mechanism._known().alternatives:
         raise UnprovenCombination(
             "a sample of parallel releases has no rule; sample every part, then put them together"
+        )
+    if relation is ZERO_OUT and needs is not ADD_REMOVE:
+        raise UnprovenCombination(
+            f"{scheme} has no theorem here for zero-out: a null record takes the place of another one in a sample of "
+            "fixed size; draw by Poisson sampling, or ask under replace-one"
+        )
+    if mechanism.neighbors is ZERO_OUT:
+        raise UnprovenCombination(
+            "what is proven for zero-out may use the number of records, which is private in a sample; give the inner "
+            "release neighbors=cumulant.ADD_REMOVE if it does not, and the sample neighbors=cumulant.ZERO_OUT"
         )
     if mechanism.neighbors not in (None, needs):
         raise MixedNeighbors(

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from dp_accounting import dp_event
-from dp_accounting.privacy_accountant import NeighboringRelation
+from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEventError
 
 from cumulant import parameters
 from cumulant.composition import Composed
-from cumulant.errors import CumulantError, UnprovenCombination
+from cumulant.errors import CumulantError, InvalidParameter, UnprovenCombination
 from cumulant.integrations.dp_accounting.tables import (
     FromEvent,
     buckets,
@@ -37,12 +37,19 @@ RELATIONS: dict[NeighboringRelation, Neighbors] = {
 """The relation of the theorems that answer for one of dp_accounting."""
 
 
-class EventRefused(UnprovenCombination):
-    """No theorem here covers an event, or an event inside it: that one is `event`."""
+class EventRefused(UnprovenCombination, UnsupportedEventError):  # type: ignore[misc]
+    """No theorem here covers an event, or an event inside it: that one is `event`.
+
+    It is dp_accounting's UnsupportedEventError as well, which accountants raise.
+    """
 
     def __init__(self, event: Any, reason: str) -> None:
         super().__init__(f"{type(event).__name__}: {reason}")
         self.event, self.reason = event, reason
+
+
+class InvalidEvent(EventRefused, InvalidParameter):
+    """A number in an event, or in an event inside it, is none that it can have: a ValueError, as in dp_accounting."""
 
 
 def from_event(
@@ -84,6 +91,8 @@ class _Reader:
             found = read(self, event)
         except EventRefused:
             raise
+        except InvalidParameter as error:
+            raise InvalidEvent(event, str(error)) from error
         except CumulantError as error:
             raise EventRefused(event, str(error)) from error
         return found if isinstance(found, Composed) else Composed.of([(found, 1)])
@@ -117,7 +126,9 @@ class _Reader:
     def randomized_response(self, event: Any) -> AbstractMechanism:
         if self.named is NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise EventRefused(
-                event, "an answer that is there or not is no randomized response; use a replace relation"
+                event,
+                "neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL`: an answer that is there or not is no "
+                "randomized response; use a replace relation",
             )
         if parameters.whole_number("num_buckets", event.num_buckets, at_least=1) == 1:
             return NOTHING
@@ -132,7 +143,11 @@ class _Reader:
 
     def mixture(self, event: Any) -> AbstractMechanism:
         if self.named is NeighboringRelation.REPLACE_ONE:
-            raise EventRefused(event, "its pair is about a record that is there or not; use another relation")
+            raise EventRefused(
+                event,
+                "neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL`: its pair is about a record "
+                "that is there or not",
+            )
         if event.standard_deviation == 0:
             return NOTHING if not any(event.sensitivities) else REVEALED
         pair = mixture_of_gaussians(event.standard_deviation, event.sensitivities, event.sampling_probs)
@@ -145,7 +160,12 @@ class _Reader:
         )
 
     def tree(self, event: Any) -> AbstractMechanism:
-        """A record is in one leaf of one tree, and so in as many nodes as that tree is high (Kairouz et al. 2021)."""
+        """A record is in one leaf of one tree, and in the nodes above it that are complete (Kairouz et al. 2021).
+
+        A node of 2^k leaves is released with its last leaf. Of n steps the first 2^⌊log2 n⌋ complete a node of that
+        many, so its leaves are in ⌊log2 n⌋ + 1 nodes, and no leaf is in more. Trees share no records: the largest one
+        counts.
+        """
         if self.named is not NeighboringRelation.REPLACE_SPECIAL:
             raise EventRefused(event, "trees are covered where a record becomes a special one; use REPLACE_SPECIAL")
         sigma = parameters.nonnegative("noise_multiplier", event.noise_multiplier)
@@ -153,8 +173,7 @@ class _Reader:
         counts = [parameters.whole_number("step_counts", count) for count in given]
         if not any(counts):
             return NOTHING
-        # ⌈log2 n⌉ + 1 nodes from a leaf to the root: the bits of n - 1, and one
-        height = max((count - 1).bit_length() + 1 for count in counts if count > 0)
+        height = max(counts).bit_length()  # ⌊log2 n⌋ + 1
         return REVEALED if sigma == 0 else Gaussian(noise_multiplier=sigma) * height
 
     # Samples -------------------------------------------------------------------------------------

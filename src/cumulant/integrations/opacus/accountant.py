@@ -1,7 +1,11 @@
 """An accountant for Opacus, whose ε is exact.
 
 Opacus and its tools read and write `history`, the list of (noise multiplier, sample rate, steps), so everything is
-derived from it. What it does not say, how batches were drawn, is looked at where Opacus attaches it to an optimizer.
+derived from it, as it is when it is asked about. What it does not say, how batches were drawn, is looked at where
+Opacus attaches it to an optimizer.
+
+Opacus divides sums by int(len(dataset) * rate), samples with 1/len(loader) and takes len(loader) steps an epoch. All
+three follow from the number of records, so what holds is zero-out, where that number is public (`Neighbors.joins`).
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import cumulant as cm
 from cumulant import parameters
 from cumulant.integrations.opacus.loaders import drawn_by
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.neighbors import Neighbors
 from cumulant.parameters import require
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.training import torch_coin
@@ -44,6 +49,11 @@ ADAPTIVE = (
     "adaptive clipping divides the noisy count of unclipped gradients by the true size of the batch, which is private, "
     'so no theorem covers it as it is implemented; use clipping="flat" or "per_layer"'
 )
+
+PRIVATE_SIZE = (
+    "what Opacus divides sums by, its rate and its number of steps follow from the number of records, which is private "
+    "under add-or-remove-one; use cumulant.integrations.opacus.PrivacyEngine(public_size=...), or cumulant.ZERO_OUT"
+)
 Charge = Callable[[AbstractMechanism, int], None]
 """What is told a release and how often, before it is recorded."""
 
@@ -59,6 +69,9 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
 
     Give epsilon and delta to make them a budget: the step that would exceed it raises `BudgetExceeded`, and the weights
     stay as they are. `sampling="shuffled"` counts epochs that the engine's loader has begun, without amplification.
+
+    Poisson batches have neighbors=cumulant.ZERO_OUT, which is what training with Opacus keeps; cumulant.ADD_REMOVE
+    states that divisor, rate and steps are public numbers. Shuffled ones have cumulant.REPLACE_ONE.
     """
 
     def __init__(
@@ -67,11 +80,14 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         epsilon: float | None = None,
         delta: float | None = None,
         sampling: Loader = "poisson",
+        neighbors: Neighbors | None = None,
         charge: Charge | None = None,
     ) -> None:
         require(sampling in LOADERS, f"sampling must be {' or '.join(map(repr, LOADERS))}", sampling)
         self.sampling = sampling
-        self.budget = cm.Accountant(epsilon=epsilon, delta=delta).budget
+        self.neighbors = _relation(sampling, neighbors)
+        self._budget = cm.Accountant(epsilon=epsilon, delta=delta).budget
+        self._left: tuple[Any, float] | None = None
         self.charge = charge
         self.epochs_begun = 0
         self._epochs_charged = 0
@@ -79,14 +95,26 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
 
     @property
     def history(self) -> list[Row]:
-        """What Opacus keeps: (noise multiplier, sample rate, steps), one row for steps with the same two numbers."""
+        """What Opacus keeps: (noise multiplier, sample rate, steps), one row for steps with the same two numbers.
+
+        The list itself, as in Opacus: what is changed in it counts from the next question on.
+        """
         return self._history
 
     @history.setter
     def history(self, rows: Iterable[Any]) -> None:
         """Take over a copy; numbers may be tensors, and counts floats."""
         self._history = [_row(row) for row in rows]
-        self._left: tuple[float, float, float] | None = None
+
+    @property
+    def budget(self) -> tuple[float, float] | None:
+        """The (ε, δ) that no step exceeds; assign another pair, or None."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, pair: tuple[float, float] | None) -> None:
+        epsilon, delta = (None, None) if pair is None else pair
+        self._budget = cm.Accountant(epsilon=epsilon, delta=delta).budget
 
     # What Opacus asks ----------------------------------------------------------------------------
 
@@ -103,18 +131,18 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
                 f"{len(self)} steps; it was not taken"
             )
         self._charge_one(sigma, rate)
-        self._history = _appended(self._history, sigma, rate)
-        self._left = (sigma, rate, left - 1)
+        _append(self._history, sigma, rate)
+        self._left = self._asked(sigma, rate), left - 1
 
     def get_epsilon(self, delta: float, *args: Any, method: str = "best", **others: Any) -> float:
         """Return ε at δ of all steps so far, rounded up. What other accountants take is ignored."""
-        if any(sigma == 0 and rate > 0 for sigma, rate, _ in self.history):
+        if any(sigma == 0 and rate > 0 for sigma, rate, _ in self._rows()):
             return math.inf
         return float(self.run.epsilon(delta=float(delta), method=method))  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         """The number of steps, as the interface says; Opacus' own accountants return the number of rows."""
-        return sum(count for _, _, count in self.history)
+        return sum(count for _, _, count in self._rows())
 
     @classmethod
     def mechanism(cls) -> str:
@@ -128,6 +156,8 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         caller = sys._getframe(1)
         if caller.f_globals.get("__name__") == "opacus.privacy_engine":
             self._check_loader(caller.f_locals.get("data_loader"))
+            if self.neighbors is cm.ADD_REMOVE and getattr(caller.f_locals.get("self"), "public_size", None) is None:
+                raise cm.UnprovenCombination(PRIVATE_SIZE)
         record = super().get_optimizer_hook_fn(sample_rate)
 
         def hook(optimizer: Any) -> None:
@@ -156,6 +186,7 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         state = super().state_dict(destination)
         state[MECHANISM] = {
             "sampling": self.sampling,
+            "neighbors": self.neighbors.name,
             "epochs_begun": self.epochs_begun,
             "budget": None if self.budget is None else list(self.budget),
         }
@@ -176,6 +207,12 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
             raise cm.InvalidParameter(
                 f"the state is of {ours['sampling']} batches, this accountant of {self.sampling} ones; they protect "
                 "different things and do not add"
+            )
+        stated = ours.get("neighbors", _relation(self.sampling, None).name)
+        if stated != self.neighbors.name:
+            raise cm.InvalidParameter(
+                f"the state is about {stated}, this accountant about {self.neighbors.name}; they protect different "
+                "things and do not add"
             )
         budget = None if ours["budget"] is None else (float(ours["budget"][0]), float(ours["budget"][1]))
         if self.budget is not None and budget is not None and budget != self.budget:
@@ -198,9 +235,13 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
     def run(self) -> cm.Composed:
         """Everything so far as one mechanism."""
         if self.sampling == "shuffled":
-            noise = min((sigma for sigma, _, _ in self.history), default=None)
+            noise = min((sigma for sigma, _, _ in self._rows()), default=None)
             return cm.Composed(()) if noise is None else self.release(noise, 1.0) * self.epochs_begun
-        return cm.Composed.of((self.release(sigma, rate), n) for sigma, rate, n in self.history if rate > 0)
+        return cm.Composed.of((self.release(sigma, rate), n) for sigma, rate, n in self._rows() if rate > 0)
+
+    def _rows(self) -> list[Row]:
+        """Return the history as it is now, checked: anybody may have changed it."""
+        return [_row(row) for row in self._history]
 
     def release(self, noise_multiplier: float, sample_rate: float) -> AbstractMechanism:
         """Return what one step releases; of shuffled batches what one epoch does.
@@ -210,12 +251,13 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         """
         if self.sampling == "shuffled":
             return OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=noise_multiplier / 2))
-        return cm.Gaussian(noise_multiplier=noise_multiplier).poisson(rate=torch_coin(sample_rate))
+        return cm.Gaussian(noise_multiplier=noise_multiplier).poisson(
+            rate=torch_coin(sample_rate), neighbors=self.neighbors
+        )
 
     def begin_epoch(self) -> None:
         """Count an epoch of a shuffled loader, from its first batch on."""
         self.epochs_begun += 1
-        self._left = None
 
     def _charge_one(self, sigma: float, rate: float) -> None:
         """Tell what a step releases: of shuffled batches the epochs that were begun since the last one."""
@@ -224,7 +266,7 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         if self.sampling == "poisson":
             self.charge(self.release(sigma, rate), 1)
             return
-        if any(sigma < earlier for earlier, _, _ in self.history):
+        if any(sigma < earlier for earlier, _, _ in self._rows()):
             raise cm.UnprovenCombination("noise that falls makes shuffled epochs dearer that were charged already")
         begun = self.epochs_begun - self._epochs_charged
         if begun > 0:
@@ -232,22 +274,37 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         self._epochs_charged = self.epochs_begun
 
     def _steps_left(self, sigma: float, rate: float) -> float:
-        """Return how many more such steps the budget allows; found once for all steps with the same two numbers."""
+        """Return how many more such steps the budget allows; known after a step, while nothing else changes."""
         if self.budget is None:
             return math.inf
-        if self._left is not None and self._left[:2] == (sigma, rate):
-            return self._left[2]
+        if self._left is not None and self._left[0] == self._asked(sigma, rate):
+            return self._left[1]
         if sigma == 0 or not math.isfinite(self.get_epsilon(self.budget[1])):
             return 0
         epsilon, delta = self.budget
         if self.sampling == "shuffled":  # an epoch that has begun is paid as a whole
-            noise = min(sigma, *(s for s, _, _ in self.history)) if self.history else sigma
+            noise = min([sigma, *(s for s, _, _ in self._rows())])
             whole = self.release(noise, 1.0) * self.epochs_begun
             return sys.maxsize if whole.epsilon(delta=delta) <= epsilon else 0
         try:
             return cm.max_count(self.release(sigma, rate), spent=self.run, epsilon=epsilon, delta=delta)
         except cm.BudgetExceeded:
             return 0
+
+    def _asked(self, sigma: float, rate: float) -> Any:
+        """Return all that the number of steps that are left depends on."""
+        return sigma, rate, self.budget, self.epochs_begun, list(self._history)
+
+
+def _relation(sampling: Loader, neighbors: Any) -> Neighbors:
+    """Return the relation of a way to draw batches, or the one that is stated of it."""
+    own = (cm.REPLACE_ONE,) if sampling == "shuffled" else (cm.ZERO_OUT, cm.ADD_REMOVE)
+    require(
+        neighbors is None or neighbors in own,
+        f"neighbors of {sampling} batches must be {' or '.join(map(repr, own))}",
+        neighbors,
+    )
+    return own[0] if neighbors is None else neighbors
 
 
 def refuse_unproven(optimizer: Any) -> None:
@@ -278,8 +335,10 @@ def _row(row: Any) -> Row:
     return sigma, rate, parameters.count(int(count))
 
 
-def _appended(history: list[Row], sigma: float, rate: float) -> list[Row]:
-    """Return a new list with one step more; what was handed out before stays as it is."""
-    if history and history[-1][:2] == (sigma, rate):
-        return [*history[:-1], (sigma, rate, history[-1][2] + 1)]
-    return [*history, (sigma, rate, 1)]
+def _append(history: list[Row], sigma: float, rate: float) -> None:
+    """Add one step, to the last row if that has the same two numbers."""
+    last = _row(history[-1]) if history else None
+    if last is not None and last[:2] == (sigma, rate):
+        history[-1] = (sigma, rate, last[2] + 1)
+    else:
+        history.append((sigma, rate, 1))

@@ -18,10 +18,12 @@ from cumulant.integrations.opacus.accountant import (
     register,
 )
 from cumulant.integrations.opacus.loaders import (
-    CountedEpochs,
     KeepsEmptyBatches,
+    counted,
+    draw_with,
     drawn_by,
     refuse_repeats,
+    tell_what_is_not_used,
     with_batch_sampler,
 )
 from cumulant.integrations.opacus.paid_run import PaidRun
@@ -40,6 +42,10 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
     sampling:        "poisson", as Opacus draws by default; or "shuffled" to keep the loader that is given, which must
                      use every record at most once in an epoch: then every epoch begun is paid without amplification,
                      and the promise is about replacing a record.
+    public_size:     a public number of records, such as one that was published, or rounded: rate, steps and divisor
+                     then follow from it and not from the data, whose true number may be any, and the promise is about
+                     adding or removing a record. Without it the number of records is public, and the promise is that
+                     of zero-out: about a record that is replaced by one that adds nothing.
 
     ledger, account: of a `cumulant.Ledger`, which pays: a run with a target ε is reserved as a whole before its first
                      step, and `settle` gives back what was not taken; other runs spend every step. `key` names the run.
@@ -55,6 +61,7 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         epsilon: float | None = None,
         delta: float | None = None,
         sampling: Loader = "poisson",
+        public_size: int | None = None,
         ledger: Ledger | None = None,
         account: str | None = None,
         key: str | None = None,
@@ -68,7 +75,17 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         self.paid_run = PaidRun(ledger, account, key) if ledger is not None and account is not None else None
         charge = self.paid_run.charge if self.paid_run is not None else charge
         once = charge if _is_first_process() else None
-        kept = CumulantAccountant(epsilon=epsilon, delta=delta, sampling=sampling, charge=once)  # before Opacus warns
+        self.public_size = None if public_size is None else whole_number("public_size", public_size, at_least=1)
+        require(
+            public_size is None or sampling == "poisson",
+            "public_size is for Poisson batches: replacing a record keeps their number",
+            public_size,
+        )
+        self._divisor: int | None = None  # of sums, known once a loader is
+        relation = None if public_size is None else cm.ADD_REMOVE
+        kept = CumulantAccountant(  # before Opacus warns
+            epsilon=epsilon, delta=delta, sampling=sampling, neighbors=relation, charge=once
+        )
         register()
         super().__init__(accountant=MECHANISM, secure_mode=secure_mode)
         self.accountant = kept
@@ -131,7 +148,7 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         whole_number("epochs", epochs)
         if self.accountant.sampling == "shuffled":
             return self.accountant.release(noise, 1.0) * epochs
-        batches = int(1 / (1 / len(loader)))  # as the sampler counts
+        batches = int(1 / (1 / self._batches(loader)))  # as the sampler counts
         return self.accountant.release(noise, 1 / batches) * (epochs * batches)
 
     def settle(self) -> Receipt | None:
@@ -156,15 +173,39 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         return run.statement(delta=delta, format=format, user_records=user_records)
 
     def _prepare_data_loader(self, data_loader: Any, *, poisson_sampling: bool, **others: Any) -> Any:
-        """Prepare the loader as Opacus does, with empty batches, or with epochs that are counted."""
+        """Prepare the loader as Opacus does: with public numbers, with empty batches, with epochs that are counted."""
         if not poisson_sampling:
             refuse_repeats(data_loader)
+        else:
+            batches = self._batches(data_loader)
+            tell_what_is_not_used(data_loader, 1 / batches)
         loader = super()._prepare_data_loader(data_loader, poisson_sampling=poisson_sampling, **others)
+        if self.public_size is not None:
+            self._divisor = self.public_size // batches
+            draw_with(loader, 1 / batches)
         if drawn_by(loader) == "poisson without empty batches":
             return with_batch_sampler(loader, KeepsEmptyBatches.of(loader.batch_sampler))
         if not poisson_sampling:
-            return with_batch_sampler(loader, CountedEpochs(loader.batch_sampler, self.accountant.begin_epoch))
+            return with_batch_sampler(loader, counted(loader.batch_sampler, self.accountant.begin_epoch))
         return loader
+
+    def _batches(self, loader: Any) -> int:
+        """Return how many batches an epoch of a loader has, of as many records as are public."""
+        if self.public_size is None:
+            return len(loader)
+        if loader.batch_size is None:
+            raise cm.UnprovenCombination(
+                "what a batch sampler draws follows from the records; with public_size give the DataLoader a batch_size"
+            )
+        whole, rest = divmod(self.public_size, loader.batch_size)
+        return int(max(whole + (rest > 0 and not loader.drop_last), 1))
+
+    def _prepare_optimizer(self, *, expected_batch_size: float, distributed: bool = False, **others: Any) -> Any:
+        """Prepare the optimizer as Opacus does, dividing sums by a public number if there is one."""
+        if self._divisor is not None:
+            processes = torch.distributed.get_world_size() if distributed else 1
+            expected_batch_size = self._divisor / processes
+        return super()._prepare_optimizer(expected_batch_size=expected_batch_size, distributed=distributed, **others)
 
 
 def _is_first_process() -> bool:

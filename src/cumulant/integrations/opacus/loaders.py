@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, final
 
 import torch
 from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
-from torch.utils.data import DataLoader, RandomSampler, Sampler, SequentialSampler, WeightedRandomSampler
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler, WeightedRandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
 from cumulant.errors import UnprovenCombination
+from cumulant.printed import rounded_up
 
 Drawn = Literal["poisson", "poisson without empty batches", "counted epochs", "something else"]
 """What is seen of a loader."""
@@ -65,7 +67,6 @@ class KeepsEmptyBatches(DistributedUniformWithReplacementSampler):  # type: igno
             yield mine[coins < self.sample_rate].tolist()
 
 
-@final
 class CountedEpochs(Sampler[Any]):  # type: ignore[misc]
     """A batch sampler that tells when it is walked through again, whether it is walked to its end or not."""
 
@@ -79,6 +80,21 @@ class CountedEpochs(Sampler[Any]):  # type: ignore[misc]
 
     def __len__(self) -> int:
         return len(self.batches)
+
+
+@final
+class CountedBatches(CountedEpochs, BatchSampler):  # type: ignore[misc]
+    """The same of batches of one size, which BatchMemoryManager reads to say how many parts they have."""
+
+    def __init__(self, batches: BatchSampler, begin_epoch: Callable[[], None]) -> None:
+        super().__init__(batches, begin_epoch)
+        self.sampler, self.batch_size, self.drop_last = batches.sampler, batches.batch_size, batches.drop_last
+
+
+def counted(batches: Any, begin_epoch: Callable[[], None]) -> CountedEpochs:
+    """Return batches whose epochs are counted."""
+    kind = CountedBatches if isinstance(batches, BatchSampler) else CountedEpochs
+    return kind(batches, begin_epoch)
 
 
 def refuse_repeats(loader: Any) -> None:
@@ -103,6 +119,32 @@ def refuse_repeats(loader: Any) -> None:
             "DistributedSampler repeats records to fill up its last batches; give it drop_last=True, or use "
             "poisson_sampling=True"
         )
+
+
+def tell_what_is_not_used(loader: Any, rate: float) -> None:
+    """Warn where a loader was given a rule to draw by, which Poisson sampling at a rate takes the place of."""
+    batches, sampler = loader.batch_sampler, loader.sampler
+    if isinstance(batches, BatchSampler):
+        usual = isinstance(sampler, SequentialSampler | DistributedSampler) or (
+            isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == len(loader.dataset)
+        )
+        unused = None if usual else sampler
+    else:
+        unused = None if batches is None or drawn_by(loader).startswith("poisson") else batches
+    if unused is not None:
+        warnings.warn(
+            f"{type(unused).__name__} is not used: batches are Poisson samples, which every one of all "
+            f"{len(loader.dataset)} records joins with probability {rounded_up(rate)}, whatever its weight. "
+            "What is accounted for is what runs; to leave records out, give a Subset of them",
+            stacklevel=5,
+        )
+
+
+def draw_with(loader: Any, rate: float) -> None:
+    """Let Opacus' Poisson sampler draw with another rate, and as many batches an epoch as belong to it."""
+    sampler = loader.batch_sampler
+    loader.sample_rate = sampler.sample_rate = rate
+    setattr(sampler, "steps" if isinstance(sampler, UniformWithReplacementSampler) else "num_batches", int(1 / rate))
 
 
 def with_batch_sampler(loader: Any, sampler: Any) -> Any:

@@ -1,0 +1,79 @@
+"""What must be true of a program for its number to hold: named by every statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cumulant.disjoint import Parallel
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.group import Group
+from cumulant.mechanisms.laplace import Laplace
+from cumulant.neighbors import Neighbors
+from cumulant.sampling.once_per_epoch import OncePerEpoch
+from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.with_replacement import SampledWithReplacement
+from cumulant.sampling.without_replacement import SampledWithoutReplacement
+
+FRESH = "every release has fresh randomness, which nobody can predict"
+BOUNDED = "what each record adds to a sum is bounded by itself, before it is summed"
+OWN_COIN = "every record tosses its own coin, anew in every release; batches that are empty are released, too"
+FIXED_SIZE = "every batch is drawn anew and uniformly, and what noise is added to may change by its unit at most"
+SIZE = {
+    Neighbors.ADD_REMOVE: "the number of records is private: rates or sizes of batches, the number of releases and "
+    "what sums are divided by are public numbers that do not depend on it, nor on how many records joined a batch",
+    Neighbors.REPLACE_ONE: "the number of records is public; what sums are divided by does not depend on how many "
+    "records joined a batch",
+    Neighbors.ZERO_OUT: "the number of records is public: rates, the number of releases and what sums are divided by "
+    "may depend on it, but not on how many records joined a batch; a null record counts as one and adds nothing",
+}
+"""What the relation of a run says about the number of records."""
+
+EPOCHS = {
+    Neighbors.ADD_REMOVE: "in every epoch every record draws its batch by itself and is in that one only",
+    Neighbors.REPLACE_ONE: "every epoch uses every record at most once, in an order that does not look at the records",
+}
+UNIT = "what noise is added to changes between neighbours by no more than the unit of the noise"
+STATED = "what is stated of a release holds for every two neighbours, whatever was released before"
+DISJOINT = "every record is in one part of the data, whichever others there are"
+
+
+def assumptions_of(run: AbstractMechanism) -> list[str]:
+    """Return in words what a program must do, each thing once.
+
+    >>> assumptions_of(Gaussian(noise_multiplier=1.0))
+    ['every release has fresh randomness, which nobody can predict', 'what noise is added to changes between ...']
+    """
+    found = [FRESH, *(text for release, _ in run.releases() for text in _of(release))]
+    if run.neighbors is not None:
+        found.append(SIZE[run.neighbors])
+    return list(dict.fromkeys(found))
+
+
+def _of(release: AbstractMechanism) -> Iterator[str]:
+    """Yield what one release needs."""
+    match release:
+        case PoissonSampled():
+            yield OWN_COIN
+            yield from (BOUNDED,) if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
+        case SampledWithoutReplacement() | SampledWithReplacement():
+            yield FIXED_SIZE
+            yield from () if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
+        case OncePerEpoch():
+            yield EPOCHS[release.relation]
+            yield BOUNDED
+        case Parallel():
+            yield DISJOINT
+            for part in release.parts:
+                yield from _inside(part)
+        case Group():
+            yield from _of(release.mechanism)
+        case Gaussian() | Laplace():
+            yield UNIT
+        case _:
+            yield STATED
+
+
+def _inside(mechanism: AbstractMechanism) -> Iterator[str]:
+    for release, _ in mechanism.releases():
+        yield from _of(release)
