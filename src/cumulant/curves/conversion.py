@@ -145,7 +145,7 @@ def optimal_epsilon(lam: float, k: float, log_delta: float) -> float:
         """Return (log Λ, log r₀/r₁, log Λ/r₁) for r₀ = e^{-y}."""
         log_t = log_add(log_excess, _log_phi(lam, y)) - math.log1p(lam) - log_delta
         v = -log1p_exp(log_t + lam * y) / lam
-        ratio = _log_mean_ratio(lam, v)
+        ratio = log_mean_ratio(lam, v)
         return ratio - v - y, v, ratio
 
     y = _best_touching_point(lam, lambda y: (log_delta, *majorant(y)[1:]))
@@ -153,7 +153,7 @@ def optimal_epsilon(lam: float, k: float, log_delta: float) -> float:
     # Safe side: add what rounding can take away, in log r₁ (its error is at most min(|v|, 1/λ) times that of log t) and
     # in the differences that make up ε.
     log_r1_error = min(abs(v), 1.0 / lam) * (8.0 + abs(log_delta) + k + lam * y)
-    return epsilon + ROUNDING * (2 * y + 2 * abs(v) + log_r1_error + _mean_ratio_error(lam, v))
+    return epsilon + ROUNDING * (2 * y + 2 * abs(v) + log_r1_error + mean_ratio_error(lam, v))
 
 
 def optimal_log_delta(lam: float, k: float, epsilon: float) -> float:
@@ -172,14 +172,14 @@ def optimal_log_delta(lam: float, k: float, epsilon: float) -> float:
     def majorant(y: float) -> tuple[float, float, float]:
         """Return (log δ, log r₀/r₁, log Λ/r₁) for r₀ = e^{-y}."""
         w = _gap_of_touching_points(lam, epsilon + y)
-        ratio = _log_mean_ratio(lam, -w)
+        ratio = log_mean_ratio(lam, -w)
         excess = log_add(log_excess, _log_phi(lam, y))
         return excess - math.log1p(lam) - lam * (epsilon - ratio) - log1m_exp(-lam * w), -w, ratio
 
     y = _best_touching_point(lam, majorant)
     log_delta, v, _ = majorant(y)
     # Safe side: an error in log Λ moves log δ by λ times as much.
-    mean_error = 8 * (epsilon + y) + 4 * _mean_ratio_error(lam, v)
+    mean_error = 8 * (epsilon + y) + 4 * mean_ratio_error(lam, v)
     return log_delta + ROUNDING * (16.0 + 4 * k + lam * mean_error + abs(log_delta))
 
 
@@ -215,7 +215,7 @@ def _gap_of_touching_points(lam: float, total: float) -> float:
     """Return w = log r₁/r₀ with w + log(Λ/r₁) = total = log Λ/r₀, by Newton's method from above."""
     w = min(2 * total, total + math.log1p(1.0 / lam))
     for _ in range(30):
-        step = w + _log_mean_ratio(lam, -w) - total
+        step = w + log_mean_ratio(lam, -w) - total
         slope = 1.0 - 0.5 if (1.0 + lam) * w < 1e-5 else 1.0 + _inverse_expm1(1.0 + lam, w) - _inverse_expm1(lam, w)
         w -= step / min(max(slope, 0.5), 1.0)  # it lies between; what underflowed says nothing
         if abs(step) <= 4e-16 * w:
@@ -250,7 +250,7 @@ def _log_phi(lam: float, y: float) -> float:
     return math.log(alpha) + math.log(lam) - math.log(2.0) + 2 * math.log(y) + math.log(total)
 
 
-def _log_mean_ratio(lam: float, v: float) -> float:
+def log_mean_ratio(lam: float, v: float) -> float:
     """Return log of (λ/α)(1 - e^{αv})/(1 - e^{λv}) for v < 0; it is v/2 to first order."""
     alpha = 1.0 + lam
     if alpha * v > -SERIES:  # log((e^x-1)/x) = x/2 + x²/24 - x⁴/2880 + x⁶/181440 - ..., at αv less at λv
@@ -263,6 +263,6 @@ def _log_mean_ratio(lam: float, v: float) -> float:
     return math.log(lam / alpha * (math.expm1(alpha * v) / math.expm1(lam * v)))
 
 
-def _mean_ratio_error(lam: float, v: float) -> float:
-    """Return a bound, in units of ROUNDING, on the absolute error of `_log_mean_ratio` beyond |v|."""
+def mean_ratio_error(lam: float, v: float) -> float:
+    """Return a bound, in units of ROUNDING, on the absolute error of `log_mean_ratio` beyond |v|."""
     return 4.0 / max(1.0, lam) if (1.0 + lam) * abs(v) > SERIES else 0.0
