@@ -17,8 +17,8 @@ import references
 from cumulant.curves.both_orders import (
     both_orders_epsilon,
     both_orders_log_delta,
-    last_epsilon,
     largest_log_odds,
+    last_epsilon,
     order_one_epsilon,
     order_one_log_delta,
 )
@@ -246,9 +246,7 @@ def test_the_optimum_of_both_orders_by_a_search_of_pairs(lam: float, rdp: float)
             assert computed < 0.9999 * math.exp(optimal_log_delta(lam, lam * rdp, epsilon)) or last < 0.01
 
 
-@given(
-    log_uniform(2.0**-10, 1e6), st.floats(-30.0, 30.0), st.floats(-30.0, 30.0), st.floats(0.0, 5.0), st.booleans()
-)
+@given(log_uniform(2.0**-10, 1e6), st.floats(-30.0, 30.0), st.floats(-30.0, 30.0), st.floats(0.0, 5.0), st.booleans())
 @settings(deadline=None, max_examples=300)
 def test_no_pair_of_bits_has_more_than_both_orders_allow(
     lam: float, one: float, other: float, epsilon: float, is_reflected: bool
@@ -299,7 +297,7 @@ def test_zcdp_uses_both_orders(rho: float, epsilon: float) -> None:
 
 @pytest.mark.parametrize("rho", [0.01, 0.1, 0.5, 2.0])
 def test_the_advantage_of_a_curve_is_the_kink_of_its_own_tradeoff(rho: float) -> None:
-    """f has its kink, where 1 - x - f(x) is largest, at x = (1 - advantage)/2."""
+    """The trade-off f has its kink, where 1 - x - f(x) is largest, at x = (1 - advantage)/2."""
     mechanism = cm.ZCDP(rho=rho)
     advantage = mechanism.advantage()
     x = (1 - advantage) / 2

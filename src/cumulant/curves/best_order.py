@@ -113,7 +113,7 @@ def log_delta_from_cgf(
 def _or_at_a_knot(
     cgf: Curve, proven: Callable[[Array], Array], classical: Rule, target: float, found: tuple[float, float]
 ) -> tuple[float, float]:
-    """Return the best order found, or a knot of the curve that is better: next to one a bound may have a narrow valley."""
+    """Return the best order found, or a knot of the curve that is better: next to one there may be a narrow valley."""
     if not cgf.knots:
         return found
     heights = _at_every_order(cgf, classical, target)(np.array(cgf.knots))

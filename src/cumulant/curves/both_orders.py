@@ -1,12 +1,11 @@
 """RDP at one order to (ε, δ)-DP where it bounds both orders of the neighbours, as under every symmetric relation.
 
-Only p = P(S) and q = Q(S) of an event S matter for P(S) - e^ε Q(S), and no Rényi divergence grows from (P, Q) to (p, q).
-So the largest δ is that of p - Λq, Λ = e^ε >= 1, over the convex set of all p, q with b(p, q) <= M and b(q, p) <= M,
+Only p = P(S) and q = Q(S) of an event S matter for P(S) - e^ε Q(S), and no divergence grows from (P, Q) to (p, q). So the largest δ is that of p - Λq, Λ = e^ε >= 1, over the convex set of all p, q with b(p, q) <= M and b(q, p) <= M,
 
     b(p, q) = p^α q^{1-α} + (1-p)^α (1-q)^{1-α},   M = e^{λγ},   λ = α - 1.
 
-Asoodeh et al. (2020), Theorem 3, has the first constraint alone. As b(q, p) = b(1-q, 1-p), the set stays the same when p,
-q become 1-q, 1-p, and so p - q is largest where p + q = 1: that is randomized response with log-odds t,
+Asoodeh et al. (2020), Theorem 3, has the first constraint alone. As b(q, p) = b(1-q, 1-p), the set stays the same when
+p, q become 1-q, 1-p, and so p - q is largest where p + q = 1: that is randomized response with log-odds t,
 
     p = e^t/(1+e^t),   M = cosh((λ+½)t)/cosh(t/2),   e^K - 1 = 2 sinh(αt/2) sinh(λt/2)/cosh(t/2).
 
