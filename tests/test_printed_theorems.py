@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
@@ -139,6 +141,34 @@ def test_renyi_divergences_at_every_order(p: list[float], q: list[float]) -> Non
     for order in (0.2, 0.5, 0.7):
         one, other = dv.renyi_divergence(p, q, order=order), dv.renyi_divergence(q, p, order=1 - order)
         assert (1 - order) * one == pytest.approx(order * other, rel=1e-12, abs=1e-14)
+
+
+distributions = st.integers(1, 5).flatmap(
+    lambda size: st.tuples(*[st.lists(st.integers(1, 2**33), min_size=size, max_size=size)] * 2)
+)
+
+
+@given(distributions, st.lists(st.floats(-15.5, 0.5), min_size=2, max_size=5), st.sampled_from([-1.0, 1.0]))
+@settings(deadline=None)
+def test_orders_next_to_one(shares: tuple[list[int], list[int]], exponents: list[float], side: float) -> None:
+    """Multiples of 2^-40, which add up to 1 exactly: no order above 1 is below KL, and D grows with the order."""
+    p, q = ([share / 2**40 for share in one] + [(2**40 - sum(one)) / 2**40] for one in shares)
+    kl = dv.renyi_divergence(p, q, order=1)
+    before = kl
+    for tilt in sorted(10.0**x for x in exponents):
+        order = 1 + tilt
+        value = dv.renyi_divergence(p, q, order=order)
+        assert value >= before * (1 - 1e-15)
+        before = value
+        below = dv.renyi_divergence(p, q, order=max(1 - tilt, 0.5))
+        assert below <= kl * (1 + 1e-15)
+        with mp.workdps(60):
+            lam, rows = mpf(order) - 1, [(mpf(a), mpf(b)) for a, b in zip(p, q, strict=True)]
+            exact = mp.log(mp.fsum(a * (a / b) ** lam for a, b in rows)) / lam
+            assert value == pytest.approx(float(exact), rel=1e-12, abs=1e-30)
+            lam = mpf(side * tilt)
+            exact = mp.log(mp.fsum(a * (a / b) ** lam for a, b in rows))
+        assert dv.cumulant_of_pair(p, q, tilt=side * tilt) == pytest.approx(float(exact), rel=1e-11, abs=1e-30)
 
 
 def test_divergences_where_outputs_are_missing() -> None:

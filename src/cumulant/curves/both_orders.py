@@ -1,6 +1,7 @@
 """RDP at one order to (ε, δ)-DP where it bounds both orders of the neighbours, as under every symmetric relation.
 
-Only p = P(S) and q = Q(S) of an event S matter for P(S) - e^ε Q(S), and no divergence grows from (P, Q) to (p, q). So the largest δ is that of p - Λq, Λ = e^ε >= 1, over the convex set of all p, q with b(p, q) <= M and b(q, p) <= M,
+Only p = P(S) and q = Q(S) of an event S matter for P(S) - e^ε Q(S), and no divergence grows from (P, Q) to (p, q). So
+the largest δ is that of p - Λq, Λ = e^ε >= 1, over the convex set of all p, q with b(p, q) <= M and b(q, p) <= M,
 
     b(p, q) = p^α q^{1-α} + (1-p)^α (1-q)^{1-α},   M = e^{λγ},   λ = α - 1.
 

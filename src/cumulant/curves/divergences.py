@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cumulant.curves.curve import Array, Curve
-from cumulant.numerics.logspace import log_expm1
+from cumulant.numerics.logspace import exp_excess, log_expm1
 from cumulant.parameters import positive, require, whole_number
 
 LogMoment = Callable[[Array], Array]
@@ -33,6 +33,7 @@ PANELS, NODES = 10, 20  # composite Gauss-Legendre
 REACH = 10.0  # standard deviations either side of a mode: e^{-50} is left out
 DECAY = 80.0  # nats
 CHUNK = 2_000  # orders at a time
+LARGEST_EXPONENT = 600.0  # e^600 is still a double
 
 
 # Finite distributions -------------------------------------------------------------------------------------------------
@@ -50,33 +51,59 @@ def renyi_divergence(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
     [0.0, 0.0693, 0.1438, 0.6931]
     """
     require(order >= 0, "order must be a number >= 0", order)
-    if order == 1:
-        p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
-        if np.any((p > 0) & (q == 0)):
-            return math.inf
-        there = p > 0
-        return math.fsum((p[there] * np.log(p[there] / q[there])).tolist())
+    p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
     if math.isinf(order):
         with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.nanmax(np.log(np.asarray(p, dtype=float) / np.asarray(q, dtype=float))))
-    return max(0.0, cumulant_of_pair(p, q, tilt=order - 1) / (order - 1))
+            return float(np.nanmax(np.log(p / q)))
+    if order >= 1 and np.any((p > 0) & (q == 0)):
+        return math.inf
+    there = (p > 0) & (q > 0)
+    at_one = _mean_loss(p[there], _losses(p[there], q[there])) + float(np.sum(q[p == 0])) if order >= 1 else 0.0
+    if order == 1:
+        return at_one
+    return max(at_one, cumulant_of_pair(p, q, tilt=order - 1) / (order - 1))  # it grows with the order
 
 
 def cumulant_of_pair(p: ArrayLike, q: ArrayLike, *, tilt: float) -> float:
     """Return K(λ) = log E_p[(p/q)^λ] for any real λ: the CGF of the privacy loss.
 
     Wang et al. (2019), Lemma 31: convex, K(0) = 0, and K(-1) = log q(p > 0), 0 where both have the same outputs; its
-    slope grows from the smallest loss to the largest.
+    slope grows from the smallest loss to the largest. With L = log p/q and X(x) = e^x - 1 - x, for p and q that add
+    up to 1, and where neither lacks outputs of the other,
+
+        e^K - 1 = λ Σ p X(-L) + Σ p X(λL),
+
+    which does not cancel next to λ = 0; next to -1 it is the same of q against p, K(λ) = K_{q,p}(-1-λ).
     """
     p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
     if tilt > 0 and np.any((p > 0) & (q == 0)):
         return math.inf
-    there = (p > 0) & (q > 0) if tilt < 0 else p > 0
+    there = (p > 0) & (q > 0)
     if not np.any(there):
         return -math.inf
     if tilt == 0:
         return 0.0
-    return float(np.logaddexp.reduce((tilt + 1) * np.log(p[there]) - tilt * np.log(q[there])))
+    one, other, lam = (p, q, tilt) if tilt >= -0.5 else (q, p, -1 - tilt)
+    losses = _losses(one[there], other[there])
+    if lam * float(np.max(losses)) < LARGEST_EXPONENT:
+        lacking, lacked = float(np.sum(one[~there])), float(np.sum(other[~there]))
+        slope = _mean_loss(one[there], losses) + lacked - lacking
+        excess = lam * slope + math.fsum((one[there] * exp_excess(lam * losses)).tolist()) - lacking
+        if excess > -0.5:
+            return math.log1p(excess)
+    return float(np.logaddexp.reduce(np.log(one[there]) + lam * losses))
+
+
+def _losses(p: Array, q: Array) -> Array:
+    """Return log p/q, with all its digits where the two are close."""
+    gap = (p - q) / np.maximum(p, q)
+    near = np.clip(gap, -0.5, 0.5)
+    return np.where(np.abs(gap) > 0.5, np.log(p) - np.log(q), -np.sign(near) * np.log1p(-np.abs(near)))
+
+
+def _mean_loss(p: Array, losses: Array) -> float:
+    """Return Σ p X(-L): E_p[L] and what q lacks of 1, without cancellation."""
+    return math.fsum((p * exp_excess(-losses)).tolist())
 
 
 def signed_pearson_vajda(p: ArrayLike, q: ArrayLike, *, order: int) -> float:
