@@ -191,10 +191,10 @@ def binary_log_abs_moment(orders: ArrayLike, *, epsilon: float) -> Array:
     return _in_chunks(_binary, orders, positive("epsilon", epsilon), _ones(orders))
 
 
-def log_difference_of_curve(cgf: Curve) -> LogMoment:
+def log_difference_of_curve(cgf: Curve, *, off_by: float = 1e-13) -> LogMoment:
     """Return log of an upper bound of B(ε,l) = Σ_i (-1)^{l-i} C(l,i) e^{K(i-1)}, l >= 2, from a curve alone.
 
-    The alternating sum loses digits as l grows: what the curve may be off by, 1e-13 of K, is added term by term.
+    The alternating sum loses digits as l grows: what the curve may be off by, a share of 2 + K, is added term by term.
     """
 
     def at(order: float) -> float:
@@ -206,7 +206,7 @@ def log_difference_of_curve(cgf: Curve) -> LogMoment:
         if math.isinf(peak):
             return peak
         terms = np.exp(logs - peak)
-        lost = float(np.sum(terms * (1e-13 * (2 + k) + 4e-15 * (1 + l))))
+        lost = float(np.sum(terms * (off_by * (2 + k) + 4e-15 * (1 + l))))
         return peak + math.log(max(math.fsum((terms * (-1.0) ** (l - i)).tolist()), 0.0) + lost)
 
     return lambda orders: np.array([0.0 if order == 0 else at(order) for order in orders.tolist()])
