@@ -58,7 +58,7 @@ def both_orders_epsilon(lam: float, k: float, log_delta: float) -> float:
     Tightness:  attained: by randomized response for small ε, else as `optimal_epsilon`.
 
     >>> round(both_orders_epsilon(1.0, 0.5, math.log(0.34)), 6), round(optimal_epsilon(1.0, 0.5, math.log(0.34)), 6)
-    (0.101729, 0.128861)
+    (0.10179, 0.128394)
     """
     if lam >= SMALLEST and LEAST_K < k < LARGEST and _may_gain(lam, k, log_delta):
         log_odds = largest_log_odds(lam, k)
