@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from cumulant.curves.curve import Array, Curve
 from cumulant.numerics.logspace import exp_excess, log_expm1
+from cumulant.numerics.rounding import LEAST
 from cumulant.parameters import positive, require, whole_number
 
 LogMoment = Callable[[Array], Array]
@@ -33,6 +34,7 @@ PANELS, NODES = 10, 20  # composite Gauss-Legendre
 REACH = 10.0  # standard deviations either side of a mode: e^{-50} is left out
 DECAY = 80.0  # nats
 CHUNK = 2_000  # orders at a time
+LARGEST_TERM = 1e300  # of a sum of which the rest is at most 1
 LARGEST_EXPONENT = 600.0  # e^600 is still a double
 
 
@@ -54,7 +56,7 @@ def renyi_divergence(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
     p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
     if math.isinf(order):
         with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.nanmax(np.log(p / q)))
+            return float(np.nanmax(np.log(p) - np.log(q)))
     if order >= 1 and np.any((p > 0) & (q == 0)):
         return math.inf
     there = (p > 0) & (q > 0)
@@ -91,7 +93,8 @@ def cumulant_of_pair(p: ArrayLike, q: ArrayLike, *, tilt: float) -> float:
         excess = lam * slope + math.fsum((one[there] * exp_excess(lam * losses)).tolist()) - lacking
         if excess > -0.5:
             return math.log1p(excess)
-    return float(np.logaddexp.reduce(np.log(one[there]) + lam * losses))
+    with np.errstate(over="ignore"):
+        return float(np.logaddexp.reduce(np.log(one[there]) + lam * losses))
 
 
 def _losses(p: Array, q: Array) -> Array:
@@ -119,9 +122,11 @@ def signed_pearson_vajda(p: ArrayLike, q: ArrayLike, *, order: int) -> float:
     if order > 1 and np.any((p > 0) & (q == 0)):
         return math.inf
     there = q > 0
-    excess = p[there] / q[there] - 1
-    with np.errstate(divide="ignore"):  # logarithms: a power may overflow where its probability is tiny
+    with np.errstate(divide="ignore", over="ignore"):  # logarithms: a power may overflow where its probability is tiny
+        excess = p[there] / q[there] - 1
         sizes = np.exp(np.log(q[there]) + (order * np.log(np.abs(excess)) if order else 0.0))
+    if np.any(sizes > LARGEST_TERM):
+        return math.inf  # only ratios above 1 have such powers
     return math.fsum((np.sign(excess) ** order * sizes).tolist())
 
 
@@ -136,7 +141,12 @@ def ternary_pearson_vajda(p: ArrayLike, q: ArrayLike, r: ArrayLike, *, order: fl
     gap = np.abs(p - q)
     if order > 1 and np.any((gap > 0) & (r == 0)):
         return math.inf
-    return float(np.sum(gap[gap > 0] ** order * r[gap > 0] ** (1 - order)))
+    there = gap > 0
+    if not np.any(there):
+        return 0.0
+    logs = order * np.log(gap[there]) + (1 - order) * np.log(np.maximum(r[there], LEAST))
+    with np.errstate(over="ignore"):
+        return float(np.exp(np.logaddexp.reduce(logs)))
 
 
 def hockey_stick(p: ArrayLike, q: ArrayLike, *, epsilon: float) -> float:
@@ -244,8 +254,14 @@ def _in_chunks(moment: Callable[[Array, float, Array], Array], orders: ArrayLike
     """Evaluate one order per row, a limited number of rows at a time."""
     flat, signs = np.ravel(np.asarray(orders, dtype=float)), np.ravel(sign)
     starts = range(0, len(flat), CHUNK)
-    parts = [moment(flat[i : i + CHUNK, None], scale, signs[i : i + CHUNK, None]) for i in starts]
-    return np.concatenate(parts)[:, 0].reshape(np.shape(orders)) if parts else np.zeros(np.shape(orders))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        parts = [moment(flat[i : i + CHUNK, None], scale, signs[i : i + CHUNK, None]) for i in starts]
+    if not parts:
+        return np.zeros(np.shape(orders))
+    found = np.concatenate(parts)[:, 0]
+    # safe side: nothing is known out of the range of doubles; only B(ε,1) is 0
+    unknown = np.isnan(found) | (np.isneginf(found) & (flat != 1))
+    return np.where(unknown, math.inf, found).reshape(np.shape(orders))
 
 
 def _folded(ell: Array, u: Array, sign: Array) -> Array:
@@ -277,7 +293,7 @@ def _gaussian_mode(ell: Array, sigma: float) -> Array:
     low, high = np.maximum(ends[0], 1e-300), np.maximum(ends[1], 1e-300)
     for _ in range(40):
         middle = 0.5 * (low + high)
-        rising = -ell / np.expm1(-middle) > 0.5 + sigma**2 * middle
+        rising = -ell / np.expm1(-middle) > 0.5 + sigma * sigma * middle
         low, high = np.where(rising, middle, low), np.where(rising, high, middle)
     return low
 
@@ -351,7 +367,9 @@ def multiplicative_bound(log_y: ArrayLike, *, epsilon: float, order: ArrayLike) 
     Holds for:  nonnegative X, Y with e^{-ε}Y <= X <= e^ε Y, and j >= 1.
     Tightness:  attained by X = e^ε Y.
     """
-    return np.asarray(log_y, dtype=float) + np.asarray(order, dtype=float) * log_expm1(epsilon)
+    with np.errstate(over="ignore", invalid="ignore"):
+        bound = np.asarray(log_y, dtype=float) + np.asarray(order, dtype=float) * log_expm1(epsilon)
+    return np.where(np.isnan(bound), math.inf, bound)  # of 0 times e^∞ nothing is known
 
 
 def hoelder_bound(order: int, *, cgf: Curve, log_abs_moment: LogMoment, u: float) -> float:
@@ -391,10 +409,14 @@ def pearson_vajda_epsilon(log_moment: float, *, order: float, log_delta: float) 
 
     Erratum: Lemma 28 prints "log ξ(α) - 1 + log(1/δ)/α" for what its own δ inverts to, log(1 + ξ δ^{-1/α}).
     """
-    return float(np.logaddexp(0.0, (log_moment + _log_touching(order) - log_delta) / (order - 1)))
+    touching = _log_touching(order)
+    if log_moment == -math.inf:  # equal distributions
+        return 0.0
+    return float(np.logaddexp(0.0, (log_moment + touching - log_delta) / (order - 1)))
 
 
 def _log_touching(order: float) -> float:
     """Return log (α-1)^{α-1}/α^α."""
+    require(order > 1, "order must be > 1", order)
     lam = order - 1
     return -lam * math.log1p(1 / lam) - math.log1p(lam)

@@ -62,6 +62,8 @@ def theorem19_of(mechanism: AbstractMechanism, order: int, *, rate: float) -> fl
             "Theorem 19 needs a mechanism that attains its RDP and its |χ|-divergences at one pair; use theorem9"
         )
     moments = [cauchy_schwarz_log_abs_moment(difference) for difference in differences]
+    if any(np.isposinf(moment(np.array([float(order)]))[0]) for moment in moments):
+        return math.inf
     return max(theorem19(order, rate=rate, cgf=cgf, log_abs_moment=moment) for moment in moments)
 
 
