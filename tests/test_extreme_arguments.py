@@ -58,7 +58,7 @@ mechanism = st.sampled_from(
         cm.RandomizedResponse(p=0.5),
         cm.RandomizedResponse(p=1 - 1e-16),
         cm.StatedPair(probabilities=(0.5, 0.5), neighbor_probabilities=(1e-300, 1.0)),
-        cm.FamilyPair(family="poisson", natural=[1.0], neighbor_natural=[5.0]),
+        cm.FamilyPair(family="poisson", natural=(1.0,), neighbor_natural=(5.0,)),
     ]
 )
 table = st.sampled_from([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [1e-300, 1.0], [5e-324, 1.0], [0.3, 0.7]])

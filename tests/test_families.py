@@ -50,7 +50,7 @@ def test_finite_families_and_counts_by_sums(order: float) -> None:
 @settings(deadline=None)
 def test_one_bit_next_to_order_one(one: float, other: float, exponent: float) -> None:
     """Above the truth by rounding only, and never below the value at order 1."""
-    tilt, pair = 10.0**exponent, cm.FamilyPair(family="bernoulli", natural=[one], neighbor_natural=[other])
+    tilt, pair = 10.0**exponent, cm.FamilyPair(family="bernoulli", natural=(one,), neighbor_natural=(other,))
     kl, value = pair.rdp(order=[1.0, 1 + tilt])
     assert value >= kl * (1 - 1e-13)
     with mp.workdps(110):
@@ -63,13 +63,14 @@ def test_one_bit_next_to_order_one(one: float, other: float, exponent: float) ->
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_the_divergence_of_families_grows_from_order_one_on(name: str) -> None:
-    natural = {
-        "bernoulli": ([1.3], [-0.4]),
-        "categorical": ([0.5, -1.0], [-20.0, 30.0]),
-        "poisson": ([1.0], [3.0]),
-        "gamma": ([1.0, -2.0], [5.0, -9.0]),
-        "normal": ([0.0, -0.5], [0.5, -0.25]),
-    }[name]
+    pairs: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+        "bernoulli": ((1.3,), (-0.4,)),
+        "categorical": ((0.5, -1.0), (-20.0, 30.0)),
+        "poisson": ((1.0,), (3.0,)),
+        "gamma": ((1.0, -2.0), (5.0, -9.0)),
+        "normal": ((0.0, -0.5), (0.5, -0.25)),
+    }
+    natural = pairs[name]
     orders = [1.0, *(1 + 10.0 ** (exponent / 4) for exponent in range(-60, -2))]
     values = cm.FamilyPair(family=name, natural=natural[0], neighbor_natural=natural[1]).rdp(order=orders)
     finite = values[np.isfinite(values)]

@@ -123,7 +123,9 @@ def test_theorem_19_of_every_mechanism_with_a_tight_pair(alpha: int, gamma: floa
     words: list[AbstractMechanism] = [
         Gaussian(noise_multiplier=sigma) * 2,
         MultivariateGaussian(
-            shift=[1.0, 1.0], covariance=np.eye(2) * sigma**2, neighbor_covariance=np.eye(2) * sigma**2
+            shift=(1.0, 1.0),
+            covariance=((sigma**2, 0.0), (0.0, sigma**2)),
+            neighbor_covariance=((sigma**2, 0.0), (0.0, sigma**2)),
         ),
         FamilyPair(family="normal", natural=(0.0, -0.25), neighbor_natural=(0.5, -0.25)),
         RenyiCurve(rows, self_consistent=True),
@@ -134,7 +136,7 @@ def test_theorem_19_of_every_mechanism_with_a_tight_pair(alpha: int, gamma: floa
     response = wang.theorem19_of(RandomizedResponse(p=0.7), alpha, rate=gamma)
     pairs: list[AbstractMechanism] = [
         StatedPair(probabilities=(0.7, 0.3), neighbor_probabilities=(0.3, 0.7)),
-        FamilyPair(family="bernoulli", natural=[bits], neighbor_natural=[-bits]),
+        FamilyPair(family="bernoulli", natural=(bits,), neighbor_natural=(-bits,)),
     ]
     for mechanism in pairs:
         assert wang.theorem19_of(mechanism, alpha, rate=gamma) == pytest.approx(response, rel=1e-6)

@@ -181,8 +181,8 @@ def family_divergence(family: Family, one: Sequence[float], other: Sequence[floa
     a1, a2 = family.log_partition(first), family.log_partition(second)
     if abs(order - 1) <= NEAR * _reach(family, first, first - second):
         steps, weights = legendre(NODES)
-        between = [family.mean(first + (order - 1) * x * (first - second)) for x in steps.tolist()]
-        slope = math.fsum((weights * (np.array(between) @ (first - second))).tolist())
+        gradients = np.array([family.mean(first + (order - 1) * x * (first - second)) for x in steps.tolist()])
+        slope = math.fsum((weights * (gradients @ (first - second))).tolist())
         terms = [slope, a2, -a1]
         size = float(np.abs(first - second) @ np.abs(family.mean(first))) + abs(a1) + abs(a2)
         return max(0.0, math.fsum(terms) + STEPS * ULP * size)

@@ -62,7 +62,7 @@ class FamilyPair(AbstractMechanism):
             def log_moment(lam: Array) -> Array:
                 orders = (1 + lam).tolist()
                 found = [family_divergence(self._family, one, other, order=order) for order in orders]
-                return lam * np.array(found)
+                return np.asarray(lam * np.array(found))
 
             return Curve(log_moment=log_moment, kl=family_divergence(self._family, one, other, order=1.0))
 
