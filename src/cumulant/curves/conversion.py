@@ -13,7 +13,7 @@ from cumulant.numerics.rounding import ROUNDING
 from cumulant.numerics.scalar_logspace import log1m_exp, log1p_exp, log_add, log_expm1
 from cumulant.numerics.search import root_near
 
-LARGEST_EXPONENT = 709.0  # e^709 is still a double
+LARGEST_LOG_CHI = 709.0  # e^709 is still a double
 SERIES = 0.05  # below this, differences are summed as power series
 
 
@@ -93,7 +93,7 @@ def asoodeh_rdp_lower_bound(lam: float, epsilon: float, log_delta: float) -> flo
 def chi(lam: float, gamma: float) -> float:
     """Return χ(γ) = (e^{λγ} - 1)/λ, the χ^α-divergence of a pair with D_α = γ: Asoodeh et al. (2020), (9)."""
     exponent = log_expm1(lam * gamma) - math.log(lam)
-    return math.exp(exponent) if exponent < LARGEST_EXPONENT else math.inf
+    return math.exp(exponent) if exponent < LARGEST_LOG_CHI else math.inf
 
 
 def rdp_from_chi(lam: float, chi: float) -> float:

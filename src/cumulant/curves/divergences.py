@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cumulant.curves.curve import Array, Curve
-from cumulant.numerics.logspace import exp_excess, log_expm1
+from cumulant.curves.finite_losses import log_moment_of_losses, losses_of, mean_loss
+from cumulant.numerics.logspace import log_expm1
 from cumulant.numerics.rounding import LEAST
 from cumulant.parameters import positive, require, whole_number
 
@@ -35,7 +36,6 @@ REACH = 10.0  # standard deviations either side of a mode: e^{-50} is left out
 DECAY = 80.0  # nats
 CHUNK = 2_000  # orders at a time
 LARGEST_TERM = 1e300  # of a sum of which the rest is at most 1
-LARGEST_EXPONENT = 600.0  # e^600 is still a double
 
 
 # Finite distributions -------------------------------------------------------------------------------------------------
@@ -60,10 +60,9 @@ def renyi_divergence(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
     if order >= 1 and np.any((p > 0) & (q == 0)):
         return math.inf
     there = (p > 0) & (q > 0)
-    at_one = _mean_loss(p[there], _losses(p[there], q[there])) + float(np.sum(q[p == 0])) if order >= 1 else 0.0
-    if order == 1:
-        return at_one
-    return max(at_one, cumulant_of_pair(p, q, tilt=order - 1) / (order - 1))  # it grows with the order
+    at_one = mean_loss(p[there], losses_of(p[there], q[there])) + float(np.sum(q[p == 0])) if order >= 1 else 0.0
+    # it grows with the order
+    return at_one if order == 1 else max(at_one, cumulant_of_pair(p, q, tilt=order - 1) / (order - 1))
 
 
 def cumulant_of_pair(p: ArrayLike, q: ArrayLike, *, tilt: float) -> float:
@@ -86,27 +85,7 @@ def cumulant_of_pair(p: ArrayLike, q: ArrayLike, *, tilt: float) -> float:
     if tilt == 0:
         return 0.0
     one, other, lam = (p, q, tilt) if tilt >= -0.5 else (q, p, -1 - tilt)
-    losses = _losses(one[there], other[there])
-    if lam * float(np.max(losses)) < LARGEST_EXPONENT:
-        lacking, lacked = float(np.sum(one[~there])), float(np.sum(other[~there]))
-        slope = _mean_loss(one[there], losses) + lacked - lacking
-        excess = lam * slope + math.fsum((one[there] * exp_excess(lam * losses)).tolist()) - lacking
-        if excess > -0.5:
-            return math.log1p(excess)
-    with np.errstate(over="ignore"):
-        return float(np.logaddexp.reduce(np.log(one[there]) + lam * losses))
-
-
-def _losses(p: Array, q: Array) -> Array:
-    """Return log p/q, with all its digits where the two are close."""
-    gap = (p - q) / np.maximum(p, q)
-    near = np.clip(gap, -0.5, 0.5)
-    return np.where(np.abs(gap) > 0.5, np.log(p) - np.log(q), -np.sign(near) * np.log1p(-np.abs(near)))
-
-
-def _mean_loss(p: Array, losses: Array) -> float:
-    """Return Σ p X(-L): E_p[L] and what q lacks of 1, without cancellation."""
-    return math.fsum((p * exp_excess(-losses)).tolist())
+    return log_moment_of_losses(one, other, there, lam)
 
 
 def signed_pearson_vajda(p: ArrayLike, q: ArrayLike, *, order: int) -> float:
@@ -409,10 +388,9 @@ def pearson_vajda_epsilon(log_moment: float, *, order: float, log_delta: float) 
 
     Erratum: Lemma 28 prints "log ξ(α) - 1 + log(1/δ)/α" for what its own δ inverts to, log(1 + ξ δ^{-1/α}).
     """
-    touching = _log_touching(order)
     if log_moment == -math.inf:  # equal distributions
         return 0.0
-    return float(np.logaddexp(0.0, (log_moment + touching - log_delta) / (order - 1)))
+    return float(np.logaddexp(0.0, (log_moment + _log_touching(order) - log_delta) / (order - 1)))
 
 
 def _log_touching(order: float) -> float:

@@ -20,8 +20,8 @@ from cumulant.numerics.quadrature import legendre
 from cumulant.numerics.rounding import ULP
 from cumulant.parameters import real, require
 
-NEAR = 0.1  # share of the way to where A is no longer analytic, up to which the integral of ∇A takes NODES nodes
-NODES = 24  # of Gauss-Legendre: an error of less than 30^-48 there
+NEAR_ONE = 0.1  # share of the way to where A is no longer analytic, up to which ∇A is averaged
+GRADIENT_NODES = 24  # of Gauss-Legendre: an error of less than 30^-48 there
 STEPS = 32  # units in the last place by which a value of A and the terms around it may be off
 
 
@@ -179,8 +179,8 @@ def family_divergence(family: Family, one: Sequence[float], other: Sequence[floa
     if order == 0 or np.array_equal(first, second):
         return 0.0
     a1, a2 = family.log_partition(first), family.log_partition(second)
-    if abs(order - 1) <= NEAR * _reach(family, first, first - second):
-        steps, weights = legendre(NODES)
+    if abs(order - 1) <= NEAR_ONE * _reach(family, first, first - second):
+        steps, weights = legendre(GRADIENT_NODES)
         gradients = np.array([family.mean(first + (order - 1) * x * (first - second)) for x in steps.tolist()])
         slope = math.fsum((weights * (gradients @ (first - second))).tolist())
         terms = [slope, a2, -a1]

@@ -127,8 +127,8 @@ def theorem9_in_few_evaluations(order: int, *, rate: float, cgf: Curve) -> float
     peaks. Here terms between two that are known are bounded by a geometric sum, as C(α,j) γ^j is log-concave and the
     bound of ζ(j)^j lies below its chord; the block that counts most is halved. Nothing is assumed of peaks.
 
-    It is for curves whose values are slow, or few: what it saves is evaluations, not time. Where a curve is a formula the
-    whole sum of `theorem9` is one array, and is the faster by far, so nothing in the library calls this.
+    It is for curves whose values are slow: what it saves is evaluations, not time. Where a curve is a formula the whole
+    sum of `theorem9` is one array, and the faster by far, so nothing in the library calls this.
 
     Holds for:  what `theorem9` holds for; it is never below it.
     Tightness:  `theorem9` takes α values up to 20 000, and then as many as an excess of 1e-13 needs.
