@@ -20,6 +20,7 @@ def divergences_of_bits(first: Divergence, second: Divergence, *, points: int = 
     Holds for:  any two f-divergences.
     Tightness:  a grid of B, not all of it.
 
+    >>> from cumulant.curves.divergences import hockey_stick
     >>> found = divergences_of_bits(lambda p, q: hockey_stick(p, q, epsilon=0.0), total_variation_doubled, points=5)
     >>> bool(np.allclose(2 * found[:, 0], found[:, 1]))
     True
