@@ -130,12 +130,12 @@ def log_delta_of_odds(epsilon: float, log_odds: float) -> float:
 
 
 def epsilon_of_odds(log_delta: float, log_odds: float) -> float:
-    """Return ε >= 0 at which randomized response has δ: e^ε = e^t - δ(1 + e^t), rounded up."""
+    """Return ε at which randomized response has δ, e^ε = e^t - δ(1 + e^t), rounded up; below 0 where 0 is enough."""
     share = math.exp(log_delta) * (1 + math.exp(-log_odds)) * (1 - 2 * ROUNDING)  # safe side: less of δ
     if share >= 1:
-        return 0.0
+        return -1.0
     gain = math.log1p(-share)
-    return max(0.0, log_odds + gain + ROUNDING * (log_odds - gain))
+    return log_odds + gain + ROUNDING * (log_odds - gain)
 
 
 def order_one_log_delta(kl: float, epsilon: float) -> float:
