@@ -39,6 +39,25 @@ def ternary_minimum(objective: Callable[[Real], Real], low: Real, high: Real, *,
     return (low + high) / 2
 
 
+def both_orders_delta(lam: Real, k: Real, epsilon: Real, *, digits: int = 18) -> Real:
+    """Return max p - e^ε q over Bernoulli pairs with D_α <= K/λ in both orders: p from q by bisection, q by thirds."""
+    with mp.workdps(digits + 12):
+        alpha, m, t = 1 + mpf(lam), mp.exp(mpf(k)), mp.exp(mpf(epsilon))
+
+        def moment(p: Real, q: Real) -> Real:
+            return p**alpha * q ** (1 - alpha) + (1 - p) ** alpha * (1 - q) ** (1 - alpha)
+
+        def largest_p(q: Real) -> Real:
+            low, high = q, mpf(1) - mpf(10) ** -(digits + 10)
+            for _ in range(int(3.4 * digits) + 10):
+                p = (low + high) / 2
+                low, high = (p, high) if moment(p, q) <= m and moment(q, p) <= m else (low, p)
+            return low
+
+        q = ternary_minimum(lambda q: t * q - largest_p(q), mpf(10) ** -digits, mpf(1) / 2, steps=3 * digits)
+        return largest_p(q) - t * q
+
+
 def optimal_epsilon(lam: Real, k: Real, log_delta: Real, *, digits: int = 40) -> Real:
     """Return the ε >= 0 at which Theorem 3's γ equals K/λ.
 

@@ -256,13 +256,13 @@ def test_without_replacement_table(gamma: float, sigma: float, alpha: int, figur
     assert above(wor.theorem9(alpha, rate=gamma, cgf=cgf), reference9, relative=1e-10)
     even = dv.cauchy_schwarz_log_abs_moment(partial(dv.gaussian_log_difference, noise_multiplier=sigma))
     moment = partial(dv.gaussian_log_abs_moment, noise_multiplier=sigma)
-    bound = wang.smallest_terms(alpha, rate=gamma, cgf=cgf, log_abs_moment=even)
+    bound = wor.smallest_terms(alpha, rate=gamma, cgf=cgf, log_abs_moment=even)
     assert above(bound, reference19, relative=1e-10)
-    assert wang.smallest_terms(alpha, rate=gamma, cgf=cgf, log_abs_moment=moment) <= bound * (1 + 1e-11)
+    assert wor.smallest_terms(alpha, rate=gamma, cgf=cgf, log_abs_moment=moment) <= bound * (1 + 1e-11)
     as_printed = theorem_19(alpha, gamma, curve, even_orders(sigma))
-    bound = wang.theorem19(alpha, rate=gamma, cgf=cgf, log_abs_moment=even)
+    bound = wor.theorem19(alpha, rate=gamma, cgf=cgf, log_abs_moment=even)
     assert above(bound, as_printed, relative=1e-10)
-    assert wang.theorem19(alpha, rate=gamma, cgf=cgf, log_abs_moment=moment) <= bound * (1 + 1e-11)
+    assert wor.theorem19(alpha, rate=gamma, cgf=cgf, log_abs_moment=moment) <= bound * (1 + 1e-11)
     lower = wor.proposition20(alpha, rate=gamma, cgf=cgf)
     assert printed(lower, twenty) == twenty
     assert lower <= theorem_8(alpha, gamma, curve)
@@ -315,7 +315,7 @@ def test_composed_epsilon(
     gamma: float, steps: int, cgf: Curve, moments: Callable[[Array], Array], figure: float
 ) -> None:
     def upper(lam: int) -> float:
-        return wang.smallest_terms(lam + 1, rate=gamma, cgf=cgf, log_abs_moment=moments)
+        return wor.smallest_terms(lam + 1, rate=gamma, cgf=cgf, log_abs_moment=moments)
 
     def lower(lam: int) -> float:
         return wor.proposition20(lam + 1, rate=gamma, cgf=cgf)
@@ -337,8 +337,8 @@ def test_lower_bounds_stay_below_upper_bounds(alpha: int, gamma: float) -> None:
             lower, unsampled = wor.proposition20(alpha, **arguments), cgf.at(alpha - 1.0) * (1 + 1e-12)
             uppers = [wor.theorem9, wor.black_box, wor.joint_convexity, wor.best_black_box]
             values = [bound(alpha, **arguments) for bound in uppers]
-            values.append(wang.theorem19(alpha, log_abs_moment=moment, **arguments))
-            values.append(wang.smallest_terms(alpha, log_abs_moment=moment, **arguments))
+            values.append(wor.theorem19(alpha, log_abs_moment=moment, **arguments))
+            values.append(wor.smallest_terms(alpha, log_abs_moment=moment, **arguments))
             assert lower <= min(values)
             assert wor.best_black_box(alpha, **arguments) <= unsampled
         assert wor.proposition20(alpha, rate=gamma, cgf=laplace) <= wang.pure_dp(alpha, rate=gamma, cgf=laplace)

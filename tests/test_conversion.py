@@ -14,6 +14,14 @@ from mpmath import mp, mpf
 
 import cumulant as cm
 import references
+from cumulant.curves.both_orders import (
+    both_orders_epsilon,
+    both_orders_log_delta,
+    largest_log_odds,
+    last_epsilon,
+    order_one_epsilon,
+    order_one_log_delta,
+)
 from cumulant.curves.conversion import (
     asoodeh_closed_form_epsilon,
     asoodeh_rdp_lower_bound,
@@ -219,6 +227,107 @@ def test_faint_laplace_at_tiny_delta(scale: float, log_delta: float) -> None:
 def test_pure_dp_is_rounded_up(scale: float, count: int) -> None:
     """δ = 0: count/scale in exact arithmetic; 1/3 as a float is below 1/3."""
     assert mpf((cm.Laplace(scale=scale) * count).epsilon(delta=0.0)) >= count / mpf(scale)
+
+
+# Both orders of the neighbours ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("lam", "rdp"), [(1.0, 0.5), (0.25, 0.02), (7.0, 1.0), (1.0, 3.0), (40.0, 0.3)])
+def test_the_optimum_of_both_orders_by_a_search_of_pairs(lam: float, rdp: float) -> None:
+    last = last_epsilon(lam, largest_log_odds(lam, lam * rdp))
+    for epsilon in (0.0, 0.5 * last, 0.99 * last, 1.02 * last, 2 * last):
+        truth = references.both_orders_delta(lam, lam * rdp, epsilon)
+        computed = math.exp(both_orders_log_delta(lam, lam * rdp, epsilon))
+        assert computed >= truth * (1 - mpf(10) ** -14), "unsound"
+        assert computed <= truth * (1 + 1e-9), "loose"
+        back = both_orders_epsilon(lam, lam * rdp, math.log(computed))
+        assert back == pytest.approx(epsilon, rel=1e-9, abs=1e-12)
+        if epsilon < 0.95 * last:
+            assert computed < 0.9999 * math.exp(optimal_log_delta(lam, lam * rdp, epsilon)) or last < 0.01
+
+
+@given(log_uniform(2.0**-10, 1e6), st.floats(-30.0, 30.0), st.floats(-30.0, 30.0), st.floats(0.0, 5.0), st.booleans())
+@settings(deadline=None, max_examples=300)
+def test_no_pair_of_bits_has_more_than_both_orders_allow(
+    lam: float, one: float, other: float, epsilon: float, is_reflected: bool
+) -> None:
+    """γ is the larger divergence of a drawn pair; what the pair itself attains is at most what γ allows."""
+    p = 1 / (1 + mp.exp(-mpf(one)))
+    q = 1 - p if is_reflected else 1 / (1 + mp.exp(-mpf(other)))
+    p, q = max(p, q), min(p, q)
+    alpha = 1 + mpf(lam)
+    k = max(
+        mp.log(a**alpha * b ** (1 - alpha) + (1 - a) ** alpha * (1 - b) ** (1 - alpha)) for a, b in ((p, q), (q, p))
+    )
+    kl = max(a * mp.log(a / b) + (1 - a) * mp.log((1 - a) / (1 - b)) for a, b in ((p, q), (q, p)))
+    attained = p - mp.exp(mpf(epsilon)) * q
+    if attained <= 0 or k < 1e-12:
+        return
+    above, kl_above = float(k) * (1 + 2e-16), float(kl) * (1 + 2e-16)
+    assert mp.exp(mpf(both_orders_log_delta(lam, above, epsilon))) >= attained
+    assert mp.exp(mpf(order_one_log_delta(kl_above, epsilon))) >= attained
+    log_delta = float(mp.log(attained)) * (1 + 4e-16)
+    needed = mp.log((p - mp.exp(mpf(log_delta))) / q)
+    assert both_orders_epsilon(lam, above, log_delta) >= needed
+    assert order_one_epsilon(kl_above, log_delta) >= needed
+
+
+ZCDP_BOTH_ORDERS = {
+    (0.01, 0.0): "0.0706517476624162998",
+    (0.01, 0.1): "0.0326665796973615082",
+    (0.1, 0.0): "0.2217419170003132731",
+    (0.1, 0.5): "0.0676737082379332489",
+    (0.5, 0.0): "0.4790984231166210564",
+    (0.5, 0.1): "0.4517065745826823016",
+    (0.5, 0.5): "0.3377396093709242838",
+    (2.0, 0.0): "0.8335565596009646984",
+    (2.0, 0.5): "0.7795688595232830859",
+}
+"""δ of ρ-zCDP at ε, a supremum over pairs of bits with D_α <= ρα at every order in both orders of the neighbours."""
+
+
+@pytest.mark.parametrize(("rho", "epsilon"), ZCDP_BOTH_ORDERS)
+def test_zcdp_uses_both_orders(rho: float, epsilon: float) -> None:
+    truth = mpf(ZCDP_BOTH_ORDERS[rho, epsilon])
+    mechanism = cm.ZCDP(rho=rho)
+    for delta in (mechanism.delta(epsilon=epsilon), float(mechanism.delta(epsilon=[epsilon, 9.0])[0])):
+        assert truth <= delta <= truth * (1 + mpf(10) ** -9)
+    assert mechanism.epsilon(delta=float(truth)) == pytest.approx(epsilon, rel=1e-8, abs=1e-8)
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.1, 0.5, 2.0])
+def test_the_advantage_of_a_curve_is_the_kink_of_its_own_tradeoff(rho: float) -> None:
+    """The trade-off f has its kink, where 1 - x - f(x) is largest, at x = (1 - advantage)/2."""
+    mechanism = cm.ZCDP(rho=rho)
+    advantage = mechanism.advantage()
+    x = (1 - advantage) / 2
+    assert 1 - x - mechanism.tradeoff(false_positive_rate=x) == pytest.approx(advantage, rel=1e-7)
+    for rate in (0.9 * x, 1.1 * x):
+        assert 1 - rate - mechanism.tradeoff(false_positive_rate=rate) <= advantage
+
+
+def test_every_way_to_ask_a_curve_uses_both_orders() -> None:
+    """δ(0) = √((e^γ-1)/(e^γ+3)) at α = 2; pure DP at order ∞ is randomized response; samples and sums ask alike."""
+    curve, truth = cm.RenyiCurve([(2.0, 0.5)]), math.sqrt(math.expm1(0.5) / (math.exp(0.5) + 3))
+    assert curve.delta(epsilon=0.0) == pytest.approx(truth, rel=1e-12)
+    assert curve.advantage() == pytest.approx(truth, rel=1e-12)
+    assert (cm.RenyiCurve([(2.0, 0.25)]) * 2).advantage() == pytest.approx(truth, rel=1e-12)
+    assert curve.epsilon(delta=truth * (1 + 1e-9)) <= 1e-8
+    found = cm.calibrate(lambda sigma: cm.ZCDP(rho=0.5 / sigma**2), advantage=0.4)
+    assert cm.ZCDP(rho=0.5 / found**2).advantage() <= 0.4 < cm.ZCDP(rho=0.5 / (found * (1 - 1e-6)) ** 2).advantage()
+    assert cm.RenyiCurve([(math.inf, 1.0)]).advantage() == pytest.approx(math.tanh(0.5), rel=1e-12)
+    sample = curve.poisson(rate=0.5)
+    assert sample.advantage() < math.exp(optimal_log_delta(1.0, float(sample.cgf(order=2)), 0.0))
+
+
+def test_a_valley_next_to_an_order_of_the_table_is_found() -> None:
+    """Between orders far apart the chord makes a valley at the upper one, narrower than what a search looks at."""
+    orders = [(2.0, 0.1), (64.0, 2.0)]
+    curve = cm.RenyiCurve(orders)
+    for epsilon in (1.5, 1.9, 2.0, 2.2, 3.0):
+        alone = [both_orders_log_delta(order - 1, (order - 1) * rdp * (1 + 2e-13), epsilon) for order, rdp in orders]
+        assert curve.log_delta(epsilon=epsilon) <= min(alone) + 1e-12
+    assert curve.epsilon(delta=1e-3) <= both_orders_epsilon(63.0, 126.0, math.log(1e-3)) * (1 + 1e-11)
 
 
 # The exact Gaussian ---------------------------------------------------------------------------------------------------

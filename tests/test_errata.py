@@ -11,7 +11,8 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from cumulant import Gaussian
-from cumulant.curves.conversion import asoodeh_rdp_lower_bound
+from cumulant.curves.both_orders import both_orders_log_delta
+from cumulant.curves.conversion import asoodeh_rdp_lower_bound, optimal_log_delta, optimal_rdp
 from cumulant.curves.divergences import pearson_vajda_epsilon
 from cumulant.papers.asoodeh_2020.gaussian_composition import (
     classical_variance_expansion,
@@ -135,6 +136,27 @@ def test_asoodeh_theorem_4_at_delta_zero() -> None:
             rare, ratio = mpf(10) ** -200, mp.exp(mpf(epsilon) + 1)  # an output of which p/q is above e^ε
             moment = rare * ratio**lam + (1 - rare) ** (lam + 1) * (1 - rare / ratio) ** -lam
             assert mp.log(moment) / lam < mpf(10) ** -100
+
+
+def test_asoodeh_theorem_3_leaves_out_the_other_order() -> None:
+    """RDP over d ~ d' bounds both orders. At α = 2, γ = ½, ε = 0 the minimiser has χ²(Q‖P) = 1.85 > e^γ - 1 = .649.
+
+    The sum of the two χ² is one f-divergence: with p + q = 1 both are (1-2q)²/(q(1-q)), and no pair within both
+    bounds has more than √((e^γ-1)/(e^γ+3)).
+    """
+    gamma = 0.5
+    printed, true = math.sqrt(math.expm1(gamma) / 4), math.sqrt(math.expm1(gamma) / (math.exp(gamma) + 3))
+    assert optimal_rdp(1.0, 0.0, printed) == pytest.approx(gamma, rel=1e-9)
+    assert math.exp(optimal_log_delta(1.0, gamma, 0.0)) == pytest.approx(printed, rel=1e-12)
+    assert math.exp(both_orders_log_delta(1.0, gamma, 0.0)) == pytest.approx(true, rel=1e-12)
+    rates = np.linspace(1e-4, 0.9999, 2000)
+    p, q = np.meshgrid(rates, rates)
+    chi, reverse = (p - q) ** 2 / (q * (1 - q)), (p - q) ** 2 / (p * (1 - p))
+    one_sided = chi <= math.expm1(gamma)
+    assert float(np.max(np.where(one_sided, p - q, 0.0))) == pytest.approx(printed, abs=1e-3)
+    assert printed**2 / ((0.5 + printed) * (0.5 - printed)) == pytest.approx(1.85, abs=0.005)  # of q = ½
+    both = np.where(one_sided & (reverse <= math.expm1(gamma)), p - q, 0.0)
+    assert true - 1e-3 <= float(np.max(both)) <= true
 
 
 # Expansions without their O-terms -------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import cumulant as cm
@@ -42,6 +44,38 @@ def test_finite_families_and_counts_by_sums(order: float) -> None:
             exact = divergence(terms, order)
             found = mpf(family_divergence(family, one, other, order=order))
             assert -(mpf(10) ** -15) <= found - exact <= mpf(10) ** -12  # log 3 is a double
+
+
+@given(st.floats(-20.0, 20.0), st.floats(-20.0, 20.0), st.floats(-15.5, 0.5))
+@settings(deadline=None)
+def test_one_bit_next_to_order_one(one: float, other: float, exponent: float) -> None:
+    """Above the truth by rounding only, and never below the value at order 1."""
+    tilt, pair = 10.0**exponent, cm.FamilyPair(family="bernoulli", natural=(one,), neighbor_natural=(other,))
+    kl, value = pair.rdp(order=[1.0, 1 + tilt])
+    assert value >= kl * (1 - 1e-13)
+    with mp.workdps(110):
+        bits = [1 / (1 + mp.exp(-mpf(x))) for x in (one, other)]
+        pairs = [[(a, b), (1 - a, 1 - b)] for a, b in (bits, bits[::-1])]
+        exact = max(divergence(rows, 1 + tilt) for rows in pairs)
+        found, ten = mpf(float(value)), mpf(10)
+        assert exact * (1 - ten**-14) - ten**-60 <= found <= exact * (1 + ten**-10) + ten**-11
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_the_divergence_of_families_grows_from_order_one_on(name: str) -> None:
+    pairs: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+        "bernoulli": ((1.3,), (-0.4,)),
+        "categorical": ((0.5, -1.0), (-20.0, 30.0)),
+        "poisson": ((1.0,), (3.0,)),
+        "gamma": ((1.0, -2.0), (5.0, -9.0)),
+        "normal": ((0.0, -0.5), (0.5, -0.25)),
+    }
+    natural = pairs[name]
+    orders = [1.0, *(1 + 10.0 ** (exponent / 4) for exponent in range(-60, -2))]
+    values = cm.FamilyPair(family=name, natural=natural[0], neighbor_natural=natural[1]).rdp(order=orders)
+    finite = values[np.isfinite(values)]
+    assert len(finite) >= 55
+    assert np.all(finite[1:] >= finite[:-1] * (1 - 1e-11))
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -157,6 +157,16 @@ def test_the_gap_does_not_widen_by_the_inverse_of_one_less_the_rate(
     assert found[-1] < found[0] * 2  # 1/(1-γ) at γ = 0.5
 
 
+def test_theorem_19_is_drawn_in_the_composition_figures(composed: Sheet) -> None:
+    """Below Theorem 9 where the noise is large; no bound is below what is answered."""
+    for row, regime in enumerate(composed.rows):
+        for column, chart in enumerate(regime):
+            (ours,) = (curve for curve in chart.curves if curve.label.endswith("(cumulant)"))
+            drawn = composed.curve(row, column, "RDP, Theorem 19").y
+            assert all(a <= b * (1 + 1e-9) for a, b in zip(ours.y, drawn, strict=True))
+    assert composed.curve(0, 0, "RDP, Theorem 19").y[-1] < composed.curve(0, 0, "RDP, upper").y[-1]
+
+
 # Slides ---------------------------------------------------------------------------------------------------------------
 
 
@@ -179,7 +189,7 @@ def test_slides_composition_at_little_noise() -> None:
     sheet = slides.composition(points=3)
     for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
         (ours,) = (curve for curve in sheet.rows[row][column].curves if curve.label.endswith("(cumulant)"))
-        for name in ("RDP, upper", "strong", "naive", "Theorem 26"):
+        for name in ("RDP, upper", "RDP, Theorem 19", "strong", "naive", "Theorem 26"):
             assert all(a <= b * (1 + 1e-9) for a, b in zip(ours.y, sheet.curve(row, column, name).y, strict=True))
     assert sheet.curve(0, 1, "RDP, upper").y[0] > sheet.curve(0, 1, "naive").y[0]
 

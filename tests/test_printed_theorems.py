@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
+import pickle
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from cumulant import Gaussian, Laplace, PureDP, RandomizedResponse, UnprovenCombination
+from cumulant import (
+    FamilyPair,
+    Gaussian,
+    Laplace,
+    MultivariateGaussian,
+    PureDP,
+    RandomizedResponse,
+    RenyiCurve,
+    StatedPair,
+    UnprovenCombination,
+    from_dict,
+)
 from cumulant.composition_theorems.naive_and_strong import strong_composition
 from cumulant.composition_theorems.rounds import Rounds
 from cumulant.curves import divergences as dv
 from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.papers.wang_2019 import theorems as wang
-from cumulant.sampling.without_replacement_theorems import theorem9
+from cumulant.sampling.without_replacement_theorems import theorem9, theorem19
 
 Array = NDArray[np.float64]
 LogMoment = Callable[[int], mpf]
@@ -71,7 +86,7 @@ def test_theorem_19_of_three_mechanisms(alpha: int, gamma: float) -> None:
         bound = wang.theorem19_of(mechanism, alpha, rate=gamma)
         assert exact <= mpf(bound) <= exact * (1 + mpf(10) ** -9)
         general = dv.cauchy_schwarz_log_abs_moment(dv.log_difference_of_curve(mechanism._known().curve()))
-        loose = wang.theorem19(alpha, rate=gamma, cgf=mechanism._known().curve(), log_abs_moment=general)
+        loose = theorem19(alpha, rate=gamma, cgf=mechanism._known().curve(), log_abs_moment=general)
         assert exact <= mpf(loose) <= exact * (1 + mpf(10) ** -5)
 
 
@@ -97,6 +112,73 @@ def test_self_consistent_mechanisms_are_the_worst_at_the_full_sensitivity(power:
         assert renyi == sorted(renyi)
     assert all(m._known().self_consistent for m in (Gaussian(noise_multiplier=2.0), Laplace(scale=2.0)))
     assert not PureDP(epsilon=1.0)._known().self_consistent
+
+
+@pytest.mark.parametrize(("alpha", "gamma"), [(3, 0.1), (9, 0.01), (20, 0.3)])
+def test_theorem_19_of_every_mechanism_with_a_tight_pair(alpha: int, gamma: float) -> None:
+    """What is the same pair in other words has the same bound, but for the rounding of alternating sums."""
+    sigma, bits = 2.0, math.log(0.7 / 0.3)
+    gaussian = wang.theorem19_of(Gaussian(noise_multiplier=sigma / math.sqrt(2)), alpha, rate=gamma)
+    rows = [(float(order), order / sigma**2) for order in range(2, 25)]
+    words: list[AbstractMechanism] = [
+        Gaussian(noise_multiplier=sigma) * 2,
+        MultivariateGaussian(
+            shift=(1.0, 1.0),
+            covariance=((sigma**2, 0.0), (0.0, sigma**2)),
+            neighbor_covariance=((sigma**2, 0.0), (0.0, sigma**2)),
+        ),
+        FamilyPair(family="normal", natural=(0.0, -0.25), neighbor_natural=(0.5, -0.25)),
+        RenyiCurve(rows, self_consistent=True),
+        RenyiCurve(lambda order: order / sigma**2, self_consistent=True),
+    ]
+    for mechanism in words:
+        assert wang.theorem19_of(mechanism, alpha, rate=gamma) == pytest.approx(gaussian, rel=1e-6)
+    response = wang.theorem19_of(RandomizedResponse(p=0.7), alpha, rate=gamma)
+    pairs: list[AbstractMechanism] = [
+        StatedPair(probabilities=(0.7, 0.3), neighbor_probabilities=(0.3, 0.7)),
+        FamilyPair(family="bernoulli", natural=(bits,), neighbor_natural=(-bits,)),
+    ]
+    for mechanism in pairs:
+        assert wang.theorem19_of(mechanism, alpha, rate=gamma) == pytest.approx(response, rel=1e-6)
+    unequal = StatedPair(probabilities=(0.9, 0.1), neighbor_probabilities=(0.5, 0.5))
+    for p, q in (((0.9, 0.1), (0.5, 0.5)), ((0.5, 0.5), (0.9, 0.1))):
+        log_moments = lambda orders, p=p, q=q: np.log([dv.pearson_vajda(p, q, order=j) for j in orders])  # noqa: E731
+        bound = theorem19(
+            alpha,
+            rate=gamma,
+            cgf=unequal._known().curve(),
+            log_abs_moment=dv.cauchy_schwarz_log_abs_moment(log_moments),
+        )
+        assert wang.theorem19_of(unequal, alpha, rate=gamma) >= bound
+    with pytest.raises(UnprovenCombination):
+        wang.theorem19_of(RenyiCurve(rows), alpha, rate=gamma)
+
+
+def test_a_declared_curve_has_lower_bounds_and_theorem_19() -> None:
+    """What a declaration adds; no upper bound rests on it, and none would gain; kept in data and in copies."""
+    rows = [(float(order), order / 50) for order in range(2, 41)]
+    declared, plain = RenyiCurve(rows, self_consistent=True), RenyiCurve(rows)
+    gaussian = Gaussian(noise_multiplier=5.0)
+    for order, rate in ((3, 0.01), (8, 0.1), (20, 0.3)):
+        ours = declared.without_replacement(rate=rate).rdp(order=order)
+        assert ours == plain.without_replacement(rate=rate).rdp(order=order)
+        assert ours <= wang.theorem19_of(declared, order, rate=rate) / (order - 1) * (1 + 1e-12)
+    assert declared.poisson(rate=0.01).rdp_interval(order=8).lower == pytest.approx(
+        gaussian.poisson(rate=0.01).rdp_interval(order=8).lower, rel=1e-9
+    )
+    with pytest.raises(UnprovenCombination, match="nothing is known"):
+        declared.poisson(rate=0.01).rdp_interval(order=60)
+    for again in (from_dict(declared.to_dict()), copy.copy(declared), pickle.loads(pickle.dumps(declared))):
+        assert again == declared
+        assert again._known().self_consistent
+    assert "self_consistent" not in plain.to_dict()
+    assert repr(declared).endswith("self_consistent=True)")
+
+
+@pytest.mark.parametrize("rows", [[(2.0, 0.1), (4.0, 0.2)], [(2.0, 0.1), (3.0, 0.01)], [(2.0, 0.1), (2.5, 0.125)]])
+def test_a_curve_that_cannot_be_attained_is_not_believed(rows: list[tuple[float, float]]) -> None:
+    with pytest.raises(InvalidParameter, match="self-consistent"):
+        RenyiCurve(rows, self_consistent=True)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0])
@@ -139,6 +221,34 @@ def test_renyi_divergences_at_every_order(p: list[float], q: list[float]) -> Non
     for order in (0.2, 0.5, 0.7):
         one, other = dv.renyi_divergence(p, q, order=order), dv.renyi_divergence(q, p, order=1 - order)
         assert (1 - order) * one == pytest.approx(order * other, rel=1e-12, abs=1e-14)
+
+
+distributions = st.integers(1, 5).flatmap(
+    lambda size: st.tuples(*[st.lists(st.integers(1, 2**33), min_size=size, max_size=size)] * 2)
+)
+
+
+@given(distributions, st.lists(st.floats(-15.5, 0.5), min_size=2, max_size=5), st.sampled_from([-1.0, 1.0]))
+@settings(deadline=None)
+def test_orders_next_to_one(shares: tuple[list[int], list[int]], exponents: list[float], side: float) -> None:
+    """Multiples of 2^-40, which add up to 1 exactly: no order above 1 is below KL, and D grows with the order."""
+    p, q = ([share / 2**40 for share in one] + [(2**40 - sum(one)) / 2**40] for one in shares)
+    kl = dv.renyi_divergence(p, q, order=1)
+    before = kl
+    for tilt in sorted(10.0**x for x in exponents):
+        order = 1 + tilt
+        value = dv.renyi_divergence(p, q, order=order)
+        assert value >= before * (1 - 1e-15)
+        before = value
+        below = dv.renyi_divergence(p, q, order=max(1 - tilt, 0.5))
+        assert below <= kl * (1 + 1e-15)
+        with mp.workdps(60):
+            lam, rows = mpf(order) - 1, [(mpf(a), mpf(b)) for a, b in zip(p, q, strict=True)]
+            exact = mp.log(mp.fsum(a * (a / b) ** lam for a, b in rows)) / lam
+            assert value == pytest.approx(float(exact), rel=1e-12, abs=1e-30)
+            lam = mpf(side * tilt)
+            exact = mp.log(mp.fsum(a * (a / b) ** lam for a, b in rows))
+        assert dv.cumulant_of_pair(p, q, tilt=side * tilt) == pytest.approx(float(exact), rel=1e-11, abs=1e-30)
 
 
 def test_divergences_where_outputs_are_missing() -> None:

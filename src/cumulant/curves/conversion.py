@@ -13,6 +13,7 @@ from cumulant.numerics.rounding import ROUNDING
 from cumulant.numerics.scalar_logspace import log1m_exp, log1p_exp, log_add, log_expm1
 from cumulant.numerics.search import root_near
 
+LARGEST_LOG_CHI = 709.0  # e^709 is still a double
 SERIES = 0.05  # below this, differences are summed as power series
 
 
@@ -29,7 +30,7 @@ def mironov_epsilon(lam: float, k: float, log_delta: float) -> float:
 
 def mironov_log_delta(lam: float, k: float, epsilon: float) -> float:
     """Return log δ = K - λε: the inverse of `mironov_epsilon`, (2.3) of Wang et al. (2019)."""
-    return k - lam * epsilon
+    return k - lam * epsilon if k < math.inf else math.inf
 
 
 def canonne_kamath_steinke_epsilon(lam: float, k: float, log_delta: float) -> float:
@@ -46,7 +47,7 @@ def canonne_kamath_steinke_epsilon(lam: float, k: float, log_delta: float) -> fl
 
 def canonne_kamath_steinke_log_delta(lam: float, k: float, epsilon: float) -> float:
     """Return log δ = K - λε + log c(λ): the inverse of `canonne_kamath_steinke_epsilon`."""
-    return k - lam * epsilon + log_payoff_constant(lam)
+    return mironov_log_delta(lam, k, epsilon) + log_payoff_constant(lam)
 
 
 def log_payoff_constant(lam: float) -> float:
@@ -77,14 +78,27 @@ def asoodeh_rdp_lower_bound(lam: float, epsilon: float, log_delta: float) -> flo
     g = ε - (1/λ) log(ζ_α/δ),   f = ε + (1/λ) log((e^ε - αδ)((1-δ)/(e^ε - δ))^α + αδ),   for αδ < 1,
     and ε - log(1-δ) for αδ >= 1, where it is the exact threshold. At δ = 0 it is 0: no RDP above 0 gives pure DP.
     """
-    delta, alpha = math.exp(log_delta), 1.0 + lam
-    if alpha * delta >= 1:
-        return epsilon - math.log1p(-delta)
+    alpha, rest = 1.0 + lam, log1m_exp(log_delta)
+    if log_delta >= -math.log1p(lam):
+        return epsilon - rest
+    if log_delta == -math.inf:
+        return 0.0
     g = epsilon - (log_payoff_constant(lam) - log_delta) / lam
-    e = math.exp(epsilon)
-    ratio = math.log1p(-delta) - math.log(e - delta)
-    f = epsilon + math.log((e - alpha * delta) * math.exp(alpha * ratio) + alpha * delta) / lam
+    least, most = math.log1p(lam) + log_delta - epsilon, log_delta - epsilon  # log of αδe^{-ε} and δe^{-ε}
+    ratio = rest - epsilon - log1m_exp(most)
+    f = epsilon + log_add(epsilon + log1m_exp(least) + alpha * ratio, math.log1p(lam) + log_delta) / lam
     return max(f, g)
+
+
+def chi(lam: float, gamma: float) -> float:
+    """Return χ(γ) = (e^{λγ} - 1)/λ, the χ^α-divergence of a pair with D_α = γ: Asoodeh et al. (2020), (9)."""
+    exponent = log_expm1(lam * gamma) - math.log(lam)
+    return math.exp(exponent) if exponent < LARGEST_LOG_CHI else math.inf
+
+
+def rdp_from_chi(lam: float, chi: float) -> float:
+    """Return χ^{-1}(t) = log(1 + λt)/λ: Asoodeh et al. (2020), below (15)."""
+    return math.log1p(lam * chi) / lam if chi < math.inf else math.inf
 
 
 def optimal_rdp(lam: float, epsilon: float, delta: float) -> float:
@@ -97,17 +111,24 @@ def optimal_rdp(lam: float, epsilon: float, delta: float) -> float:
     solved as printed, for plots and comparison: being a minimum found by search it may come out a rounding
     error high, so guarantees go through `optimal_epsilon`, which reads the dual problem.
 
-    Holds for:  δ in (0, 1), ε >= 0.
+    Erratum: RDP under a symmetric relation bounds the other order of the neighbours, too, and more of it implies
+    (ε, δ)-DP where ε is small; see `both_orders`.
+
+    Holds for:  δ in [0, 1), ε >= 0; nothing but γ = 0 gives δ = 0.
     Tightness:  exact (the one-sided constraint at a single order).
     """
-    if (1.0 + lam) * delta >= 1:
+    if delta == 0:
+        return 0.0
+    if delta >= 1.0 / (1.0 + lam):
         return epsilon - math.log1p(-delta)
 
     def exponent(log_gap: float) -> float:
         gap = math.exp(log_gap)  # p - δ
-        p = delta + gap
+        p, rest = delta + gap, (1.0 - delta) - gap  # p and 1 - p
         first = math.log(p) + lam * (math.log(p) - log_gap)
-        second = (1.0 + lam) * math.log1p(-p) - lam * math.log(math.exp(epsilon) - gap)
+        if rest <= 0:
+            return first
+        second = (1.0 + lam) * math.log(rest) - lam * (epsilon + math.log1p(-gap * math.exp(-epsilon)))
         return max(first, second) + math.log1p(math.exp(-abs(first - second)))
 
     low, high = math.log(delta) - 60.0 / lam, math.log1p(-delta) - 1e-12
@@ -136,6 +157,8 @@ def optimal_epsilon(lam: float, k: float, log_delta: float) -> float:
     """
     if math.isinf(k):
         return math.inf
+    if k <= 0:
+        return 0.0
     if log_delta >= -math.log1p(lam):  # αδ >= 1, (19): the majorant c₂r^α + c₁r is best
         rdp, gain = k / lam, -log1m_exp(log_delta)
         return rdp - gain + ROUNDING * (rdp + gain)  # rounded up
@@ -145,7 +168,7 @@ def optimal_epsilon(lam: float, k: float, log_delta: float) -> float:
         """Return (log Λ, log r₀/r₁, log Λ/r₁) for r₀ = e^{-y}."""
         log_t = log_add(log_excess, _log_phi(lam, y)) - math.log1p(lam) - log_delta
         v = -log1p_exp(log_t + lam * y) / lam
-        ratio = _log_mean_ratio(lam, v)
+        ratio = log_mean_ratio(lam, v)
         return ratio - v - y, v, ratio
 
     y = _best_touching_point(lam, lambda y: (log_delta, *majorant(y)[1:]))
@@ -153,7 +176,8 @@ def optimal_epsilon(lam: float, k: float, log_delta: float) -> float:
     # Safe side: add what rounding can take away, in log r₁ (its error is at most min(|v|, 1/λ) times that of log t) and
     # in the differences that make up ε.
     log_r1_error = min(abs(v), 1.0 / lam) * (8.0 + abs(log_delta) + k + lam * y)
-    return epsilon + ROUNDING * (2 * y + 2 * abs(v) + log_r1_error + _mean_ratio_error(lam, v))
+    raised = epsilon + ROUNDING * (2 * y + 2 * abs(v) + log_r1_error + mean_ratio_error(lam, v))
+    return math.inf if math.isnan(raised) else raised  # out of the range of doubles: nothing is known
 
 
 def optimal_log_delta(lam: float, k: float, epsilon: float) -> float:
@@ -172,15 +196,16 @@ def optimal_log_delta(lam: float, k: float, epsilon: float) -> float:
     def majorant(y: float) -> tuple[float, float, float]:
         """Return (log δ, log r₀/r₁, log Λ/r₁) for r₀ = e^{-y}."""
         w = _gap_of_touching_points(lam, epsilon + y)
-        ratio = _log_mean_ratio(lam, -w)
+        ratio = log_mean_ratio(lam, -w)
         excess = log_add(log_excess, _log_phi(lam, y))
         return excess - math.log1p(lam) - lam * (epsilon - ratio) - log1m_exp(-lam * w), -w, ratio
 
     y = _best_touching_point(lam, majorant)
     log_delta, v, _ = majorant(y)
     # Safe side: an error in log Λ moves log δ by λ times as much.
-    mean_error = 8 * (epsilon + y) + 4 * _mean_ratio_error(lam, v)
-    return log_delta + ROUNDING * (16.0 + 4 * k + lam * mean_error + abs(log_delta))
+    mean_error = 8 * (epsilon + y) + 4 * mean_ratio_error(lam, v)
+    raised = log_delta + ROUNDING * (16.0 + 4 * k + lam * mean_error + abs(log_delta))
+    return 0.0 if math.isnan(raised) else min(0.0, raised)  # out of the range of doubles: nothing is known
 
 
 def log_delta_below_pure(epsilon: float, gamma: float) -> float:
@@ -215,7 +240,7 @@ def _gap_of_touching_points(lam: float, total: float) -> float:
     """Return w = log r₁/r₀ with w + log(Λ/r₁) = total = log Λ/r₀, by Newton's method from above."""
     w = min(2 * total, total + math.log1p(1.0 / lam))
     for _ in range(30):
-        step = w + _log_mean_ratio(lam, -w) - total
+        step = w + log_mean_ratio(lam, -w) - total
         slope = 1.0 - 0.5 if (1.0 + lam) * w < 1e-5 else 1.0 + _inverse_expm1(1.0 + lam, w) - _inverse_expm1(lam, w)
         w -= step / min(max(slope, 0.5), 1.0)  # it lies between; what underflowed says nothing
         if abs(step) <= 4e-16 * w:
@@ -250,7 +275,7 @@ def _log_phi(lam: float, y: float) -> float:
     return math.log(alpha) + math.log(lam) - math.log(2.0) + 2 * math.log(y) + math.log(total)
 
 
-def _log_mean_ratio(lam: float, v: float) -> float:
+def log_mean_ratio(lam: float, v: float) -> float:
     """Return log of (λ/α)(1 - e^{αv})/(1 - e^{λv}) for v < 0; it is v/2 to first order."""
     alpha = 1.0 + lam
     if alpha * v > -SERIES:  # log((e^x-1)/x) = x/2 + x²/24 - x⁴/2880 + x⁶/181440 - ..., at αv less at λv
@@ -263,6 +288,6 @@ def _log_mean_ratio(lam: float, v: float) -> float:
     return math.log(lam / alpha * (math.expm1(alpha * v) / math.expm1(lam * v)))
 
 
-def _mean_ratio_error(lam: float, v: float) -> float:
-    """Return a bound, in units of ROUNDING, on the absolute error of `_log_mean_ratio` beyond |v|."""
+def mean_ratio_error(lam: float, v: float) -> float:
+    """Return a bound, in units of ROUNDING, on the absolute error of `log_mean_ratio` beyond |v|."""
     return 4.0 / max(1.0, lam) if (1.0 + lam) * abs(v) > SERIES else 0.0

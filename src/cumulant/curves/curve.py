@@ -45,6 +45,7 @@ class Curve:
     failure: float = 0.0
     exact: bool = True
     summed: bool = False  # whether every value is a long sum, or an integral, of another curve or ratio
+    knots: tuple[float, ...] = ()  # λ between which K is linear, where a bound may have a valley of its own
 
     def __post_init__(self) -> None:
         """Safe side: where numbers overflow into what is not a number nothing is known, and inf says so."""
@@ -111,6 +112,7 @@ def total(parts: Sequence[tuple[Curve, int]]) -> Curve:
         failure=combined_failure((cgf.failure, count) for cgf, count in parts),
         exact=all(cgf.exact for cgf, _ in parts),
         summed=any(cgf.summed for cgf, _ in parts),
+        knots=tuple(sorted({lam for cgf, _ in parts for lam in cgf.knots})),
     )
 
 
@@ -185,7 +187,8 @@ def projected(points: Iterable[tuple[float, float]], *, pure: float = math.inf) 
         return np.where(lam > knots[-1], outside, inside)
 
     first_slope = float(values[1]) / float(knots[1]) if len(knots) > 1 else pure  # from the origin
-    return Curve(log_moment=log_moment, kl=first_slope, pure=pure, exact=False)
+    bends = tuple(float(knot) for knot in knots[1:])
+    return Curve(log_moment=log_moment, kl=first_slope, pure=pure, exact=False, knots=bends)
 
 
 def curve_loss(rdp: Callable[[float], float]) -> Curve:

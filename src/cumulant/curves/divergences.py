@@ -23,7 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cumulant.curves.curve import Array, Curve
+from cumulant.curves.finite_losses import log_moment_of_losses, losses_of, mean_loss
 from cumulant.numerics.logspace import log_expm1
+from cumulant.numerics.rounding import LEAST
 from cumulant.parameters import positive, require, whole_number
 
 LogMoment = Callable[[Array], Array]
@@ -33,6 +35,7 @@ PANELS, NODES = 10, 20  # composite Gauss-Legendre
 REACH = 10.0  # standard deviations either side of a mode: e^{-50} is left out
 DECAY = 80.0  # nats
 CHUNK = 2_000  # orders at a time
+LARGEST_TERM = 1e300  # of a sum of which the rest is at most 1
 
 
 # Finite distributions -------------------------------------------------------------------------------------------------
@@ -50,33 +53,39 @@ def renyi_divergence(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
     [0.0, 0.0693, 0.1438, 0.6931]
     """
     require(order >= 0, "order must be a number >= 0", order)
-    if order == 1:
-        p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
-        if np.any((p > 0) & (q == 0)):
-            return math.inf
-        there = p > 0
-        return math.fsum((p[there] * np.log(p[there] / q[there])).tolist())
+    p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
     if math.isinf(order):
         with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.nanmax(np.log(np.asarray(p, dtype=float) / np.asarray(q, dtype=float))))
-    return max(0.0, cumulant_of_pair(p, q, tilt=order - 1) / (order - 1))
+            return float(np.nanmax(np.log(p) - np.log(q)))
+    if order >= 1 and np.any((p > 0) & (q == 0)):
+        return math.inf
+    there = (p > 0) & (q > 0)
+    at_one = mean_loss(p[there], losses_of(p[there], q[there])) + float(np.sum(q[p == 0])) if order >= 1 else 0.0
+    # it grows with the order
+    return at_one if order == 1 else max(at_one, cumulant_of_pair(p, q, tilt=order - 1) / (order - 1))
 
 
 def cumulant_of_pair(p: ArrayLike, q: ArrayLike, *, tilt: float) -> float:
     """Return K(λ) = log E_p[(p/q)^λ] for any real λ: the CGF of the privacy loss.
 
     Wang et al. (2019), Lemma 31: convex, K(0) = 0, and K(-1) = log q(p > 0), 0 where both have the same outputs; its
-    slope grows from the smallest loss to the largest.
+    slope grows from the smallest loss to the largest. With L = log p/q and X(x) = e^x - 1 - x, for p and q that add
+    up to 1, and where neither lacks outputs of the other,
+
+        e^K - 1 = λ Σ p X(-L) + Σ p X(λL),
+
+    which does not cancel next to λ = 0; next to -1 it is the same of q against p, K(λ) = K_{q,p}(-1-λ).
     """
     p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
     if tilt > 0 and np.any((p > 0) & (q == 0)):
         return math.inf
-    there = (p > 0) & (q > 0) if tilt < 0 else p > 0
+    there = (p > 0) & (q > 0)
     if not np.any(there):
         return -math.inf
     if tilt == 0:
         return 0.0
-    return float(np.logaddexp.reduce((tilt + 1) * np.log(p[there]) - tilt * np.log(q[there])))
+    one, other, lam = (p, q, tilt) if tilt >= -0.5 else (q, p, -1 - tilt)
+    return log_moment_of_losses(one, other, there, lam)
 
 
 def signed_pearson_vajda(p: ArrayLike, q: ArrayLike, *, order: int) -> float:
@@ -92,9 +101,11 @@ def signed_pearson_vajda(p: ArrayLike, q: ArrayLike, *, order: int) -> float:
     if order > 1 and np.any((p > 0) & (q == 0)):
         return math.inf
     there = q > 0
-    excess = p[there] / q[there] - 1
-    with np.errstate(divide="ignore"):  # logarithms: a power may overflow where its probability is tiny
+    with np.errstate(divide="ignore", over="ignore"):  # logarithms: a power may overflow where its probability is tiny
+        excess = p[there] / q[there] - 1
         sizes = np.exp(np.log(q[there]) + (order * np.log(np.abs(excess)) if order else 0.0))
+    if np.any(sizes > LARGEST_TERM):
+        return math.inf  # only ratios above 1 have such powers
     return math.fsum((np.sign(excess) ** order * sizes).tolist())
 
 
@@ -109,7 +120,12 @@ def ternary_pearson_vajda(p: ArrayLike, q: ArrayLike, r: ArrayLike, *, order: fl
     gap = np.abs(p - q)
     if order > 1 and np.any((gap > 0) & (r == 0)):
         return math.inf
-    return float(np.sum(gap[gap > 0] ** order * r[gap > 0] ** (1 - order)))
+    there = gap > 0
+    if not np.any(there):
+        return 0.0
+    logs = order * np.log(gap[there]) + (1 - order) * np.log(np.maximum(r[there], LEAST))
+    with np.errstate(over="ignore"):
+        return float(np.exp(np.logaddexp.reduce(logs)))
 
 
 def hockey_stick(p: ArrayLike, q: ArrayLike, *, epsilon: float) -> float:
@@ -164,10 +180,10 @@ def binary_log_abs_moment(orders: ArrayLike, *, epsilon: float) -> Array:
     return _in_chunks(_binary, orders, positive("epsilon", epsilon), _ones(orders))
 
 
-def log_difference_of_curve(cgf: Curve) -> LogMoment:
+def log_difference_of_curve(cgf: Curve, *, off_by: float = 1e-13) -> LogMoment:
     """Return log of an upper bound of B(ε,l) = Σ_i (-1)^{l-i} C(l,i) e^{K(i-1)}, l >= 2, from a curve alone.
 
-    The alternating sum loses digits as l grows: what the curve may be off by, 1e-13 of K, is added term by term.
+    The alternating sum loses digits as l grows: what the curve may be off by, a share of 2 + K, is added term by term.
     """
 
     def at(order: float) -> float:
@@ -179,7 +195,7 @@ def log_difference_of_curve(cgf: Curve) -> LogMoment:
         if math.isinf(peak):
             return peak
         terms = np.exp(logs - peak)
-        lost = float(np.sum(terms * (1e-13 * (2 + k) + 4e-15 * (1 + l))))
+        lost = float(np.sum(terms * (off_by * (2 + k) + 4e-15 * (1 + l))))
         return peak + math.log(max(math.fsum((terms * (-1.0) ** (l - i)).tolist()), 0.0) + lost)
 
     return lambda orders: np.array([0.0 if order == 0 else at(order) for order in orders.tolist()])
@@ -217,8 +233,14 @@ def _in_chunks(moment: Callable[[Array, float, Array], Array], orders: ArrayLike
     """Evaluate one order per row, a limited number of rows at a time."""
     flat, signs = np.ravel(np.asarray(orders, dtype=float)), np.ravel(sign)
     starts = range(0, len(flat), CHUNK)
-    parts = [moment(flat[i : i + CHUNK, None], scale, signs[i : i + CHUNK, None]) for i in starts]
-    return np.concatenate(parts)[:, 0].reshape(np.shape(orders)) if parts else np.zeros(np.shape(orders))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        parts = [moment(flat[i : i + CHUNK, None], scale, signs[i : i + CHUNK, None]) for i in starts]
+    if not parts:
+        return np.zeros(np.shape(orders))
+    found = np.concatenate(parts)[:, 0]
+    # safe side: nothing is known out of the range of doubles; only B(ε,1) is 0
+    unknown = np.isnan(found) | (np.isneginf(found) & (flat != 1))
+    return np.where(unknown, math.inf, found).reshape(np.shape(orders))
 
 
 def _folded(ell: Array, u: Array, sign: Array) -> Array:
@@ -250,7 +272,7 @@ def _gaussian_mode(ell: Array, sigma: float) -> Array:
     low, high = np.maximum(ends[0], 1e-300), np.maximum(ends[1], 1e-300)
     for _ in range(40):
         middle = 0.5 * (low + high)
-        rising = -ell / np.expm1(-middle) > 0.5 + sigma**2 * middle
+        rising = -ell / np.expm1(-middle) > 0.5 + sigma * sigma * middle
         low, high = np.where(rising, middle, low), np.where(rising, high, middle)
     return low
 
@@ -324,7 +346,9 @@ def multiplicative_bound(log_y: ArrayLike, *, epsilon: float, order: ArrayLike) 
     Holds for:  nonnegative X, Y with e^{-ε}Y <= X <= e^ε Y, and j >= 1.
     Tightness:  attained by X = e^ε Y.
     """
-    return np.asarray(log_y, dtype=float) + np.asarray(order, dtype=float) * log_expm1(epsilon)
+    with np.errstate(over="ignore", invalid="ignore"):
+        bound = np.asarray(log_y, dtype=float) + np.asarray(order, dtype=float) * log_expm1(epsilon)
+    return np.where(np.isnan(bound), math.inf, bound)  # of 0 times e^∞ nothing is known
 
 
 def hoelder_bound(order: int, *, cgf: Curve, log_abs_moment: LogMoment, u: float) -> float:
@@ -364,10 +388,13 @@ def pearson_vajda_epsilon(log_moment: float, *, order: float, log_delta: float) 
 
     Erratum: Lemma 28 prints "log ξ(α) - 1 + log(1/δ)/α" for what its own δ inverts to, log(1 + ξ δ^{-1/α}).
     """
+    if log_moment == -math.inf:  # equal distributions
+        return 0.0
     return float(np.logaddexp(0.0, (log_moment + _log_touching(order) - log_delta) / (order - 1)))
 
 
 def _log_touching(order: float) -> float:
     """Return log (α-1)^{α-1}/α^α."""
+    require(order > 1, "order must be > 1", order)
     lam = order - 1
     return -lam * math.log1p(1 / lam) - math.log1p(lam)

@@ -16,9 +16,12 @@ import numpy as np
 
 from cumulant.curves.curve import Array
 from cumulant.errors import InvalidParameter
+from cumulant.numerics.quadrature import legendre
 from cumulant.numerics.rounding import ULP
 from cumulant.parameters import real, require
 
+NEAR_ONE = 0.1  # share of the way to where A is no longer analytic, up to which ∇A is averaged
+GRADIENT_NODES = 24  # of Gauss-Legendre: an error of less than 30^-48 there
 STEPS = 32  # units in the last place by which a value of A and the terms around it may be off
 
 
@@ -159,6 +162,8 @@ def family_divergence(family: Family, one: Sequence[float], other: Sequence[floa
     (3) α = 1, Bregman's divergence of A:     ⟨η₁ - η₂, ∇A(η₁)⟩ + A(η₂) - A(η₁);
     (4) α = 0:                                -log Pr_η₂[p_η₁ > 0] = 0, as all outputs are shared.
 
+    Next to α = 1, where (1) cancels, ∇A(η₁) of (3) is the mean of ∇A between η₁ and αη₁ + (1-α)η₂, which is (1) again.
+
     Wang et al. (2019), Appendix F. Erratum: its first display has a ratio of powers of A inside the logarithm, as if A
     were the partition function itself.
 
@@ -174,8 +179,11 @@ def family_divergence(family: Family, one: Sequence[float], other: Sequence[floa
     if order == 0 or np.array_equal(first, second):
         return 0.0
     a1, a2 = family.log_partition(first), family.log_partition(second)
-    if order == 1:
-        terms = [float((first - second) @ family.mean(first)), a2, -a1]
+    if abs(order - 1) <= NEAR_ONE * _reach(family, first, first - second):
+        steps, weights = legendre(GRADIENT_NODES)
+        gradients = np.array([family.mean(first + (order - 1) * x * (first - second)) for x in steps.tolist()])
+        slope = math.fsum((weights * (gradients @ (first - second))).tolist())
+        terms = [slope, a2, -a1]
         size = float(np.abs(first - second) @ np.abs(family.mean(first))) + abs(a1) + abs(a2)
         return max(0.0, math.fsum(terms) + STEPS * ULP * size)
     between = family.log_partition(order * first + (1 - order) * second)
@@ -184,6 +192,14 @@ def family_divergence(family: Family, one: Sequence[float], other: Sequence[floa
     terms = [between, -order * a1, (order - 1) * a2]
     lost = STEPS * ULP * (sum(abs(term) for term in terms) + 1e-300)
     return max(0.0, math.fsum(terms) / (order - 1) + lost / abs(order - 1))
+
+
+def _reach(family: Family, natural: Array, way: Array) -> float:
+    """Return how far along a way, on both sides, A is surely analytic: no boundary, and no turn of π in an exponent."""
+    reach = 1 / max(1.0, float(np.max(np.abs(way))))
+    while reach > 0 and not all(math.isfinite(family.log_partition(natural + side * way)) for side in (-reach, reach)):
+        reach /= 2
+    return reach
 
 
 def checked_natural(family: Family, name: str, natural: Sequence[float]) -> Array:

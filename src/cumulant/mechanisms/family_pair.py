@@ -8,10 +8,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from cumulant.curves.curve import Array, Curve
-from cumulant.curves.families import FAMILIES, Family, checked_natural, family_divergence
+from cumulant.curves.families import FAMILIES, STEPS, Family, checked_natural, family_divergence
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
-from cumulant.numerics.rounding import LEAST
+from cumulant.numerics.rounding import LEAST, ULP
 from cumulant.parameters import require
 
 Natural = tuple[float, ...]
@@ -54,6 +54,24 @@ class FamilyPair(AbstractMechanism):
 
     def _known(self) -> Known:
         return Known.by_curve(self._curve)
+
+    def directed_curves(self) -> tuple[Curve, Curve]:
+        """Return K of each direction of the pair."""
+
+        def curve(one: Natural, other: Natural) -> Curve:
+            def log_moment(lam: Array) -> Array:
+                orders = (1 + lam).tolist()
+                found = [family_divergence(self._family, one, other, order=order) for order in orders]
+                return np.asarray(lam * np.array(found))
+
+            return Curve(log_moment=log_moment, kl=family_divergence(self._family, one, other, order=1.0))
+
+        return curve(self.natural, self.neighbor_natural), curve(self.neighbor_natural, self.natural)
+
+    def rounding_of_moments(self, order: int) -> float:
+        """Return how far K may be off at orders up to this one, as a share of 2 + K."""
+        sizes = [abs(self._family.log_partition(np.array(one))) for one in (self.natural, self.neighbor_natural)]
+        return 4 * STEPS * ULP * (1 + order * sum(sizes))
 
     def _curve(self) -> Curve:
         def rdp(order: float) -> float:

@@ -53,17 +53,27 @@ class MultivariateGaussian(AbstractMechanism):
     def _known(self) -> Known:
         return Known.by_curve(self._curve)
 
-    def _curve(self) -> Curve:
+    def directed_curves(self) -> tuple[Curve, Curve]:
+        """Return K of each direction of the pair."""
         shift, one, other = (np.array(x) for x in (self.shift, self.covariance, self.neighbor_covariance))
-        there, back = _directions(one, other, shift), _directions(other, one, shift)
+        return _curve_of_direction(*_directions(one, other, shift)), _curve_of_direction(
+            *_directions(other, one, shift)
+        )
 
-        def log_moment(lam: Array) -> Array:
-            return np.maximum(_one_way(lam, *there), _one_way(lam, *back))
-
-        with np.errstate(over="ignore", invalid="ignore"):
-            kl = float(np.max([np.sum(m * m + log1p_deficit(eta)) / 2 for m, eta in (there, back)]))
+    def _curve(self) -> Curve:
+        there, back = self.directed_curves()
         same = self.covariance == self.neighbor_covariance and not any(self.shift)
-        return Curve(log_moment=log_moment, kl=kl, pure=0.0 if same else math.inf)
+        return Curve(
+            log_moment=lambda lam: np.maximum(there.log_moment(lam), back.log_moment(lam)),
+            kl=max(there.kl, back.kl),
+            pure=0.0 if same else math.inf,
+        )
+
+
+def _curve_of_direction(m: Array, eta: Array) -> Curve:
+    with np.errstate(over="ignore", invalid="ignore"):
+        kl = float(np.sum(m * m + log1p_deficit(eta)) / 2)
+    return Curve(log_moment=lambda lam: _one_way(lam, m, eta), kl=kl)
 
 
 def _directions(first: Array, second: Array, shift: Array) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"
-GREY = "#8a8a8a"
+GREY, VIOLET = "#8a8a8a", "#7b3fa0"
 PANEL_WIDTH, PANEL_HEIGHT = 3.7, 3.0  # inches
 LEGEND_HEIGHT = 0.3  # inches for a row of the legend
 

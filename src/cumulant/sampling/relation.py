@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from cumulant import parameters
@@ -61,6 +62,8 @@ def lower_moment(base: Known, rate: float, order: float) -> float:
         raise UnprovenCombination("a lower bound needs a mechanism whose RDP is attained at one pair of outputs")
     order = parameters.order(order)
     require(order >= 2 and order.is_integer(), "order must be a whole number >= 2", order)
+    if math.isinf(base.curve().at(order - 1)) and not base.curve().exact:
+        raise UnprovenCombination(f"nothing is known of the mechanism at order {order:g}, so nothing is known below")
     if rate in (0.0, 1.0):
         return float(rdp_at(base.curve(), order)) * rate
     return proposition20(int(order), rate=rate, cgf=base.curve()) / (order - 1)

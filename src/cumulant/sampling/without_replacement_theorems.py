@@ -16,7 +16,9 @@ import numpy as np
 
 from cumulant.curves.curve import Curve
 from cumulant.curves.divergences import (
+    LogMoment,
     difference_bound,
+    moment_error,
     multiplicative_bound,
     ternary_from_binary,
 )
@@ -94,7 +96,11 @@ def black_box(order: int, *, rate: float, cgf: Curve) -> float:
 
 
 def best_black_box(order: int, *, rate: float, cgf: Curve) -> float:
-    """Return the smallest of `theorem9`, `black_box` and `joint_convexity`: none is always below the others."""
+    """Return the smallest of `theorem9`, `black_box` and `joint_convexity`: none is always below the others.
+
+    Where Algorithm 3, line 4, takes Theorem 19 for self-consistent mechanisms, this needs no such thing: B <= E|r-1|^j,
+    and 2(2-γ) < 4, so `black_box` is below it but for its second term, which is that of Theorem 9.
+    """
     return min(bound(order, rate=rate, cgf=cgf) for bound in (theorem9, black_box, joint_convexity))
 
 
@@ -120,6 +126,53 @@ def proposition20(order: int, *, rate: float, cgf: Curve) -> float:
     factor = less_one(power_factor(cgf))
     log_excess = sampled_sum(alpha, gamma, factor, first=2, last=alpha)[0]
     return log1p_exp(log_excess) * (1 - ROUNDING)
+
+
+def theorem19(order: int, *, rate: float, cgf: Curve, log_abs_moment: LogMoment) -> float:
+    """Return log of the bound of Wang et al. (2019), Theorem 19.
+
+        1 + γ² C(α,2) min{4(e^{K(1)} - 1), e^{K(1)} min{2, (e^{ε(∞)} - 1)²}} + 4 Σ_{j=3..α} γ^j C(α,j) E_q|p/q-1|^j
+
+    `log_abs_moment` maps an array of orders j to log E_q|p/q-1|^j of the tight pair, within `moment_error`. The paper
+    bounds the odd orders by neighbouring even ones, √(B(ε,j-1) B(ε,j+1)); `cauchy_schwarz_log_abs_moment` does so, and
+    the exact moment is smaller.
+
+    Holds for:  replace-one; mechanisms where one pair attains sup E_q|p/q-1|^j over ordered neighbours at each j
+                (tight and self-consistent, Definition 18; a pair that dominates at all ε is enough).
+    Tightness:  below Theorem 9 where the noise is large, and above it where it is small.
+    """
+
+    def factor(j: Array) -> tuple[Array, Array, Array]:
+        log_moments = log_abs_moment(j)
+        return ternary_from_binary(log_moments), np.zeros(j.shape), moment_error(j, log_moments)
+
+    return _with_trailing(order, rate, cgf, factor)
+
+
+def smallest_terms(order: int, *, rate: float, cgf: Curve, log_abs_moment: LogMoment) -> float:
+    """Return the same with the smallest bound that is known of each ζ(j)^j: that of Theorem 9 where it is less.
+
+    Wang et al. (2019), Section 4. Erratum: the remark after Theorem 19 prints max{2, (e^{ε(∞)} - 1)^j} for min.
+
+    Holds for:  as `theorem19`.
+    Tightness:  at most both theorems.
+    """
+    general = ternary_factor(cgf)
+
+    def factor(j: Array) -> tuple[Array, Array, Array]:
+        k, zero, error = general(j)
+        log_moments = log_abs_moment(j)
+        return np.minimum(k, ternary_from_binary(log_moments)), zero, error + moment_error(j, log_moments)
+
+    return _with_trailing(order, rate, cgf, factor)
+
+
+def _with_trailing(order: int, rate: float, cgf: Curve, factor: Factor) -> float:
+    alpha, gamma = checked(order, rate, cgf)
+    if not math.isfinite(cgf.at(alpha - 1.0)) or cgf.pure == 0:  # nothing known, or nothing to amplify
+        return cgf.at(alpha - 1.0)
+    trailing = power_sum(alpha, gamma, factor, exact_terms=FEW_MOMENTS)
+    return log_moment_above(log_sum([second_term(alpha, gamma, cgf), trailing]))
 
 
 def second_term(alpha: int, gamma: float, cgf: Curve) -> float:

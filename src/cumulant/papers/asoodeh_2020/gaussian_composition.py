@@ -83,7 +83,7 @@ def classical_variance_expansion(*, count: int, epsilon: float, delta: float) ->
     σ² ≈ (2T/ε²) log 1/δ + T/ε.
     """
     count, epsilon, log_delta = whole_number("count", count), positive("epsilon", epsilon), _log_delta(delta)
-    return -2 * count / epsilon**2 * log_delta + count / epsilon
+    return _expansion(-2 * count / epsilon / epsilon * log_delta + count / epsilon)
 
 
 def theorem5_variance_expansion(*, count: int, epsilon: float, delta: float) -> float:
@@ -93,8 +93,13 @@ def theorem5_variance_expansion(*, count: int, epsilon: float, delta: float) -> 
     """
     count, epsilon, log_delta = whole_number("count", count), positive("epsilon", epsilon), _log_delta(delta)
     require(epsilon > -2 * delta * log_delta, "epsilon must be > 2 delta log(1/delta)", epsilon)
-    saved = 2 * count / epsilon**2 * (math.log(-2 * log_delta) + 1 - math.log(epsilon))
-    return classical_variance_expansion(count=count, epsilon=epsilon, delta=delta) - saved
+    saved = 2 * count / epsilon / epsilon * (math.log(-2 * log_delta) + 1 - math.log(epsilon))
+    return _expansion(classical_variance_expansion(count=count, epsilon=epsilon, delta=delta) - saved)
+
+
+def _expansion(variance: float) -> float:
+    require(math.isfinite(variance), "epsilon must be so large that the variance is a double", variance)
+    return variance
 
 
 def _best_order(rule: Rule, rho_t: float, log_delta: float) -> float:

@@ -27,11 +27,12 @@ def approximate_divergence_of_constant_data(
     The paper uses α* for the order with γα*e^{ε(α*)} = 1 as well; the two are different numbers.
     """
     alpha, sigma, gamma, n = _checked(order, noise_multiplier, rate, population)
-    star = sigma**2 * n / (gamma * (1 - gamma) * (n - 1))  # α* - 1
+    star = sigma * sigma * n / (gamma * (1 - gamma) * (n - 1))  # α* - 1
     if alpha >= 1 + star:
         return math.inf
     fall = -math.log1p(-(alpha - 1) / star)  # log (α*-1)/(α*-α)
-    return alpha * gamma**2 / (2 * sigma**2) * math.exp(fall) - 0.5 * math.log1p(1 / star) + 0.5 * fall / (alpha - 1)
+    mean = alpha * gamma * (gamma / sigma) / sigma / 2
+    return mean * math.exp(fall) - 0.5 * math.log1p(1 / star) + 0.5 * fall / (alpha - 1)
 
 
 def approximate_divergence_of_balanced_data(
@@ -46,7 +47,8 @@ def approximate_divergence_of_balanced_data(
     """
     alpha, sigma, gamma, n = _checked(order, noise_multiplier, rate, population)
     require(n % 2 == 1, "population must be odd", population)
-    return alpha * gamma**2 / (2 * sigma**2 + gamma * (1 - gamma) * (n - 1 / n) / 2)
+    variance = 2 * sigma * sigma + gamma * (1 - gamma) * (n - 1 / n) / 2
+    return alpha * gamma**2 / variance if variance > 0 else math.inf
 
 
 def _checked(order: float, noise_multiplier: float, rate: float, population: int) -> tuple[float, float, float, int]:

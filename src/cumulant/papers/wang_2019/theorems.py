@@ -1,4 +1,4 @@
-"""Theorems of Section 3 that no answer uses, as printed; and what the smallest terms of two of them make together.
+"""Theorems of Section 3 that no answer uses, as printed.
 
 As in `sampling.without_replacement_theorems`: replace-one, γ = m/n, integer α >= 2, log of a bound on the moment.
 """
@@ -6,6 +6,7 @@ As in `sampling.without_replacement_theorems`: replace-one, γ = m/n, integer α
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -20,100 +21,86 @@ from cumulant.curves.divergences import (
     gaussian_log_difference,
     laplace_log_difference,
     log_difference_of_curve,
-    moment_error,
-    ternary_from_binary,
+    pearson_vajda,
 )
 from cumulant.errors import UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.family_pair import FamilyPair
 from cumulant.mechanisms.laplace import Laplace
+from cumulant.mechanisms.multivariate_gaussian import MultivariateGaussian
 from cumulant.mechanisms.randomized_response import RandomizedResponse
+from cumulant.mechanisms.stated_pair import StatedPair
 from cumulant.numerics.binomial import Binomial
-from cumulant.numerics.binomial_sum import Factor, binomial_log_bound
+from cumulant.numerics.binomial_sum import binomial_log_bound
 from cumulant.numerics.logspace import Array, log_sum
 from cumulant.numerics.rounding import ROUNDING
 from cumulant.numerics.scalar_logspace import log_expm1
-from cumulant.parameters import require
+from cumulant.pairs.noise import GaussianNoise
+from cumulant.parameters import require, whole_number
 from cumulant.sampling.poisson_theorems import CURVE_ERROR, checked, log_moment_above
-from cumulant.sampling.without_replacement_theorems import power_sum, second_term, ternary_factor
+from cumulant.sampling.without_replacement_theorems import second_term, ternary_factor, theorem19
 
 FEW_PER_OCTAVE = 8  # evaluations for every doubling of the order
-FEW_MOMENTS = 64  # a moment is an integral: above this order only the terms that matter are evaluated
-
-
-def theorem19(order: int, *, rate: float, cgf: Curve, log_abs_moment: LogMoment) -> float:
-    """Return log of the bound of Wang et al. (2019), Theorem 19.
-
-        1 + γ² C(α,2) min{4(e^{K(1)} - 1), e^{K(1)} min{2, (e^{ε(∞)} - 1)²}} + 4 Σ_{j=3..α} γ^j C(α,j) E_q|p/q-1|^j
-
-    `log_abs_moment` maps an array of orders j to log E_q|p/q-1|^j of the tight pair, within `moment_error`. The paper
-    bounds the odd orders by neighbouring even ones, √(B(ε,j-1) B(ε,j+1)); `cauchy_schwarz_log_abs_moment` does so, and
-    the exact moment is smaller.
-
-    Holds for:  replace-one; mechanisms where one pair attains sup E_q|p/q-1|^j over ordered neighbours at each j
-                (tight and self-consistent, Definition 18; a pair that dominates at all ε is enough).
-    Tightness:  below Theorem 9 where the noise is large, and above it where it is small.
-    """
-
-    def factor(j: Array) -> tuple[Array, Array, Array]:
-        log_moments = log_abs_moment(j)
-        return ternary_from_binary(log_moments), np.zeros(j.shape), moment_error(j, log_moments)
-
-    return _with_trailing(order, rate, cgf, factor)
+PAIR_ERROR = 1e-12  # relative, of the K of one direction of two Gaussians
 
 
 def theorem19_of(mechanism: AbstractMechanism, order: int, *, rate: float) -> float:
     """Return Theorem 19 as printed, √(B(ε,2⌊j/2⌋) B(ε,2⌈j/2⌉)) for every j, of any mechanism that qualifies.
 
-    B of Gaussian and Laplace noise and of randomized response is an integral of positive terms or a formula; of others
-    that declare themselves self-consistent it is the alternating sum over their curve, with its rounding.
+    B of Gaussian and Laplace noise and of randomized response is an integral of positive terms or a formula, of a
+    stated pair a sum; of families, and of curves that are declared self-consistent, it is the alternating sum, with its
+    rounding. Where the two directions of a pair differ the larger bound holds.
 
-    Holds for:  replace-one; mechanisms that are tight and self-consistent (Definition 18).
+    Holds for:  replace-one; mechanisms that are tight and self-consistent (Definition 18): declared so, or stated by
+                the one pair of outputs that is the worst.
     Tightness:  as `theorem19`; of a curve alone the rounding of B takes over at high orders.
     """
-    known = mechanism._known()
-    if not known.self_consistent:
+    order = whole_number("order", order, at_least=2)
+    differences, cgf = _log_differences(mechanism, order), mechanism._known().curve()
+    if not differences:
         raise UnprovenCombination(
             "Theorem 19 needs a mechanism that attains its RDP and its |χ|-divergences at one pair; use theorem9"
         )
-    log_abs_moment = cauchy_schwarz_log_abs_moment(_log_difference(mechanism))
-    return theorem19(order, rate=rate, cgf=known.curve(), log_abs_moment=log_abs_moment)
+    moments = [cauchy_schwarz_log_abs_moment(difference) for difference in differences]
+    if any(np.isposinf(moment(np.array([float(order)]))[0]) for moment in moments):
+        return math.inf
+    return max(theorem19(order, rate=rate, cgf=cgf, log_abs_moment=moment) for moment in moments)
 
 
-def _log_difference(mechanism: AbstractMechanism) -> LogMoment:
-    if isinstance(mechanism, Gaussian):
-        return partial(gaussian_log_difference, noise_multiplier=mechanism.noise_multiplier)
+def _log_differences(mechanism: AbstractMechanism, order: int) -> list[LogMoment]:
+    """Return log B of the tight pair, in each direction where the two may differ; none where none is known."""
+    known = mechanism._known()
     if isinstance(mechanism, Laplace):
-        return partial(laplace_log_difference, scale=mechanism.scale)
+        return [partial(laplace_log_difference, scale=mechanism.scale)]
     if isinstance(mechanism, RandomizedResponse) and mechanism.log_odds > 0:
-        return partial(binary_log_difference, epsilon=mechanism.log_odds)
-    return log_difference_of_curve(mechanism._known().curve())
+        return [partial(binary_log_difference, epsilon=mechanism.log_odds)]
+    if isinstance(known.noise, GaussianNoise):
+        return [partial(gaussian_log_difference, noise_multiplier=1 / known.noise.mean)]
+    directed = _directed_differences(mechanism, order)
+    return directed or ([log_difference_of_curve(known.curve())] if known.self_consistent else [])
 
 
-def smallest_terms(order: int, *, rate: float, cgf: Curve, log_abs_moment: LogMoment) -> float:
-    """Return the same with the smallest bound that is known of each ζ(j)^j: that of Theorem 9 where it is less.
-
-    Wang et al. (2019), Section 4. Erratum: the remark after Theorem 19 prints max{2, (e^{ε(∞)} - 1)^j} for min.
-
-    Holds for:  as `theorem19`.
-    Tightness:  at most both theorems.
-    """
-    general = ternary_factor(cgf)
-
-    def factor(j: Array) -> tuple[Array, Array, Array]:
-        k, zero, error = general(j)
-        log_moments = log_abs_moment(j)
-        return np.minimum(k, ternary_from_binary(log_moments)), zero, error + moment_error(j, log_moments)
-
-    return _with_trailing(order, rate, cgf, factor)
+def _directed_differences(mechanism: AbstractMechanism, order: int) -> list[LogMoment]:
+    """Return log B of a pair that was stated, in both directions; none of other mechanisms."""
+    if isinstance(mechanism, StatedPair):
+        p, q = mechanism.probabilities, mechanism.neighbor_probabilities
+        return [_log_difference_of_table(*pair) for pair in ((p, q), (q, p))]
+    if isinstance(mechanism, MultivariateGaussian):
+        return [log_difference_of_curve(curve, off_by=PAIR_ERROR) for curve in mechanism.directed_curves()]
+    if isinstance(mechanism, FamilyPair):
+        off_by = mechanism.rounding_of_moments(order)
+        return [log_difference_of_curve(curve, off_by=off_by) for curve in mechanism.directed_curves()]
+    return []
 
 
-def _with_trailing(order: int, rate: float, cgf: Curve, factor: Factor) -> float:
-    alpha, gamma = checked(order, rate, cgf)
-    if not math.isfinite(cgf.at(alpha - 1.0)) or cgf.pure == 0:  # nothing known, or nothing to amplify
-        return cgf.at(alpha - 1.0)
-    trailing = power_sum(alpha, gamma, factor, exact_terms=FEW_MOMENTS)
-    return log_moment_above(log_sum([second_term(alpha, gamma, cgf), trailing]))
+def _log_difference_of_table(p: Sequence[float], q: Sequence[float]) -> LogMoment:
+    """Return log E_q|p/q-1|^l, which is B at the even orders that the proof takes."""
+
+    def at(orders: Array) -> Array:
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.log([pearson_vajda(p, q, order=order) for order in orders.tolist()])
+
+    return at
 
 
 def pure_dp(order: int, *, rate: float, cgf: Curve) -> float:
@@ -139,6 +126,9 @@ def theorem9_in_few_evaluations(order: int, *, rate: float, cgf: Curve) -> float
     The paper takes max + log α of the terms' logarithms, the maximum from O(log α) of them, if they have one or two
     peaks. Here terms between two that are known are bounded by a geometric sum, as C(α,j) γ^j is log-concave and the
     bound of ζ(j)^j lies below its chord; the block that counts most is halved. Nothing is assumed of peaks.
+
+    It is for curves whose values are slow: what it saves is evaluations, not time. Where a curve is a formula the whole
+    sum of `theorem9` is one array, and the faster by far, so nothing in the library calls this.
 
     Holds for:  what `theorem9` holds for; it is never below it.
     Tightness:  `theorem9` takes α values up to 20 000, and then as many as an excess of 1e-13 needs.
