@@ -18,6 +18,7 @@ from cumulant.mechanisms.online import Allowance, Followed
 from cumulant.neighbors import Neighbors
 from cumulant.parameters import MOST, by_name, is_array, require
 from cumulant.planning import max_count
+from cumulant.printed import given, rounded_up
 
 STATE = "cumulant.Accountant"  # the key that names the format of a state
 STATE_FORMAT = 1  # version of what `state_dict` writes
@@ -123,9 +124,9 @@ class Accountant:
                 allowance.found_ahead(mechanism, number, count)
                 return
         raise BudgetExceeded(
-            f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, "
-            f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded (a budget for plans fixed in "
-            "advance; cm.Ledger is for releases that are chosen by looking)"
+            f"this release would take epsilon from {rounded_up(spent.epsilon(delta=delta), digits=4)} to "
+            f"{rounded_up(after, digits=4)}, over the budget of {given(epsilon)} at delta={given(delta)}; nothing was "
+            "recorded (a budget for plans fixed in advance; cm.Ledger is for releases that are chosen by looking)"
         )
 
     def _allowance(self, epsilon: float, delta: float) -> Allowance:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, final
 
 from cumulant.neighbors import Neighbors
-from cumulant.printed import delta_rounded_up, rounded_up
+from cumulant.printed import delta_rounded_up, given, percent_up, rounded_up
 
 EXACTLY = 1e-9  # the share of ε within which an answer is exact
 
@@ -82,6 +82,11 @@ class Guarantee:
     def delta(self) -> float:
         return delta_from_log(self.log_delta) if self.stated_delta is None else self.stated_delta
 
+    @property
+    def delta_text(self) -> str:
+        """δ for a text: as it was stated, or rounded up."""
+        return delta_rounded_up(self.log_delta) if self.stated_delta is None else given(self.stated_delta)
+
     @classmethod
     def by_pairs(cls, epsilon: float, log_delta: float, route: str, *, excess: float | None) -> Guarantee:
         """`excess` is how far above the truth the answer can be; None where no neighbours attain the pairs."""
@@ -146,7 +151,7 @@ class Explanation:
 
     def __str__(self) -> str:
         g = self.guarantee
-        lines = [f"epsilon = {rounded_up(g.epsilon)} at delta = {delta_rounded_up(g.log_delta)}"]
+        lines = [f"epsilon = {rounded_up(g.epsilon)} at delta = {g.delta_text}"]
         lines += [f"  proven by   {g.theorem}" + order_text(g.order)]
         lines += [f"  which is    {tightness_text(g)}"]
         lines += [f"  holds for   {relation_text(self.neighbors)}"]
@@ -160,7 +165,7 @@ class Explanation:
         _, *lines = str(self).splitlines()
         rows = [(line[2:14].strip(), line[14:]) for line in lines]
         g = self.guarantee
-        caption = f"ε = {rounded_up(g.epsilon)} at δ = {delta_rounded_up(g.log_delta)}"
+        caption = f"ε = {rounded_up(g.epsilon)} at δ = {g.delta_text}"
         return table_html(caption, rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,7 +215,8 @@ def tightness_text(guarantee: Guarantee) -> str:
         return "exact"
     if guarantee.at_most_above is None or math.isinf(guarantee.at_most_above):
         return "an upper bound"
-    return f"at most {rounded_up(100 * guarantee.at_most_above, digits=2)} % above the smallest ε that is true"
+    percent = percent_up(guarantee.at_most_above, digits=2, most=math.inf)
+    return f"at most {percent} % above the smallest ε that is true"
 
 
 def above_of(share: float) -> float:
@@ -219,8 +225,15 @@ def above_of(share: float) -> float:
 
 
 def order_text(order: float | None) -> str:
-    """Return ", at order α" where an order was used."""
-    return "" if order is None else f", at order {order:.4g}"
+    """Return ", at order α" where an order was used; one that is long is only said to be near.
+
+    >>> order_text(8.0), order_text(12.3456), order_text(None)
+    (', at order 8', ', at an order near 12.35', '')
+    """
+    if order is None:
+        return ""
+    text = f"{order:.4g}"
+    return f", at order {text}" if float(text) == order else f", at an order near {text}"
 
 
 def delta_from_log(log_delta: float) -> float:

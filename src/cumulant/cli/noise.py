@@ -14,7 +14,7 @@ from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
 from cumulant.cli.question_options import budget_option, delta_option, json_option, method_option, steps_option
 from cumulant.planning import calibrate
-from cumulant.printed import rounded_down, rounded_up
+from cumulant.printed import given, rounded_down, rounded_up
 
 HELP = """Print the least noise for which a run stays within epsilon at delta.
 
@@ -53,7 +53,7 @@ def noise(*, release: Release, steps: int, epsilon: float, delta: Delta, method:
         print_json(question, {name: value, "epsilon": spent}, run, explanation)
     else:  # safe side: the digits that are printed stand for more noise than those that are not
         digits = rounded_down(value) if name == "p" else rounded_up(value)
-        headline = f"{name.replace('_', ' ')} = {digits} for epsilon = {rounded_up(epsilon)} at delta = {delta.text}"
+        headline = f"{name.replace('_', ' ')} = {digits} for epsilon = {given(epsilon)} at delta = {delta.text}"
         print_explanation(headline, explanation, statement={"spends": f"epsilon = {rounded_up(spent)}"})
 
 

@@ -12,7 +12,7 @@ from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
 from cumulant.cli.question_options import budget_option, delta_option, json_option, method_option, steps_option
 from cumulant.planning import max_rate, max_whole
-from cumulant.printed import rounded_down, rounded_up
+from cumulant.printed import given, rounded_down, rounded_up
 
 HELP = """Print the largest sampling rate for which a run stays within epsilon at delta.
 
@@ -50,7 +50,7 @@ def rate(*, release: Release, steps: int, epsilon: float, delta: Delta, method: 
         print_json(question, {**answer, "epsilon": spent}, run, explanation)
     else:  # safe side: rounded down, as less of the data costs less
         text = rounded_down(value) if name == "rate" else f"{value} of {release.options['population']}"
-        headline = f"{name} = {text} within epsilon = {rounded_up(epsilon)} at delta = {delta.text}"
+        headline = f"{name} = {text} within epsilon = {given(epsilon)} at delta = {delta.text}"
         print_explanation(headline, explanation, statement={"spends": f"epsilon = {rounded_up(spent)}"})
 
 

@@ -13,7 +13,7 @@ from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option
 from cumulant.cli.training_words import numbers, statement
-from cumulant.printed import rounded_up
+from cumulant.printed import given, rounded_up
 from cumulant.training import TrainingRun, torch_coin
 
 HELP = """Print what a run of DP-SGD costs, whom that protects, and what it assumes.
@@ -89,7 +89,7 @@ def sgd(
     run = training.mechanism()
     explanation = run.explain(**budget)
     spent = explanation.guarantee.epsilon
-    said = statement(training, run, explanation, loader)
+    said = statement(training, run, explanation, loader, noise_text=given if epsilon is None else rounded_up)
     if as_json:
         question = {"asked": "sgd", "delta": delta.text, "epsilon": epsilon, **budget}
         answer = {"epsilon": spent} if epsilon is None else {"noise_multiplier": sigma, "epsilon": spent}
@@ -98,7 +98,7 @@ def sgd(
         return
     headline = f"epsilon = {rounded_up(spent)} at delta = {delta.text}"
     if epsilon is not None:  # safe side: the digits that are printed stand for more noise than those that are not
-        headline = f"noise multiplier = {rounded_up(sigma)} for epsilon = {rounded_up(epsilon)} at delta = {delta.text}"
+        headline = f"noise multiplier = {rounded_up(sigma)} for epsilon = {given(epsilon)} at delta = {delta.text}"
     print_explanation(headline, explanation, statement=said)
 
 

@@ -13,7 +13,7 @@ from cumulant.cli.parameter_types import RUN_FILE, Delta
 from cumulant.cli.question_options import budget_option, delta_option, json_option, method_option
 from cumulant.composition import Composed
 from cumulant.planning import max_count
-from cumulant.printed import rounded_up
+from cumulant.printed import given, rounded_up
 
 HELP = """Print how often something may be released within epsilon at delta.
 
@@ -48,6 +48,6 @@ def steps(*, release: Release, spent: Any, epsilon: float, delta: Delta, method:
         question = {"asked": "steps", "epsilon": epsilon, "delta": delta.text, "log_delta": delta.log, "method": method}
         print_json(question, {"steps": count, "epsilon": cost, "epsilon_of_one_more": more}, run, explanation)
     else:
-        headline = f"steps = {count} within epsilon = {rounded_up(epsilon)} at delta = {delta.text}"
+        headline = f"steps = {count} within epsilon = {given(epsilon)} at delta = {delta.text}"
         said = {"spends": f"epsilon = {rounded_up(cost)}", "one more": f"epsilon = {rounded_up(more)}"}
         print_explanation(headline, explanation, statement=said)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 
 from cumulant.answer import Explanation, relation_text
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE
-from cumulant.printed import rounded_up
+from cumulant.printed import factor_up, given
 from cumulant.report.statement import NOT_COVERED, attacker_words
 from cumulant.training import TrainingRun
 
@@ -29,13 +29,23 @@ def numbers(training: TrainingRun, loader: str, epochs: float | None) -> dict[st
     }
 
 
-def statement(training: TrainingRun, run: AbstractMechanism, explanation: Explanation, loader: str) -> dict[str, str]:
-    """Return in plain words what the number protects, and what must be true for it to hold."""
+def statement(
+    training: TrainingRun,
+    run: AbstractMechanism,
+    explanation: Explanation,
+    loader: str,
+    *,
+    noise_text: Callable[[float], str],
+) -> dict[str, str]:
+    """Return in plain words what the number protects, and what must be true for it to hold.
+
+    `noise_text` writes a noise: as it was given, or rounded up where it was searched.
+    """
     return {
         "promise": _promise(training, explanation.guarantee.epsilon),
         "attacker": attacker_words(run) + ".",
         "sampling": _sampling(training, loader),
-        "noise": _noise(training),
+        "noise": _noise(training, noise_text),
         **_not_this(training),
         "assumes": "each record's gradient is clipped by itself before it is summed; every step adds fresh noise; the "
         "sum is divided by a fixed number, not by the size of the batch it came from.",
@@ -49,7 +59,8 @@ def _promise(training: TrainingRun, epsilon: float) -> str:
         if training.neighbors is ADD_REMOVE
         else "which of any two values one record had (replace-one; how many records there are is public)"
     )
-    factor = f"e^epsilon = {rounded_up(math.exp(epsilon), digits=3)}" if epsilon < 700 else "e^epsilon"
+    shown = factor_up(epsilon)
+    factor = shown if shown == "e^epsilon" else f"e^epsilon = {shown}"
     return (
         f"for whoever sees the model, or the model after every step, {about} changes the probability of anything they "
         f"may see by a factor of at most {factor}, plus delta."
@@ -58,7 +69,7 @@ def _promise(training: TrainingRun, epsilon: float) -> str:
 
 def _sampling(training: TrainingRun, loader: str) -> str:
     b, n = training.batch_size, training.dataset_size
-    share = f"{b}/{n}" if b is not None else f"{training.rate:.10g}"
+    share = f"{b}/{n}" if b is not None else given(training.rate)
     match training.sampling:
         case "poisson":
             mean = f"; {b} is their mean" if b is not None else ""
@@ -94,10 +105,10 @@ def _not_this(training: TrainingRun) -> dict[str, str]:
     }
 
 
-def _noise(training: TrainingRun) -> str:
+def _noise(training: TrainingRun, digits: Callable[[float], str]) -> str:
     joins = training.neighbors is ADD_REMOVE
     change, size = ("adding or removing", "the clipping norm") if joins else ("replacing", "twice the clipping norm")
     return (
-        f"{training.noise_multiplier:.6g} x the clipping norm. As {change} one record changes a sum of clipped "
-        f"gradients by up to {size}, the effective noise multiplier is {training.effective_noise_multiplier:.6g}."
+        f"{digits(training.noise_multiplier)} x the clipping norm. As {change} one record changes a sum of clipped "
+        f"gradients by up to {size}, the effective noise multiplier is {digits(training.effective_noise_multiplier)}."
     )

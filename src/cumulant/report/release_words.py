@@ -6,6 +6,7 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.neighbors import ADD_REMOVE
+from cumulant.printed import given
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.with_replacement import SampledWithReplacement
@@ -24,11 +25,11 @@ def release_words(release: AbstractMechanism, count: int) -> str:
         case PoissonSampled():
             drawn = (
                 "a Poisson sample: every record joins by its own coin of probability "
-                f"{release.rate:.10g}, and batches may be empty"
+                f"{given(release.rate)}, and batches may be empty"
             )
             return f"{times}{_noise(release.mechanism, 'the largest contribution of one record')}, each time on {drawn}"
         case SampledWithoutReplacement():
-            drawn = f"a fresh random subset of fixed size, {release.rate:.10g} of all records"
+            drawn = f"a fresh random subset of fixed size, {given(release.rate)} of all records"
             return f"{times}{_noise(release.mechanism, CHANGE)}, each time on {drawn}"
         case SampledWithReplacement():
             drawn = f"{release.draws} independent draws from {release.population} records"
@@ -48,8 +49,8 @@ CHANGE = "what replacing one record changes"
 def _noise(mechanism: AbstractMechanism, unit: str) -> str:
     match mechanism:
         case Gaussian(noise_multiplier=sigma):
-            return f"Gaussian noise of {sigma:.10g} x {unit}"
+            return f"Gaussian noise of {given(sigma)} x {unit}"
         case Laplace(scale=scale):
-            return f"Laplace noise of {scale:.10g} x {unit}"
+            return f"Laplace noise of {given(scale)} x {unit}"
         case _:
             return repr(mechanism)
