@@ -27,6 +27,7 @@ from cumulant.mechanisms.answers import METHODS as LIBRARY_METHODS
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import REGISTRY
 from cumulant.printed import delta_rounded_up, rounded_up
+from cumulant.report.release_words import release_words
 
 CURVE = "order,epsilon  # measured\n\n2, 0.1\n4\t0.9\n# a comment\n8 0.4\ninf,5\n"
 # Options, and the mechanism that they must stand for.
@@ -190,7 +191,7 @@ def test_people_read_80_columns_and_a_proof(options: str, mechanism: AbstractMec
     assert "\x1b" not in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert " ".join(result.stdout.split()).count("proven by ") == 1
-    assert type(mechanism.releases()[0][0]).__name__ in result.stdout
+    assert release_words(mechanism.releases()[0][0], 1) in " ".join(result.stdout.split())
 
 
 def test_every_mechanism_of_the_library_is_covered() -> None:

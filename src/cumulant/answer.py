@@ -122,9 +122,10 @@ class Guarantee:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """One line of an explanation: a release, how often, and what bounds it."""
+    """One line of an explanation: a release, as code and with its count in words, and what bounds it."""
 
     mechanism: str
+    words: str
     count: int
     theorem: str
     exact: bool
@@ -133,6 +134,7 @@ class Part:
     def to_dict(self) -> dict[str, Any]:
         return {
             "mechanism": self.mechanism,
+            "words": self.words,
             "count": self.count,
             "theorem": self.theorem,
             "exact": self.exact,
@@ -156,8 +158,7 @@ class Explanation:
         lines += [f"  which is    {tightness_text(g)}"]
         lines += [f"  holds for   {relation_text(self.neighbors)}"]
         for part in self.parts:
-            times = f"{part.count} x " if part.count != 1 else ""
-            lines += [f"  release     {times}{part.mechanism}", f"              {part.theorem}"]
+            lines += [f"  release     {part.words}", f"              {part.theorem}"]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

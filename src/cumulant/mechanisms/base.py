@@ -178,8 +178,11 @@ class AbstractMechanism(ABC):
         )
 
     def _part(self, count: int) -> Part:
+        from cumulant.report.release_words import release_words
+
         return Part(
             mechanism=repr(self),
+            words=release_words(self, count),
             count=count,
             theorem=self.theorem,
             exact=self._known().curve().exact,
@@ -357,8 +360,10 @@ class AbstractMechanism(ABC):
 
     def _repr_html_(self) -> str:
         """Return the releases as a table, for notebooks."""
-        rows = [(str(count), repr(release), release.theorem) for release, count in self.releases()]
-        return table_html(f"holds for {relation_text(self.neighbors)}", rows, ("times", "release", "by"))
+        from cumulant.report.release_words import release_words
+
+        rows = [(release_words(release, count), release.theorem) for release, count in self.releases()]
+        return table_html(f"holds for {relation_text(self.neighbors)}", rows, ("release", "by"))
 
     # To and from data, see `data` ----------------------------------------------------------------
 

@@ -123,7 +123,8 @@ def checked(order: Any, rate: Any, cgf: Curve) -> tuple[int, float]:
     if cgf.failure:
         raise UnprovenCombination(
             "the amplification theorems need a finite RDP curve, but with probability "
-            f"{rounded_up(cgf.failure)} the loss is infinite; sample the mechanism without its failure and add the failure afterwards"
+            f"{rounded_up(cgf.failure)} the loss is infinite; sample the mechanism without its failure and add the "
+            "failure afterwards"
         )
     return alpha, gamma
 
