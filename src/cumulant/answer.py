@@ -14,6 +14,7 @@ EXACTLY = 1e-9  # the share of ε within which an answer is exact
 
 
 ROUTES = {
+    "nothing": "no release: whatever was seen does not depend on the data",
     "closed form": "the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)",
     "largest loss": "the largest privacy loss: pure DP",
     "affinity": "hardly any overlap of the dominating pair (Bhattacharyya's coefficient): δ is 1",
@@ -61,8 +62,9 @@ class Interval:
 class Guarantee:
     """One (ε, δ) promise and how it was proven.
 
-    `order` is the Rényi order that proved it; infinity is pure DP, None means that no order was needed. `stated_delta`
-    is δ where it began as a number: asked for, or the failure probability of an approximate DP mechanism.
+    `method` is "exact", "pairs" where dominating pairs were inverted but the answer is not known to be exact, "profile"
+    or "rdp". `order` is the Rényi order that proved it; infinity is pure DP, None means that no order was needed.
+    `stated_delta` is δ where it began as a number: asked for, or the failure probability of an approximate DP mechanism.
 
     `exact` says that some neighbours need an ε within 1e-9 of this one (or 1e-12). `at_most_above` is how far the
     answer can be above what some neighbours need, relative to that; None where it is not known. Next to 0 an ε that is
@@ -89,14 +91,18 @@ class Guarantee:
 
     @classmethod
     def by_pairs(cls, epsilon: float, log_delta: float, route: str, *, excess: float | None) -> Guarantee:
-        """`excess` is how far above the truth the answer can be; None where no neighbours attain the pairs."""
+        """`excess` is how far above the truth the answer can be; None where no neighbours attain the pairs.
+
+        Only where the answer is exact, the method is called so.
+        """
+        exact = excess is not None and excess <= EXACTLY
         return cls(
             epsilon=epsilon,
             log_delta=log_delta,
-            method="exact",
+            method="exact" if exact else "pairs",
             theorem=ROUTES[route],
             order=None,
-            exact=excess is not None and excess <= EXACTLY,
+            exact=exact,
             at_most_above=None if excess is None else above_of(excess),
         )
 
