@@ -449,6 +449,20 @@ def test_printed_deltas_are_never_below(log_delta: float) -> None:
         assert mp.exp(mpf(log_delta)) <= printed <= mp.exp(mpf(log_delta)) * (1 + mpf("1.1e-5"))
 
 
+@pytest.mark.parametrize("digits", [1, 4, 6])
+def test_no_printed_delta_is_below_one_that_is_no_short_number(digits: int) -> None:
+    """Doubles next to the logarithms of short numbers, where snapping to them would be wrong."""
+    for exponent in range(1, 300, 7):
+        short = float(f"{1 + exponent % 9}e-{exponent}")
+        assert float(delta_rounded_up(math.log(short), digits=digits)) == short
+        for steps in range(1, 30):
+            log_delta = math.log(short)
+            for _ in range(steps):
+                log_delta = math.nextafter(log_delta, 0.0)
+            with mp.workdps(50):
+                assert mp.exp(mpf(log_delta)) <= mpf(delta_rounded_up(log_delta, digits=digits))
+
+
 def test_a_delta_too_deep_for_digits_is_printed_as_a_power_of_e() -> None:
     with localcontext(prec=50):
         inside = delta_rounded_up(-1e20 / 3).removeprefix("exp(").removesuffix(")")

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method
+from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method, table_html
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
@@ -18,7 +18,7 @@ from cumulant.mechanisms.online import Allowance, Followed
 from cumulant.neighbors import Neighbors
 from cumulant.parameters import MOST, by_name, is_array, require
 from cumulant.planning import max_count
-from cumulant.printed import given, rounded_up
+from cumulant.printed import counted, given, rounded_up
 
 STATE = "cumulant.Accountant"  # the key that names the format of a state
 STATE_FORMAT = 1  # version of what `state_dict` writes
@@ -332,7 +332,15 @@ class Accountant:
         return self.run.to_dict()
 
     def __repr__(self) -> str:
-        return f"Accountant({self.run!r})"
+        budget = "" if self._budget is None else f"epsilon={self._budget[0]!r}, delta={self._budget[1]!r}"
+        spent = f" holding {self.run!r}" if self._counts else ""
+        return f"<Accountant({budget}){spent}>"
+
+    def _repr_html_(self) -> str:
+        """Return the history as a table, for notebooks."""
+        within = "" if self._budget is None else ", within ε = {} at δ = {}".format(*map(given, self._budget))
+        rows = [(row.mechanism._part(row.count).words, row.label or "") for row in self.history]
+        return table_html(f"{counted(len(rows), 'entry')}{within}", rows, ("release", "label"))
 
 
 def _read_state(state: Any) -> tuple[list[Entry], tuple[float, float] | None]:

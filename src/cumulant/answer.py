@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, final
 
 from cumulant.neighbors import Neighbors
-from cumulant.printed import delta_rounded_up, given, percent_up, rounded_up
+from cumulant.printed import delta_rounded_up, given, percent_up, rounded_down, rounded_up
 
 EXACTLY = 1e-9  # the share of ε within which an answer is exact
 
@@ -56,6 +56,11 @@ class Interval:
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
 
+    def _repr_html_(self) -> str:
+        """Return both ends, for notebooks."""
+        sure = "certified" if self.certified else "up to estimates of rounding"
+        return table_html(sure, [(rounded_down(self.lower), rounded_up(self.upper))], ("not below", "not above"))
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +69,7 @@ class Guarantee:
 
     `method` is "exact", "pairs" where dominating pairs were inverted but the answer is not known to be exact, "profile"
     or "rdp". `order` is the Rényi order that proved it; infinity is pure DP, None means that no order was needed.
-    `stated_delta` is δ where it began as a number: asked for, or the failure probability of an approximate DP mechanism.
+    `stated_delta` is δ where it began as a number: asked for, or the failure probability of an approximate DP release.
 
     `exact` says that some neighbours need an ε within 1e-9 of this one (or 1e-12). `at_most_above` is how far the
     answer can be above what some neighbours need, relative to that; None where it is not known. Next to 0 an ε that is
@@ -88,6 +93,11 @@ class Guarantee:
     def delta_text(self) -> str:
         """δ for a text: as it was stated, or rounded up."""
         return delta_rounded_up(self.log_delta) if self.stated_delta is None else given(self.stated_delta)
+
+    def _repr_html_(self) -> str:
+        """Return the promise and its proof, for notebooks."""
+        rows = [("proven by", self.theorem + order_text(self.order)), ("which is", tightness_text(self))]
+        return table_html(f"ε = {rounded_up(self.epsilon)} at δ = {self.delta_text}", rows)
 
     @classmethod
     def by_pairs(cls, epsilon: float, log_delta: float, route: str, *, excess: float | None) -> Guarantee:

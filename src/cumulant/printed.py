@@ -90,10 +90,11 @@ def factor_up(epsilon: float, *, digits: int = 3) -> str:
 def counted(count: int, noun: str) -> str:
     """Return how many there are of something.
 
-    >>> counted(1, "account"), counted(0, "curve"), counted(2, "figure")
-    ('1 account', '0 curves', '2 figures')
+    >>> counted(1, "account"), counted(0, "curve"), counted(2, "entry")
+    ('1 account', '0 curves', '2 entries')
     """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    several = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{count} {noun if count == 1 else several}"
 
 
 def _hundredfold(share: float) -> Decimal:

@@ -11,6 +11,8 @@ from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option, steps_option
+from cumulant.cli.training_words import remark
+from cumulant.cli.whole_output import waiting
 from cumulant.printed import rounded_up
 
 HELP = """Print the smallest proven epsilon at a delta, and how it was proven.
@@ -32,12 +34,15 @@ Examples:
 @method_option
 @json_option
 def epsilon(release: Release, steps: int, delta: Delta, method: Method, as_json: bool) -> None:
-    run = release.run(steps=steps)
-    explanation = run.explain(log_delta=delta.log, method=method)
+    with waiting():
+        run = release.run(steps=steps)
+        explanation = run.explain(log_delta=delta.log, method=method)
     answer = explanation.guarantee.epsilon
     if as_json:
         question = {"asked": "epsilon", "delta": delta.text, "log_delta": delta.log, "method": method, "steps": steps}
         print_json(question, {"epsilon": answer}, run, explanation)
     else:
-        remark = "" if answer < math.inf else ": nothing finite is proven"
-        print_explanation(f"epsilon = {rounded_up(answer)} at delta = {delta.text}{remark}", explanation)
+        infinite = "" if answer < math.inf else ": nothing finite is proven"
+        said = remark(delta, release.options.get("population"))
+        headline = f"epsilon = {rounded_up(answer)} at delta = {delta.text}{infinite}"
+        print_explanation(headline, explanation, statement=said)

@@ -25,7 +25,7 @@ from cumulant.cli.mechanism_options import NEIGHBORS, Release, file_option, mech
 from cumulant.cli.output import print_statement
 from cumulant.cli.parameter_types import NUMBER, RUN_FILE, Delta, completed_as_file
 from cumulant.cli.question_options import budget_option, delta_option, json_option, steps_option
-from cumulant.printed import rounded_up
+from cumulant.printed import counted, rounded_up
 
 if TYPE_CHECKING:
     from cumulant.ledger import Ledger, Status
@@ -213,7 +213,7 @@ def _list_accounts(ledger: Ledger, *, as_json: bool) -> None:
     if as_json:
         print_data({"accounts": names})
         return
-    print_statement(f"{len(names)} accounts", rows_of("", names))
+    print_statement(counted(len(names), "account"), rows_of("", names))
 
 
 @ledger.command(help=BLOCKS_HELP, short_help="Add parts of the data.")

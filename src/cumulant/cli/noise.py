@@ -13,6 +13,7 @@ from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
 from cumulant.cli.question_options import budget_option, delta_option, json_option, method_option, steps_option
+from cumulant.cli.whole_output import waiting
 from cumulant.planning import calibrate
 from cumulant.printed import given, rounded_down, rounded_up
 
@@ -44,9 +45,10 @@ def noise(*, release: Release, steps: int, epsilon: float, delta: Delta, method:
     name = _sought(release)
     budget: dict[str, Any] = {"epsilon": epsilon, "log_delta": delta.log, "method": method}
     least = _least_lying if name == "p" else calibrate
-    value = least(lambda x: release.run(steps=steps, **{name: x}), **budget)
-    run = release.run(steps=steps, **{name: value})
-    explanation = run.explain(log_delta=delta.log, method=method)
+    with waiting():
+        value = least(lambda x: release.run(steps=steps, **{name: x}), **budget)
+        run = release.run(steps=steps, **{name: value})
+        explanation = run.explain(log_delta=delta.log, method=method)
     spent = explanation.guarantee.epsilon
     if as_json:
         question = {"asked": "noise", **budget, "delta": delta.text, "steps": steps}

@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 
 import click
 
+from cumulant.cli.hints import message_of
+from cumulant.cli.whole_output import whole_output
 from cumulant.errors import CumulantError
 
 EXIT_CODE = 2  # for a question that cannot be answered, as for one that cannot be parsed
@@ -33,7 +35,9 @@ class OneLineErrors(click.Group):
             return super().main(standalone_mode=False, **arguments, **extra)
         _print_whatever_the_terminal_can()
         try:
-            sys.exit(super().main(standalone_mode=False, **arguments, **extra) or 0)
+            with whole_output():
+                code = super().main(standalone_mode=False, **arguments, **extra) or 0
+            sys.exit(code)
         except (click.ClickException, CumulantError) as error:
             _fail(error)
         except click.Abort:
@@ -42,9 +46,9 @@ class OneLineErrors(click.Group):
 
 
 def _fail(error: click.ClickException | CumulantError) -> NoReturn:
-    message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    message = message_of(error) if isinstance(error, click.ClickException) else str(error)
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        message = f"{message.rstrip('.')}. Try '{error.ctx.command_path} --help'"
+        message = f"{message} Try '{error.ctx.command_path} --help'"
     click.echo(f"Error: {textwrap.shorten(message, LONGEST, placeholder=' ...')}", err=True)
     sys.exit(EXIT_CODE)
 

@@ -57,11 +57,16 @@ def print_json(
     click.echo(json.dumps(document(question, answer, run, explanation, **more), indent=2, allow_nan=False))
 
 
+def columns() -> int:
+    """Return how wide the output may be: as the terminal, within limits."""
+    return max(40, min(WIDEST, shutil.get_terminal_size().columns))
+
+
 def _wrapped(line: str, *, most: int | None = MOST_CHARACTERS) -> Iterator[str]:
     """Break a line to the terminal's width; what follows is indented as the text beside the label is."""
     label = re.match(r" *(\S+( \S+)* {2,})?", line)
     indent = " " * (label.end() if label else 0)
-    width = max(40, min(WIDEST, shutil.get_terminal_size().columns))
+    width = columns()
     lines = None if most is None else math.ceil(most / width)
     yield from textwrap.wrap(
         line, width, subsequent_indent=indent, break_on_hyphens=False, max_lines=lines, placeholder=" ..."

@@ -9,10 +9,12 @@ from typing import Any
 import click
 
 from cumulant.answer import Method
+from cumulant.cli.hints import OneOf
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option
 from cumulant.cli.training_words import numbers, statement
+from cumulant.cli.whole_output import waiting
 from cumulant.printed import given, rounded_up
 from cumulant.training import TrainingRun, torch_coin
 
@@ -61,7 +63,7 @@ LOADERS = {
 @click.option("--steps", type=COUNT, metavar="COUNT", help="Steps, instead of --epochs; 1e6 is fine.")
 @click.option(
     "--loader",
-    type=click.Choice(list(LOADERS)),
+    type=OneOf(LOADERS, also={"without-replacement": "fixed", "random-allocation": "allocation"}),
     default="poisson",
     show_default=True,
     help="What the data loader really does.",
@@ -84,12 +86,14 @@ def sgd(
         raise click.UsageError("give either --noise-multiplier or --epsilon")
     plan = _plan(loader, **sizes)
     budget: dict[str, Any] = {"log_delta": delta.log, "method": method}
-    sigma = plan.least_noise(epsilon=epsilon, **budget) if noise_multiplier is None else noise_multiplier  # type: ignore[arg-type]
-    training = plan.with_noise(sigma)
-    run = training.mechanism()
-    explanation = run.explain(**budget)
-    spent = explanation.guarantee.epsilon
-    said = statement(training, run, explanation, loader, noise_text=given if epsilon is None else rounded_up)
+    noise_text = given if epsilon is None else rounded_up
+    with waiting():
+        sigma = plan.least_noise(epsilon=epsilon, **budget) if noise_multiplier is None else noise_multiplier  # type: ignore[arg-type]
+        training = plan.with_noise(sigma)
+        run = training.mechanism()
+        explanation = run.explain(**budget)
+        spent = explanation.guarantee.epsilon
+        said = statement(training, run, explanation, loader, noise_text=noise_text, delta=delta)
     if as_json:
         question = {"asked": "sgd", "delta": delta.text, "epsilon": epsilon, **budget}
         answer = {"epsilon": spent} if epsilon is None else {"noise_multiplier": sigma, "epsilon": spent}

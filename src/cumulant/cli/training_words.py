@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from cumulant.answer import Explanation, relation_text
+from cumulant.cli.parameter_types import Delta
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE
 from cumulant.printed import factor_up, given
@@ -36,6 +38,7 @@ def statement(
     loader: str,
     *,
     noise_text: Callable[[float], str],
+    delta: Delta,
 ) -> dict[str, str]:
     """Return in plain words what the number protects, and what must be true for it to hold.
 
@@ -46,11 +49,20 @@ def statement(
         "attacker": attacker_words(run) + ".",
         "sampling": _sampling(training, loader),
         "noise": _noise(training, noise_text),
+        **remark(delta, training.dataset_size),
         **_not_this(training),
         "assumes": "each record's gradient is clipped by itself before it is summed; every step adds fresh noise; the "
         "sum is divided by a fixed number, not by the size of the batch it came from.",
         "uncovered": "; ".join(NOT_COVERED) + ".",
     }
+
+
+def remark(delta: Delta, records: int | None) -> dict[str, str]:
+    """Return what to think about where δ allows that a record is published: one of n, with probability 1/n."""
+    if records is None or delta.log < -math.log(records):
+        return {}
+    text = f"delta is not below 1/{records}: to publish one record drawn at random would keep this promise, too."
+    return {"remark": text}
 
 
 def _promise(training: TrainingRun, epsilon: float) -> str:

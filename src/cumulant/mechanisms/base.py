@@ -293,6 +293,10 @@ class AbstractMechanism(ABC):
             return NotImplemented
         return Composed.of([(self, 1), (other, 1)])
 
+    def __radd__(self, other: int) -> Composed:
+        """Let `sum` begin with 0."""
+        return self * 1 if isinstance(other, int) and other == 0 else NotImplemented
+
     @by_name
     def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
         """Return this mechanism on a sample that every record joins independently with probability `rate`.
@@ -362,8 +366,8 @@ class AbstractMechanism(ABC):
         """Return the releases as a table, for notebooks."""
         from cumulant.report.release_words import release_words
 
-        rows = [(release_words(release, count), release.theorem) for release, count in self.releases()]
-        return table_html(f"holds for {relation_text(self.neighbors)}", rows, ("release", "by"))
+        rows = [(str(count), release_words(release, 1), release.theorem) for release, count in self.releases()]
+        return table_html(f"holds for {relation_text(self.neighbors)}", rows, ("times", "release", "by"))
 
     # To and from data, see `data` ----------------------------------------------------------------
 
