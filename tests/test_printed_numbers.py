@@ -195,7 +195,7 @@ def certified(run: AbstractMechanism, delta: str) -> Interval:
 
 def keeps_budget(run: AbstractMechanism, line: Line) -> bool:
     """Return whether a searched run, with the digits that are printed, is within what is printed beside them."""
-    return min(run.epsilon(delta=float(line.delta)), certified(run, line.delta).upper) <= line.epsilon
+    return bool(min(run.epsilon(delta=float(line.delta)), certified(run, line.delta).upper) <= line.epsilon)
 
 
 def words_cost(reading: Reading) -> None:
@@ -287,6 +287,8 @@ def read_training(reading: Reading, line: Line) -> None:
         assert Decimal(cost.lower).exp() <= Decimal(factor)
     reading.taken(r"(?:Poisson|replacement), # steps")
     reading.taken(r"# epochs? begun, ")
+    for records in reading.taken(r"not below 1/#(?=:)"):
+        assert float(line.delta) >= 1 / int(records)
     reading.taken(r"^| # steps")
 
 
@@ -298,7 +300,11 @@ def check_programs(command: Callable[[Draw], Line], line: Line) -> None:
     assert run.to_dict() == content["mechanism"]
     if "epsilon" in answer:
         assert certified(run, line.delta).lower <= float(answer["epsilon"])
-    searched = {asked_noise: ("noise_multiplier", "scale", "p"), asked_rate: ("rate",), asked_steps: ("steps",)}
+    searched: dict[Callable[[Draw], Line], tuple[str, ...]] = {
+        asked_noise: ("noise_multiplier", "scale", "p"),
+        asked_rate: ("rate",),
+        asked_steps: ("steps",),
+    }
     for name in searched.get(command, ()):
         if name in answer:
             assert keeps_budget(line.run(answer[name]), line)
