@@ -242,7 +242,7 @@ def test_a_budget_refuses_what_would_exceed_it_and_records_nothing() -> None:
     accountant = cm.Accountant(epsilon=1.0, delta=1e-5)
     accountant.compose(cm.Gaussian(noise_multiplier=10.0))
     before = accountant.run
-    with pytest.raises(cm.BudgetExceeded, match=r"from 0\.3407 to 4\.402, over the budget of 1 at delta=1e-05"):
+    with pytest.raises(cm.BudgetExceeded, match=r"from 0\.3407 to 4\.403, over the budget of 1 at delta=1e-05"):
         accountant.compose(cm.Gaussian(noise_multiplier=1.0))
     assert accountant.run == before
     accountant.compose(cm.Gaussian(noise_multiplier=10.0), count=3)

@@ -27,6 +27,7 @@ from cumulant.mechanisms.answers import METHODS as LIBRARY_METHODS
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import REGISTRY
 from cumulant.printed import delta_rounded_up, rounded_up
+from cumulant.report.release_words import release_words
 
 CURVE = "order,epsilon  # measured\n\n2, 0.1\n4\t0.9\n# a comment\n8 0.4\ninf,5\n"
 # Options, and the mechanism that they must stand for.
@@ -190,7 +191,7 @@ def test_people_read_80_columns_and_a_proof(options: str, mechanism: AbstractMec
     assert "\x1b" not in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert " ".join(result.stdout.split()).count("proven by ") == 1
-    assert type(mechanism.releases()[0][0]).__name__ in result.stdout
+    assert release_words(mechanism.releases()[0][0], 1) in " ".join(result.stdout.split())
 
 
 def test_every_mechanism_of_the_library_is_covered() -> None:
@@ -445,6 +446,20 @@ def test_printed_deltas_are_never_below(log_delta: float) -> None:
     printed = mpf(delta_rounded_up(log_delta))
     with mp.workdps(50):
         assert mp.exp(mpf(log_delta)) <= printed <= mp.exp(mpf(log_delta)) * (1 + mpf("1.1e-5"))
+
+
+@pytest.mark.parametrize("digits", [1, 4, 6])
+def test_no_printed_delta_is_below_one_that_is_no_short_number(digits: int) -> None:
+    """Doubles next to the logarithms of short numbers, where snapping to them would be wrong."""
+    for exponent in range(1, 300, 7):
+        short = float(f"{1 + exponent % 9}e-{exponent}")
+        assert float(delta_rounded_up(math.log(short), digits=digits)) == short
+        for steps in range(1, 30):
+            log_delta = math.log(short)
+            for _ in range(steps):
+                log_delta = math.nextafter(log_delta, 0.0)
+            with mp.workdps(50):
+                assert mp.exp(mpf(log_delta)) <= mpf(delta_rounded_up(log_delta, digits=digits))
 
 
 def test_a_delta_too_deep_for_digits_is_printed_as_a_power_of_e() -> None:

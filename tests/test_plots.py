@@ -242,7 +242,7 @@ def test_several_releases_by_options_and_files(tmp_path: Path) -> None:
 def test_plot_delta_of_a_run(tmp_path: Path) -> None:
     file = tmp_path / "delta.png"
     result = call("delta", "--mechanism", "laplace", "--scale", "2", "--steps", "10", "--out", str(file))
-    assert (result.exit_code, result.stdout) == (0, f"1 curves in {file}\n")
+    assert (result.exit_code, result.stdout) == (0, f"1 curve in {file}\n")
     assert file.read_bytes().startswith(b"\x89PNG")
 
 

@@ -103,6 +103,6 @@ def test_every_sampling_has_its_words() -> None:
     assert "5 independent draws from 50 records" in release_words(noise.with_replacement(draws=5, population=50), 1)
     assert "fresh random subset" in release_words(noise.without_replacement(rate=0.1), 1)
     assert release_words(cm.Laplace(scale=3.0), 2) == "2 x Laplace noise of 3 x the sensitivity"
-    assert release_words(cm.PureDP(epsilon=1.0), 1) == "PureDP(epsilon=1.0)"
+    assert release_words(cm.PureDP(epsilon=1.0), 1) == "a release that is 1-DP"
     allocated = cm.dp_sgd(noise_multiplier=2.0, sample_rate=0.1, epochs=1, sampling="random_allocation")
     assert "draws for itself" in release_words(*allocated.parts[0])

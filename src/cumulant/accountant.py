@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method
+from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method, table_html
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
@@ -18,6 +18,7 @@ from cumulant.mechanisms.online import Allowance, Followed
 from cumulant.neighbors import Neighbors
 from cumulant.parameters import MOST, by_name, is_array, require
 from cumulant.planning import max_count
+from cumulant.printed import counted, given, rounded_up
 
 STATE = "cumulant.Accountant"  # the key that names the format of a state
 STATE_FORMAT = 1  # version of what `state_dict` writes
@@ -123,9 +124,9 @@ class Accountant:
                 allowance.found_ahead(mechanism, number, count)
                 return
         raise BudgetExceeded(
-            f"this release would take epsilon from {spent.epsilon(delta=delta):.4g} to {after:.4g}, "
-            f"over the budget of {epsilon:g} at delta={delta:g}; nothing was recorded (a budget for plans fixed in "
-            "advance; cm.Ledger is for releases that are chosen by looking)"
+            f"this release would take epsilon from {rounded_up(spent.epsilon(delta=delta), digits=4)} to "
+            f"{rounded_up(after, digits=4)}, over the budget of {given(epsilon)} at delta={given(delta)}; nothing was "
+            "recorded (a budget for plans fixed in advance; cm.Ledger is for releases that are chosen by looking)"
         )
 
     def _allowance(self, epsilon: float, delta: float) -> Allowance:
@@ -331,7 +332,15 @@ class Accountant:
         return self.run.to_dict()
 
     def __repr__(self) -> str:
-        return f"Accountant({self.run!r})"
+        budget = "" if self._budget is None else f"epsilon={self._budget[0]!r}, delta={self._budget[1]!r}"
+        spent = f" holding {self.run!r}" if self._counts else ""
+        return f"<Accountant({budget}){spent}>"
+
+    def _repr_html_(self) -> str:
+        """Return the history as a table, for notebooks."""
+        within = "" if self._budget is None else ", within ε = {} at δ = {}".format(*map(given, self._budget))
+        rows = [(row.mechanism._part(row.count).words, row.label or "") for row in self.history]
+        return table_html(f"{counted(len(rows), 'entry')}{within}", rows, ("release", "label"))
 
 
 def _read_state(state: Any) -> tuple[list[Entry], tuple[float, float] | None]:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, final
 
 from cumulant.neighbors import Neighbors
-from cumulant.printed import delta_rounded_up, rounded_up
+from cumulant.printed import delta_rounded_up, given, percent_up, rounded_down, rounded_up
 
 EXACTLY = 1e-9  # the share of ε within which an answer is exact
 
 
 ROUTES = {
+    "nothing": "no release: whatever was seen does not depend on the data",
     "closed form": "the closed form for composed Gaussians (Balle and Wang 2018, Theorem 5)",
     "largest loss": "the largest privacy loss: pure DP",
     "affinity": "hardly any overlap of the dominating pair (Bhattacharyya's coefficient): δ is 1",
@@ -55,14 +56,20 @@ class Interval:
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
 
+    def _repr_html_(self) -> str:
+        """Return both ends, for notebooks."""
+        sure = "certified" if self.certified else "up to estimates of rounding"
+        return table_html(sure, [(rounded_down(self.lower), rounded_up(self.upper))], ("not below", "not above"))
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guarantee:
     """One (ε, δ) promise and how it was proven.
 
-    `order` is the Rényi order that proved it; infinity is pure DP, None means that no order was needed. `stated_delta`
-    is δ where it began as a number: asked for, or the failure probability of an approximate DP mechanism.
+    `method` is "exact", "pairs" where dominating pairs were inverted but the answer is not known to be exact, "profile"
+    or "rdp". `order` is the Rényi order that proved it; infinity is pure DP, None means that no order was needed.
+    `stated_delta` is δ where it began as a number: asked for, or the failure probability of an approximate DP release.
 
     `exact` says that some neighbours need an ε within 1e-9 of this one (or 1e-12). `at_most_above` is how far the
     answer can be above what some neighbours need, relative to that; None where it is not known. Next to 0 an ε that is
@@ -82,16 +89,30 @@ class Guarantee:
     def delta(self) -> float:
         return delta_from_log(self.log_delta) if self.stated_delta is None else self.stated_delta
 
+    @property
+    def delta_text(self) -> str:
+        """δ for a text: as it was stated, or rounded up."""
+        return delta_rounded_up(self.log_delta) if self.stated_delta is None else given(self.stated_delta)
+
+    def _repr_html_(self) -> str:
+        """Return the promise and its proof, for notebooks."""
+        rows = [("proven by", self.theorem + order_text(self.order)), ("which is", tightness_text(self))]
+        return table_html(f"ε = {rounded_up(self.epsilon)} at δ = {self.delta_text}", rows)
+
     @classmethod
     def by_pairs(cls, epsilon: float, log_delta: float, route: str, *, excess: float | None) -> Guarantee:
-        """`excess` is how far above the truth the answer can be; None where no neighbours attain the pairs."""
+        """`excess` is how far above the truth the answer can be; None where no neighbours attain the pairs.
+
+        Only where the answer is exact, the method is called so.
+        """
+        exact = excess is not None and excess <= EXACTLY
         return cls(
             epsilon=epsilon,
             log_delta=log_delta,
-            method="exact",
+            method="exact" if exact else "pairs",
             theorem=ROUTES[route],
             order=None,
-            exact=excess is not None and excess <= EXACTLY,
+            exact=exact,
             at_most_above=None if excess is None else above_of(excess),
         )
 
@@ -117,9 +138,10 @@ class Guarantee:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """One line of an explanation: a release, how often, and what bounds it."""
+    """One line of an explanation: a release, as code and with its count in words, and what bounds it."""
 
     mechanism: str
+    words: str
     count: int
     theorem: str
     exact: bool
@@ -128,6 +150,7 @@ class Part:
     def to_dict(self) -> dict[str, Any]:
         return {
             "mechanism": self.mechanism,
+            "words": self.words,
             "count": self.count,
             "theorem": self.theorem,
             "exact": self.exact,
@@ -146,13 +169,12 @@ class Explanation:
 
     def __str__(self) -> str:
         g = self.guarantee
-        lines = [f"epsilon = {rounded_up(g.epsilon)} at delta = {delta_rounded_up(g.log_delta)}"]
+        lines = [f"epsilon = {rounded_up(g.epsilon)} at delta = {g.delta_text}"]
         lines += [f"  proven by   {g.theorem}" + order_text(g.order)]
         lines += [f"  which is    {tightness_text(g)}"]
         lines += [f"  holds for   {relation_text(self.neighbors)}"]
         for part in self.parts:
-            times = f"{part.count} x " if part.count != 1 else ""
-            lines += [f"  release     {times}{part.mechanism}", f"              {part.theorem}"]
+            lines += [f"  release     {part.words}", f"              {part.theorem}"]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -160,7 +182,7 @@ class Explanation:
         _, *lines = str(self).splitlines()
         rows = [(line[2:14].strip(), line[14:]) for line in lines]
         g = self.guarantee
-        caption = f"ε = {rounded_up(g.epsilon)} at δ = {delta_rounded_up(g.log_delta)}"
+        caption = f"ε = {rounded_up(g.epsilon)} at δ = {g.delta_text}"
         return table_html(caption, rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,7 +232,8 @@ def tightness_text(guarantee: Guarantee) -> str:
         return "exact"
     if guarantee.at_most_above is None or math.isinf(guarantee.at_most_above):
         return "an upper bound"
-    return f"at most {rounded_up(100 * guarantee.at_most_above, digits=2)} % above the smallest ε that is true"
+    percent = percent_up(guarantee.at_most_above, digits=2, most=math.inf)
+    return f"at most {percent} % above the smallest ε that is true"
 
 
 def above_of(share: float) -> float:
@@ -219,8 +242,15 @@ def above_of(share: float) -> float:
 
 
 def order_text(order: float | None) -> str:
-    """Return ", at order α" where an order was used."""
-    return "" if order is None else f", at order {order:.4g}"
+    """Return ", at order α" where an order was used; one that is long is only said to be near.
+
+    >>> order_text(8.0), order_text(12.3456), order_text(None)
+    (', at order 8', ', at an order near 12.35', '')
+    """
+    if order is None:
+        return ""
+    text = f"{order:.4g}"
+    return f", at order {text}" if float(text) == order else f", at an order near {text}"
 
 
 def delta_from_log(log_delta: float) -> float:

@@ -36,7 +36,6 @@ from cumulant.printed import delta_rounded_up, rounded_down, rounded_up
 
 SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)  # of δ that rounds may use up; every one of them proves its ε
 ACCURACY = 1e-4  # of the optimum for rounds that differ
-LONGEST_REASON = 72  # characters
 
 CONVERSIONS: tuple[tuple[str, str, Rule], ...] = (
     ("Rényi DP by Mironov", "Mironov 2017, Proposition 3", mironov_epsilon),
@@ -103,24 +102,28 @@ def compare(run: AbstractMechanism, *, delta: float | None = None, log_delta: fl
     return Comparison(log_delta=log, rows=tuple(_rows(run, log)))
 
 
-def table(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield one line per method, within 80 columns."""
+def table(rows: Sequence[Row], *, width: int = 80) -> Iterator[str]:
+    """Yield one line per method, within 80 columns; within fewer the theorem has a line of its own."""
     for row in rows:
-        yield f"  {row.method:<30}{_cell(row):>12}  {row.theorem}"
+        line = f"  {row.method:<30}{_cell(row):>12}"
+        if width < 80:
+            yield from (line, f"    {row.theorem}")
+        else:
+            yield f"{line}  {row.theorem}"
         if row.interval is not None and row.interval.lower > 0:
             yield f"  {'  certified: not below':<30}{rounded_down(row.interval.lower, digits=8):>12}"
         if row.reason is not None:
-            yield f"      {_short(row.reason)}"
+            yield f"      {_short(row.reason, width - 8)}"
 
 
 def _cell(row: Row) -> str:
     return "-" if row.epsilon is None else rounded_up(row.epsilon, digits=8)
 
 
-def _short(reason: str) -> str:
+def _short(reason: str, longest: int) -> str:
     """Return the first clause of a refusal, cut to the line."""
     clause = reason.split(";", maxsplit=1)[0]
-    return clause if len(clause) <= LONGEST_REASON else clause[: LONGEST_REASON - 3] + "..."
+    return clause if len(clause) <= longest else clause[: longest - 3] + "..."
 
 
 def _rows(run: AbstractMechanism, log_delta: float) -> Iterator[Row]:

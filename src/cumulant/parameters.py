@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, wraps
 from numbers import Real
@@ -24,6 +24,11 @@ AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 MOST = 10**18  # releases: 30 years of a billion a second
 MOST_OF_DOUBLES = 2**53  # up to which every whole number is one
 LONGEST = 2000  # characters of a value in a message
+WAYS_OUT = {
+    "accumulation_steps": "Noise is added once for a batch: batch_size counts all records of an optimizer step, those "
+    "of every physical batch together.",
+}
+"""What to do instead, for names that people bring from elsewhere."""
 
 
 def require(condition: bool, rule: str, value: object) -> None:
@@ -240,7 +245,7 @@ def _above(exact: Fraction) -> float:
 
 
 def by_name(method: AnyMethod) -> AnyMethod:
-    """Refuse arguments without names, which the method does not take, and say how to write them.
+    """Refuse arguments without names, or with one that is not known, and say how to write them.
 
     >>> import cumulant as cm
     >>> cm.Gaussian(noise_multiplier=1.0).epsilon(1e-5)
@@ -248,15 +253,28 @@ def by_name(method: AnyMethod) -> AnyMethod:
     ...
     cumulant.errors.MisnamedParameter: epsilon takes its arguments by name: epsilon(delta=1e-05)
     """
+    first, *others = inspect.signature(method).parameters
+    known = frozenset(others)
 
     @wraps(method)
     def asked(self: Any, *unnamed: Any, **named: Any) -> Any:
         if unnamed:
-            known = [name for name in inspect.signature(method).parameters if name != "self" and name not in named]
-            raise MisnamedParameter(_by_name(method.__name__, known, unnamed))
+            missing = [name for name in others if name not in named]
+            raise MisnamedParameter(_by_name(method.__name__, missing, unnamed))
+        if not known.issuperset(named):
+            raise MisnamedParameter(_unknown(method.__name__, others, named, method))
         return method(self, **named)
 
-    return cast(AnyMethod, asked)
+    @wraps(method)
+    def called(*unnamed: Any, **named: Any) -> Any:
+        if unnamed:
+            missing = [name for name in (first, *others) if name not in named]
+            raise MisnamedParameter(_by_name(method.__name__, missing, unnamed))
+        if unknown := set(named) - {first, *others}:
+            raise MisnamedParameter(_unknown(method.__name__, [first, *others], unknown, method))
+        return method(**named)
+
+    return cast(AnyMethod, asked if first == "self" else called)
 
 
 def check_names(kind: type, unnamed: Sequence[Any], named: Mapping[str, Any]) -> None:
@@ -273,10 +291,8 @@ def check_names(kind: type, unnamed: Sequence[Any], named: Mapping[str, Any]) ->
         return
     if unnamed:
         raise MisnamedParameter(_by_name(kind.__name__, known, unnamed))
-    for name in named:
-        if name not in known:
-            about = (inspect.getdoc(kind) or "").partition("\n")[0]
-            raise MisnamedParameter(f"{kind.__name__} has no parameter {name!r}, it takes {', '.join(known)}. {about}")
+    if not set(known).issuperset(named):
+        raise MisnamedParameter(_unknown(kind.__name__, known, named, kind))
 
 
 @cache
@@ -285,6 +301,12 @@ def _named_parameters(kind: type) -> list[str] | None:
     _, *parameters = inspect.signature(kind.__init__).parameters.values()  # type: ignore[misc]
     named = all(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters)
     return [parameter.name for parameter in parameters] if named else None
+
+
+def _unknown(what: str, known: Sequence[str], named: Iterable[str], about: Any) -> str:
+    name = next(name for name in named if name not in known)
+    way_out = WAYS_OUT.get(name) or (inspect.getdoc(about) or "").partition("\n")[0]
+    return f"{what} has no parameter {name!r}, it takes {', '.join(known)}. {way_out}"
 
 
 def _by_name(what: str, known: Sequence[str], unnamed: Sequence[Any]) -> str:

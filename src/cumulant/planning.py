@@ -18,6 +18,7 @@ from cumulant.errors import BudgetExceeded, InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.online import best_order
 from cumulant.parameters import MOST, require
+from cumulant.printed import given, rounded_up
 
 NORMAL_SHARE = 0.8  # of √(-2 log δ): standard deviations at which a normal loss has about that δ
 LEAST_GUESS = 1e-9  # of a noise, and one over it
@@ -130,7 +131,8 @@ def max_count(
     budget = EpsilonBudget.of(epsilon, delta, log_delta, method)
     count = _most_within(lambda n: before + step * n, most, budget, start)
     if count == 0 and (already := budget.spent(before, method)[0]) > epsilon:
-        raise BudgetExceeded(f"what was spent costs epsilon={already:.4g} already, over the budget of {epsilon:g}")
+        cost = rounded_up(already, digits=4)
+        raise BudgetExceeded(f"what was spent costs epsilon={cost} already, over the budget of {given(epsilon)}")
     if count == most:
         raise InvalidParameter(f"step must cost something, but {most} releases of {step!r} meet epsilon={epsilon!r}")
     return count

@@ -10,7 +10,7 @@ import math
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 
 EXACT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
-NEAREST = Context(prec=14, Emax=MAX_EMAX, Emin=MIN_EMIN)  # log 0.01 is printed as 0.01, not as 0.0100001
+LARGEST_EXPONENT = 700.0  # ε up to which e^ε is printed
 DEEPEST = -1e15  # below this log δ, a power of ten would show no digit of δ
 
 
@@ -23,22 +23,22 @@ def given(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
 
 
-def percent_up(share: float, *, digits: int = 3) -> str:
-    """Return a share in [0, 1] as a percentage that is never below it, at most 100.
+def percent_up(share: float, *, digits: int = 3, most: float = 100.0) -> str:
+    """Return a share as a percentage that is never below it; one of what there is, at most 100.
 
-    >>> percent_up(0.12345), percent_up(1.0)
-    ('12.4', '100')
+    >>> percent_up(0.12345), percent_up(0.25), percent_up(1.0), percent_up(1.234, most=math.inf)
+    ('12.4', '25', '100', '124')
     """
-    return rounded_up(min(100.0, math.nextafter(100 * share, math.inf)), digits=digits)  # up: the product rounds
+    return _decimal_text(min(_hundredfold(share), Decimal(most)), digits)
 
 
 def percent_down(share: float, *, digits: int = 3) -> str:
-    """Return a share in [0, 1] as a percentage that is never above it.
+    """Return a share >= 0 as a percentage that is never above it.
 
     >>> percent_down(0.93999), percent_down(0.0), percent_down(1.0)
     ('93.9', '0', '100')
     """
-    return rounded_down(100 * share if share in {0.0, 1.0} else math.nextafter(100 * share, 0.0), digits=digits)
+    return _decimal_text(-_hundredfold(share), digits).removeprefix("-")
 
 
 def rounded_up(value: float, *, digits: int = 10) -> str:
@@ -47,7 +47,7 @@ def rounded_up(value: float, *, digits: int = 10) -> str:
     >>> rounded_up(1 / 3), rounded_up(0.1), rounded_up(math.inf)
     ('0.3333333334', '0.1', 'inf')
     """
-    return _decimal_text(Decimal(repr(value)), digits)  # the shortest text of this double: 0.1 stays 0.1
+    return _decimal_text(Decimal(repr(float(value))), digits)  # the shortest text of this double: 0.1 stays 0.1
 
 
 def rounded_down(value: float, *, digits: int = 10) -> str:
@@ -62,12 +62,44 @@ def rounded_down(value: float, *, digits: int = 10) -> str:
 def delta_rounded_up(log_delta: float, *, digits: int = 6) -> str:
     """Return δ in decimal, never below it, also where it underflows.
 
+    A short number is printed as it is only where its logarithm is this very double; the next one is printed larger.
+
     >>> delta_rounded_up(math.log(1e-5)), delta_rounded_up(-1000.0), delta_rounded_up(-math.inf)
     ('1e-05', '5.07596e-435', '0')
+    >>> delta_rounded_up(math.nextafter(math.log(1e-5), 0.0))
+    '1.00001e-05'
     """
     if -math.inf < log_delta < DEEPEST:
         return f"exp({rounded_up(log_delta)})"
-    return _decimal_text(NEAREST.create_decimal(EXACT.exp(Decimal(log_delta))), digits)
+    exact = EXACT.exp(Decimal(log_delta))
+    short = Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN).create_decimal(exact)
+    if float(short) > 0 and math.log(float(short)) == log_delta:
+        exact = short
+    return _decimal_text(exact, digits)
+
+
+def factor_up(epsilon: float, *, digits: int = 3) -> str:
+    """Return e^ε in decimal, never below it; as it is written here where ε has left what people can read.
+
+    >>> factor_up(0.0), factor_up(1.0), factor_up(1000.0)
+    ('1', '2.72', 'e^epsilon')
+    """
+    return delta_rounded_up(epsilon, digits=digits) if epsilon < LARGEST_EXPONENT else "e^epsilon"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return how many there are of something.
+
+    >>> counted(1, "account"), counted(0, "curve"), counted(2, "entry")
+    ('1 account', '0 curves', '2 entries')
+    """
+    several = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{count} {noun if count == 1 else several}"
+
+
+def _hundredfold(share: float) -> Decimal:
+    """Return 100 times a number, not rounded."""
+    return Decimal(repr(float(share))).scaleb(2, EXACT)
 
 
 def _decimal_text(exact: Decimal, digits: int) -> str:

@@ -18,7 +18,7 @@ from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import ADD_REMOVE, NAMED, REPLACE_ONE, Neighbors
 from cumulant.numerics.rounding import float_above
-from cumulant.parameters import require
+from cumulant.parameters import by_name, require
 from cumulant.planning import calibrate
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 
@@ -33,10 +33,13 @@ NATURAL = {
 }
 """The relation of each sampling, and with it the unit of noise: what a record adds, or what replacing one changes."""
 
+ALSO_CALLED = {"fixed": "without_replacement", "allocation": "random_allocation"}  # by the command
 BY_EPOCH = ("random_allocation", "shuffled")  # samplings that cost by the epoch: every record takes part once in each
+OPACUS = "; for the loader of Opacus give sampling='poisson' and sample_rate=torch_coin(1 / len(loader))"
 TORCH_GRID = Fraction(1, 2**24)  # of probability: a coin that is a float32 below a rate
 
 
+@by_name
 def dp_sgd(
     *,
     noise_multiplier: float,
@@ -85,6 +88,7 @@ def dp_sgd(
     ).mechanism()
 
 
+@by_name
 def dp_sgd_noise(
     *,
     epsilon: float,
@@ -150,8 +154,10 @@ class TrainingRun:
         neighbors: Any = None,
     ) -> TrainingRun:
         """Check everything, and turn epochs into steps."""
+        sampling = ALSO_CALLED.get(sampling, sampling) if isinstance(sampling, str) else sampling
         if sampling not in list(NATURAL):
-            raise InvalidParameter(f"sampling must be {' or '.join(map(repr, NATURAL))}, got {sampling!r}")
+            hint = OPACUS if sampling == "opacus" else ""
+            raise InvalidParameter(f"sampling must be {' or '.join(map(repr, NATURAL))}, got {sampling!r}{hint}")
         rate = _exact_rate(batch_size, dataset_size, sample_rate)
         count = _steps(epochs, steps, rate if sample_rate is None else _nearest_unit(rate))
         return cls(

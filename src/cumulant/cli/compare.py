@@ -7,10 +7,12 @@ from pathlib import Path
 import click
 
 from cumulant.cli.mechanism_options import Release, mechanism_options
-from cumulant.cli.output import print_explanation, print_headline, print_json
+from cumulant.cli.output import columns, print_explanation, print_headline, print_json
 from cumulant.cli.parameter_types import CHART_FILE, Delta, completed_as_file
 from cumulant.cli.question_options import delta_option, json_option, steps_option
+from cumulant.cli.waiting import waiting
 from cumulant.comparison import compare as compare_methods
+from cumulant.comparison import table
 from cumulant.printed import rounded_up
 
 HELP = """Print what every method proves about the same run: one table, and one chart with --out.
@@ -40,8 +42,9 @@ Examples:
 @json_option
 def compare(*, release: Release, steps: int, delta: Delta, out: Path | None, as_json: bool) -> None:
     run = release.run(steps=steps)
-    explanation = run.explain(log_delta=delta.log)
-    found = compare_methods(run, log_delta=delta.log)
+    with waiting():
+        explanation = run.explain(log_delta=delta.log)
+        found = compare_methods(run, log_delta=delta.log)
     if out is not None:
         from cumulant.report.draw import draw_comparison, save
 
@@ -52,5 +55,5 @@ def compare(*, release: Release, steps: int, delta: Delta, out: Path | None, as_
         print_json(question, answer, run, explanation)
         return
     print_headline(f"epsilon at delta = {delta.text}")
-    click.echo(str(found))
+    click.echo("\n".join(table(found.rows, width=columns())))
     print_explanation(f"best proven: epsilon = {rounded_up(explanation.guarantee.epsilon)}", explanation)

@@ -8,7 +8,8 @@ from cumulant.answer import Method
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.question_options import epsilon_option, json_option, method_option, steps_option
-from cumulant.printed import delta_rounded_up, rounded_up
+from cumulant.cli.waiting import waiting
+from cumulant.printed import given
 
 HELP = """Print the smallest proven delta at an epsilon, and how it was proven.
 
@@ -28,12 +29,13 @@ Examples:
 @method_option
 @json_option
 def delta(release: Release, steps: int, epsilon: float, method: Method, as_json: bool) -> None:
-    run = release.run(steps=steps)
-    explanation = run.explain(epsilon=epsilon, method=method)
+    with waiting():
+        run = release.run(steps=steps)
+        explanation = run.explain(epsilon=epsilon, method=method)
     log_delta = explanation.guarantee.log_delta
     if as_json:
         question = {"asked": "delta", "epsilon": epsilon, "method": method, "steps": steps}
         answer = {"delta": explanation.guarantee.delta, "log_delta": log_delta}
         print_json(question, answer, run, explanation)
-    else:  # a larger ε than asked for keeps the promise true
-        print_explanation(f"delta = {delta_rounded_up(log_delta)} at epsilon = {rounded_up(epsilon)}", explanation)
+    else:
+        print_explanation(f"delta = {explanation.guarantee.delta_text} at epsilon = {given(epsilon)}", explanation)

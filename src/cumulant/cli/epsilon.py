@@ -12,6 +12,8 @@ from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option, steps_option
+from cumulant.cli.training_words import remark
+from cumulant.cli.waiting import waiting
 from cumulant.printed import rounded_up
 
 HELP = """Print the smallest proven epsilon at a delta, and how it was proven.
@@ -34,15 +36,17 @@ Examples:
 @interval_option
 @json_option
 def epsilon(*, release: Release, steps: int, delta: Delta, method: Method, with_interval: bool, as_json: bool) -> None:
-    run = release.run(steps=steps)
-    explanation = run.explain(log_delta=delta.log, method=method)
+    with waiting():
+        run = release.run(steps=steps)
+        explanation = run.explain(log_delta=delta.log, method=method)
+        ends = epsilon_interval(run, delta) if with_interval else None
     answer = explanation.guarantee.epsilon
-    ends = epsilon_interval(run, delta) if with_interval else None
     if as_json:
         question = {"asked": "epsilon", "delta": delta.text, "log_delta": delta.log, "method": method, "steps": steps}
         more = {"interval": interval_data(ends)} if with_interval else {}
         print_json(question, {"epsilon": answer, **more}, run, explanation)
     else:
-        remark = "" if answer < math.inf else ": nothing finite is proven"
-        headline = f"epsilon = {rounded_up(answer)} at delta = {delta.text}{remark}"
-        print_explanation(headline, explanation, statement={"interval": interval_text(ends)} if with_interval else {})
+        infinite = "" if answer < math.inf else ": nothing finite is proven"
+        said = {"interval": interval_text(ends)} if with_interval else {}
+        headline = f"epsilon = {rounded_up(answer)} at delta = {delta.text}{infinite}"
+        print_explanation(headline, explanation, statement={**said, **remark(delta, release.options.get("population"))})

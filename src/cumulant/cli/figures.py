@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cumulant.cli.hints import OneOf, nearest
 from cumulant.cli.question_options import json_option
 from cumulant.errors import CumulantError
+from cumulant.printed import counted
 
 if TYPE_CHECKING:
     from cumulant.papers.sheet import Sheet
@@ -33,7 +35,9 @@ def _checked_names(context: click.Context, parameter: click.Parameter, names: tu
 
     for name in names:
         if name not in CATALOGUE:
-            raise click.BadParameter(f"there is no figure {name!r}, but {', '.join(CATALOGUE)}")
+            meant = nearest(name, CATALOGUE)
+            asked = "" if meant is None else f". Did you mean {meant!r}?"
+            raise click.BadParameter(f"there is no figure {name!r}, but {', '.join(CATALOGUE)}{asked}")
     return names or tuple(CATALOGUE)
 
 
@@ -58,7 +62,7 @@ def _completed_names(context: click.Context, parameter: click.Parameter, incompl
 @click.option(
     "--format",
     "suffix",
-    type=click.Choice(["svg", "png", "pdf"]),
+    type=OneOf(["svg", "png", "pdf"]),
     default="svg",
     show_default=True,
     help="Of pictures.",
@@ -76,7 +80,7 @@ def figures(out: Path | None, only: tuple[str, ...], suffix: str, as_json: bool)
     if as_json:
         _print_numbers(sheets)
     else:
-        click.echo(f"{len(only)} figures in {out}")
+        click.echo(f"{counted(len(only), 'figure')} in {out}")
 
 
 def _redrawn(name: str, file: Path | None) -> Sheet:

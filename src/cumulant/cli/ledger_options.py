@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -30,7 +31,20 @@ ledger_option = click.option(
     metavar="URL",
     help="The database; or set CUMULANT_LEDGER.",
 )
-account_argument = click.argument("account")
+
+
+def _completed_accounts(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Let the shell complete names of accounts; where there is no ledger, it has none."""
+    from cumulant.errors import CumulantError
+
+    try:
+        with opened(context.params.get("address") or os.environ.get("CUMULANT_LEDGER") or DEFAULT) as ledger:
+            return [name for name in ledger.accounts() if name.startswith(begun)]
+    except CumulantError:
+        return []
+
+
+account_argument = click.argument("account", shell_complete=_completed_accounts)
 by_option = click.option("--by", default="", metavar="NAME", help="Who records this.")
 key_option = click.option(
     "--key", metavar="TEXT", help="The same key never records twice: ask again whenever in doubt."

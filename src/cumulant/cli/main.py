@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from cumulant import __version__
@@ -12,6 +14,8 @@ from cumulant.cli.epsilon import epsilon
 from cumulant.cli.exit_codes import table_for_help
 from cumulant.cli.figures import figures
 from cumulant.cli.ledger import ledger
+from cumulant.cli.manual import man
+from cumulant.cli.narrow_help import narrowed
 from cumulant.cli.noise import noise
 from cumulant.cli.one_line_errors import OneLineErrors
 from cumulant.cli.plot import plot
@@ -45,10 +49,17 @@ Shell completion, for this session or in your shell's start-up file:
 """
 
 
-@click.group(cls=OneLineErrors, help=HELP, invoke_without_command=True)
+@click.group(
+    cls=OneLineErrors,
+    help=HELP,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, "--version")
 @click.pass_context
 def main(context: click.Context) -> None:
+    if os.environ.get("NO_COLOR"):  # https://no-color.org
+        context.color = False
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
@@ -65,6 +76,8 @@ main.add_command(compare)
 main.add_command(plot)
 main.add_command(figures)
 main.add_command(ledger)
+main.add_command(man)
+narrowed(main)
 
 if __name__ == "__main__":
     main()

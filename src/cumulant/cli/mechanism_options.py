@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import click
 
+from cumulant.cli.hints import OneOf
 from cumulant.cli.parameter_types import (
     COUNT,
     CURVE_FILE,
@@ -89,7 +90,7 @@ def _count(flag: str, text: str, *, at_least: int) -> Decorator:
 
 
 def _name(flag: str, names: Iterable[str], text: str, *, metavar: str | None = None) -> Decorator:
-    return click.option(flag, type=click.Choice(list(names)), metavar=metavar, help=text)
+    return click.option(flag, type=OneOf(names), metavar=metavar, help=text)
 
 
 def file_option(flag: str, kind: Callable[[str], Any], text: str) -> Decorator:

@@ -13,8 +13,9 @@ from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
 from cumulant.cli.question_options import budget_option, delta_option, json_option, method_option, steps_option
+from cumulant.cli.waiting import waiting
 from cumulant.planning import calibrate
-from cumulant.printed import rounded_down, rounded_up
+from cumulant.printed import given, rounded_down, rounded_up
 
 HELP = """Print the least noise for which a run stays within epsilon at delta.
 
@@ -44,16 +45,17 @@ def noise(*, release: Release, steps: int, epsilon: float, delta: Delta, method:
     name = _sought(release)
     budget: dict[str, Any] = {"epsilon": epsilon, "log_delta": delta.log, "method": method}
     least = _least_lying if name == "p" else calibrate
-    value = least(lambda x: release.run(steps=steps, **{name: x}), **budget)
-    run = release.run(steps=steps, **{name: value})
-    explanation = run.explain(log_delta=delta.log, method=method)
+    with waiting():
+        value = least(lambda x: release.run(steps=steps, **{name: x}), **budget)
+        run = release.run(steps=steps, **{name: value})
+        explanation = run.explain(log_delta=delta.log, method=method)
     spent = explanation.guarantee.epsilon
     if as_json:
         question = {"asked": "noise", **budget, "delta": delta.text, "steps": steps}
         print_json(question, {name: value, "epsilon": spent}, run, explanation)
     else:  # safe side: the digits that are printed stand for more noise than those that are not
         digits = rounded_down(value) if name == "p" else rounded_up(value)
-        headline = f"{name.replace('_', ' ')} = {digits} for epsilon = {rounded_up(epsilon)} at delta = {delta.text}"
+        headline = f"{name.replace('_', ' ')} = {digits} for epsilon = {given(epsilon)} at delta = {delta.text}"
         print_explanation(headline, explanation, statement={"spends": f"epsilon = {rounded_up(spent)}"})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import textwrap
@@ -16,6 +17,7 @@ from cumulant.cli.exit_codes import exit_code_of
 from cumulant.cli.output import message_of, print_json_error
 from cumulant.errors import CumulantError
 
+READER_GONE = (errno.EPIPE, errno.ESHUTDOWN)  # `cumulant ... | head`: nothing is wrong
 LONGEST = 400  # characters: a library error may quote a whole file
 
 
@@ -58,6 +60,9 @@ def _asks_for_json(arguments: Sequence[str]) -> bool:
 
 
 def _fail(error: click.ClickException | click.Abort | CumulantError | OSError, *, as_json: bool) -> NoReturn:
+    if isinstance(error, OSError) and error.errno in READER_GONE:
+        _drop_what_output_does_not_take()
+        sys.exit(1)
     if not (as_json and _told_as_json(error)):
         said = textwrap.shorten(_message(error), LONGEST, placeholder=" ...")
         click.echo("Aborted" if isinstance(error, click.Abort) else f"Error: {said}", err=True)
@@ -75,7 +80,7 @@ def _told_as_json(error: BaseException) -> bool:
 
 def _message(error: BaseException) -> str:
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        return f"{message_of(error).rstrip('.')}. Try '{error.ctx.command_path} --help'"
+        return f"{message_of(error)} Try '{error.ctx.command_path} --help'"
     return message_of(error)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import textwrap
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cumulant.cli.exit_codes import exit_code_of
+from cumulant.cli.hints import message_with_hint
 
 if TYPE_CHECKING:
     from cumulant.answer import Explanation
     from cumulant.mechanisms.base import AbstractMechanism
 
 WIDEST = 80  # columns
-LINES_PER_ITEM = 3  # a release that is described by a long table is cut short; --json has it whole
+MOST_CHARACTERS = 320  # of an item: a release that is described by a long table is cut short; --json has it whole
 LABEL = 12  # columns of "proven by", as an explanation has them
 NOTHING: Mapping[str, str] = {}
 
@@ -67,11 +69,11 @@ def print_json_error(error: BaseException) -> None:
 def message_of(error: BaseException) -> str:
     """Return what an error says."""
     if isinstance(error, click.ClickException):
-        return error.format_message()
+        return message_with_hint(error)
     if isinstance(error, click.Abort):
         return "interrupted"
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+        return f"the output cannot be written: {error.strerror}" if error.filename is None else error.strerror
     return str(error) or type(error).__name__
 
 
@@ -88,11 +90,17 @@ def print_json(
     click.echo(json.dumps(document(question, answer, run, explanation, **more), indent=2, allow_nan=False))
 
 
-def _wrapped(line: str, *, most: int | None = LINES_PER_ITEM) -> Iterator[str]:
+def columns() -> int:
+    """Return how wide the output may be: as the terminal, within limits."""
+    return max(40, min(WIDEST, shutil.get_terminal_size().columns))
+
+
+def _wrapped(line: str, *, most: int | None = MOST_CHARACTERS) -> Iterator[str]:
     """Break a line to the terminal's width; what follows is indented as the text beside the label is."""
     label = re.match(r" *(\S+( \S+)* {2,})?", line)
     indent = " " * (label.end() if label else 0)
-    width = max(40, min(WIDEST, shutil.get_terminal_size().columns))
+    width = columns()
+    lines = None if most is None else math.ceil(most / width)
     yield from textwrap.wrap(
-        line, width, subsequent_indent=indent, break_on_hyphens=False, max_lines=most, placeholder=" ..."
+        line, width, subsequent_indent=indent, break_on_hyphens=False, max_lines=lines, placeholder=" ..."
     )

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from functools import wraps
 from pathlib import Path
@@ -17,9 +17,14 @@ import click
 from click.shell_completion import CompletionItem
 
 from cumulant.numerics.rounding import float_above
+from cumulant.printed import given
 
 WIDE = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)  # holds any δ that can be typed, and its logarithm
 MOST_DIGITS = 30  # of a whole number
+DOWNWARDS = Context(prec=40, rounding=ROUND_FLOOR, Emax=MAX_EMAX, Emin=MIN_EMIN)  # a smaller δ costs more
+FARTHEST_EXPONENT = 10_000  # of numbers in a ratio, which is reckoned exactly
+WIDEST_PAGE = 100  # inches
+SUFFIXES = {"k": "e3", "m": "e6"}
 CHART_ENDINGS = (".png", ".svg", ".pdf")
 Row = tuple[float, float]
 
@@ -52,18 +57,33 @@ def number(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """Return a number, or a ratio of two as 256/50000, rounded up: more of the data costs more.
+    """Return a number, a ratio of two as 256/50000, or a percentage, rounded up: more of the data costs more.
 
-    >>> share("1/4"), share("0.25"), share("1/3") >= Fraction(1, 3)
-    (0.25, 0.25, True)
+    >>> share("1/4"), share("0.25"), share("3 %"), share("1/3") >= Fraction(1, 3)
+    (0.25, 0.25, 0.03, True)
     """
+    text = _without_percent(text)
+    ratio = _ratio(text)
+    return number(text) if ratio is None else float_above(ratio)
+
+
+def _without_percent(text: str) -> str:
+    """Return a percentage as the decimal that it is."""
+    amount = text.strip().removesuffix("%")
+    return text if amount == text.strip() else str(_decimal(amount).scaleb(-2, WIDE))
+
+
+def _ratio(text: str) -> Fraction | None:
+    """Return a ratio of two numbers; None for a single one."""
     part, slash, whole = text.partition("/")
     if not slash:
-        return number(text)
+        return None
     above, below = _decimal(part), _decimal(whole)
     if not (above.is_finite() and below.is_finite()) or below == 0:
         raise ValueError(f"{text!r} is not a ratio of two numbers")
-    return float_above(Fraction(above) / Fraction(below))
+    if max(abs(above.adjusted()), abs(below.adjusted())) > FARTHEST_EXPONENT:
+        raise ValueError(f"{text!r} has an exponent too large for a ratio")
+    return Fraction(above) / Fraction(below)
 
 
 def whole_number(text: str) -> int:
@@ -127,8 +147,28 @@ def curve(lines: Sequence[str]) -> tuple[Row, ...]:
 
 
 def probability(text: str) -> Delta:
-    """Return δ with its logarithm."""
-    return Delta(text.strip(), log_of(text))
+    """Return δ with its logarithm; a ratio or a percentage as the decimal that it is, or is next to.
+
+    >>> probability("1/100000").text, probability("0.1%").text, probability("1e-400").text
+    ('1e-05', '0.001', '1e-400')
+    """
+    text = _without_percent(text)
+    ratio = _ratio(text)
+    if ratio is None:
+        written = text.strip()
+    elif sys.float_info.min <= ratio <= 1:
+        written = given(float(ratio))
+    else:
+        written = str(DOWNWARDS.divide(Decimal(ratio.numerator), Decimal(ratio.denominator)))
+    return Delta(written, log_of(written))
+
+
+def inches(text: str) -> float:
+    """Return a length that fits a page."""
+    value = number(text)
+    if not 0 < value <= WIDEST_PAGE:
+        raise ValueError(f"{text!r} is not in the range 0<x<={WIDEST_PAGE}")
+    return value
 
 
 def vector(text: str) -> tuple[float, ...]:
@@ -194,10 +234,22 @@ def _decimal(text: str) -> Decimal:
     try:
         exact = Decimal(text.strip())
     except InvalidOperation:
-        raise ValueError(f"{text!r} is not a number") from None
+        raise ValueError(f"{text!r} is not a number{_way_out(text.strip())}") from None
     if exact.is_nan():
         raise ValueError(f"{text!r} is not a number")
     return exact
+
+
+def _way_out(text: str) -> str:
+    """Return how a number is written that people write otherwise."""
+    amount, suffix = text[:-1], text[-1:].lower()
+    if suffix in SUFFIXES and _is_number(amount):
+        return f": write {amount}{SUFFIXES[suffix]}"
+    if suffix == "%" and _is_number(amount):
+        return f": write {Decimal(amount).scaleb(-2):f}"
+    if _is_number(text.replace(",", "")):
+        return f": write {text.replace(',', '')}, without commas, or a point before decimals"
+    return ""
 
 
 def _is_number(text: str) -> bool:
@@ -227,6 +279,7 @@ def option_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 NUMBER = option_type(number)
+INCHES = option_type(inches)
 SHARE = option_type(share)
 COUNT = option_type(counting_from(0))
 SIZE = option_type(counting_from(1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, final
 import click
 
 from cumulant.answer import Method
+from cumulant.cli.hints import OneOf
 from cumulant.cli.mechanism_options import Release, mechanism_options
-from cumulant.cli.parameter_types import NUMBER, Delta
+from cumulant.cli.parameter_types import INCHES, NUMBER, Delta
 from cumulant.cli.question_options import METHODS, delta_option, json_option, steps_option
+from cumulant.cli.waiting import waiting
 from cumulant.errors import InvalidParameter
+from cumulant.printed import counted
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
@@ -70,33 +73,39 @@ class Output:
 
     file: Path | None
     as_json: bool
+    title: str | None
+    page: Mapping[str, Any]
 
     def deliver(self, chart: Chart, question: Mapping[str, Any], mechanisms: Sequence[AbstractMechanism]) -> None:
+        chart = chart if self.title is None else replace(chart, title=self.title)
         if self.file is not None:
             from cumulant.report import draw
 
-            figure: Any = draw.draw(chart).get_figure()
-            draw.save(figure, self.file)
+            draw.save_chart(chart, self.file, **self.page)
         if self.as_json:
             click.echo(json.dumps(_content(chart, question, mechanisms), indent=2, allow_nan=False))
         else:
-            click.echo(f"{len(chart.curves)} curves in {self.file}")
+            click.echo(f"{counted(len(chart.curves), 'curve')} in {self.file}")
 
 
 def chart_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of a release, more releases by --also, and where the chart goes."""
 
     @wraps(command)
-    def with_releases(release: Release, also: tuple[str, ...], out: Path | None, as_json: bool, **rest: Any) -> Any:
+    def with_releases(
+        *, release: Release, also: tuple[str, ...], out: Path | None, as_json: bool, title: str | None, **rest: Any
+    ) -> Any:
+        page = {name: rest.pop(name) for name in PAGE}
         if out is None and not as_json:
             raise click.UsageError("say where the chart goes: --out FILE, or --json for its numbers")
         if out is not None and out.suffix not in FORMATS:
             raise click.UsageError(f"--out must end in {', '.join(FORMATS)}, got {str(out)!r}")
         releases = [release, *(_release_of(text) for text in also)]
-        return command(releases=releases, output=Output(out, as_json), **rest)
+        return command(releases=releases, output=Output(out, as_json, title, page), **rest)
 
     decorated: Callable[..., Any] = with_releases
-    for option in (json_option, _out_option, _also_option, mechanism_options):
+    options: list[Any] = [json_option, *reversed(_page_options), _out_option, _also_option, mechanism_options]
+    for option in options:
         decorated = option(decorated)
     return decorated
 
@@ -110,10 +119,17 @@ _also_option = click.option(
 _out_option = click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="A .png, .svg or .pdf file."
 )
+PAGE = ("width", "height", "font")
+_page_options = (
+    click.option("--title", metavar="TEXT", help="Above the chart."),
+    click.option("--width", type=INCHES, metavar="INCHES", default="6.4", show_default=True, help="Of the picture."),
+    click.option("--height", type=INCHES, metavar="INCHES", default="4.4", show_default=True, help="Of the picture."),
+    click.option("--font", metavar="NAME", help="A font that is installed, or serif, sans-serif, monospace."),
+)
 _methods_option = click.option(
     "--method",
     "methods",
-    type=click.Choice(METHODS),
+    type=OneOf(METHODS),
     multiple=True,
     default=("best",),
     show_default=True,
@@ -142,7 +158,8 @@ def epsilon(releases: list[Release], steps: int, delta: Delta, methods: tuple[Me
     from cumulant.report import chart as charts
 
     mechanisms = [release.build() for release in releases]
-    chart = charts.epsilon_against_count_chart(mechanisms, counts=steps, log_delta=delta.log, method=methods)
+    with waiting():
+        chart = charts.epsilon_against_count_chart(mechanisms, counts=steps, log_delta=delta.log, method=methods)
     question = {"asked": "epsilon", "delta": delta.text, "methods": methods, "steps": steps}
     output.deliver(chart, question, mechanisms)
 
@@ -160,7 +177,8 @@ def delta(
     from cumulant.report import chart as charts
 
     mechanisms = [release.run(steps=steps) for release in releases]
-    chart = charts.delta_against_epsilon_chart(mechanisms, epsilons=epsilon, method=methods)
+    with waiting():
+        chart = charts.delta_against_epsilon_chart(mechanisms, epsilons=epsilon, method=methods)
     question = {"asked": "delta", "epsilon": epsilon, "methods": methods, "steps": steps}
     output.deliver(chart, question, mechanisms)
 
@@ -175,7 +193,9 @@ def rdp(releases: list[Release], steps: int, order: float, output: Output) -> No
     from cumulant.report import chart as charts
 
     mechanisms = [release.run(steps=steps) for release in releases]
-    output.deliver(charts.rdp_chart(mechanisms, orders=order), {"asked": "rdp", "steps": steps}, mechanisms)
+    with waiting():
+        chart = charts.rdp_chart(mechanisms, orders=order)
+    output.deliver(chart, {"asked": "rdp", "steps": steps}, mechanisms)
 
 
 @plot.command(help=TRADEOFF_HELP, short_help="False negatives against false positives of an attacker.")
@@ -186,7 +206,8 @@ def tradeoff(releases: list[Release], steps: int, methods: tuple[Method, ...], o
     from cumulant.report import chart as charts
 
     mechanisms = [release.run(steps=steps) for release in releases]
-    chart = charts.tradeoff_chart(mechanisms, method=methods)
+    with waiting():
+        chart = charts.tradeoff_chart(mechanisms, method=methods)
     output.deliver(chart, {"asked": "tradeoff", "methods": methods, "steps": steps}, mechanisms)
 
 

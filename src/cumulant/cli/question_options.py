@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from cumulant.cli.hints import OneOf
 from cumulant.cli.parameter_types import COUNT, NUMBER, PROBABILITY
 
 METHODS = ("best", "exact", "rdp")
@@ -26,7 +27,7 @@ delta_option = click.option(
 epsilon_option = click.option("--epsilon", type=NUMBER, metavar="NUMBER", required=True, help="A number >= 0.")
 method_option = click.option(
     "--method",
-    type=click.Choice(METHODS),
+    type=OneOf(METHODS),
     default="best",
     show_default=True,
     help="The tightest proven, the exact one, or Rényi DP.",

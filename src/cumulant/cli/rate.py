@@ -11,8 +11,9 @@ from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import Delta
 from cumulant.cli.question_options import budget_option, delta_option, json_option, method_option, steps_option
+from cumulant.cli.waiting import waiting
 from cumulant.planning import max_rate, max_whole
-from cumulant.printed import rounded_down, rounded_up
+from cumulant.printed import given, rounded_down, rounded_up
 
 HELP = """Print the largest sampling rate for which a run stays within epsilon at delta.
 
@@ -40,17 +41,18 @@ Examples:
 def rate(*, release: Release, steps: int, epsilon: float, delta: Delta, method: Method, as_json: bool) -> None:
     release.without("rate", "batch")
     budget: dict[str, Any] = {"epsilon": epsilon, "log_delta": delta.log, "method": method}
-    answer = _largest(release, steps, budget)
-    name, value = next(iter(answer.items()))
-    run = release.run(steps=steps, sampling=_sampling_of(release), **{name: value})
-    explanation = run.explain(log_delta=delta.log, method=method)
+    with waiting():
+        answer = _largest(release, steps, budget)
+        name, value = next(iter(answer.items()))
+        run = release.run(steps=steps, sampling=_sampling_of(release), **{name: value})
+        explanation = run.explain(log_delta=delta.log, method=method)
     spent = explanation.guarantee.epsilon
     if as_json:
         question = {"asked": "rate", **budget, "delta": delta.text, "steps": steps}
         print_json(question, {**answer, "epsilon": spent}, run, explanation)
     else:  # safe side: rounded down, as less of the data costs less
         text = rounded_down(value) if name == "rate" else f"{value} of {release.options['population']}"
-        headline = f"{name} = {text} within epsilon = {rounded_up(epsilon)} at delta = {delta.text}"
+        headline = f"{name} = {text} within epsilon = {given(epsilon)} at delta = {delta.text}"
         print_explanation(headline, explanation, statement={"spends": f"epsilon = {rounded_up(spent)}"})
 
 

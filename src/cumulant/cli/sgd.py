@@ -9,13 +9,15 @@ from typing import Any
 import click
 
 from cumulant.answer import Method
+from cumulant.cli.hints import OneOf
 from cumulant.cli.intervals import epsilon_interval, interval_data, interval_option, interval_text
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
 from cumulant.cli.question_options import delta_option, json_option, method_option
 from cumulant.cli.training_words import numbers, statement
+from cumulant.cli.waiting import waiting
 from cumulant.neighbors import ZERO_OUT
-from cumulant.printed import rounded_up
+from cumulant.printed import given, rounded_up
 from cumulant.training import TrainingRun, torch_coin
 
 HELP = """Print what a run of DP-SGD costs, whom that protects, and what it assumes.
@@ -64,7 +66,7 @@ LOADERS = {
 @click.option("--steps", type=COUNT, metavar="COUNT", help="Steps, instead of --epochs; 1e6 is fine.")
 @click.option(
     "--loader",
-    type=click.Choice(list(LOADERS)),
+    type=OneOf(LOADERS, also={"without-replacement": "fixed", "random-allocation": "allocation"}),
     default="poisson",
     show_default=True,
     help="What the data loader really does.",
@@ -89,13 +91,15 @@ def sgd(
         raise click.UsageError("give either --noise-multiplier or --epsilon")
     plan = planned(loader, **sizes)
     budget: dict[str, Any] = {"log_delta": delta.log, "method": method}
-    sigma = plan.least_noise(epsilon=epsilon, **budget) if noise_multiplier is None else noise_multiplier  # type: ignore[arg-type]
-    training = plan.with_noise(sigma)
-    run = training.mechanism()
-    ends = epsilon_interval(run, delta) if with_interval else None
-    explanation = run.explain(**budget)
-    spent = explanation.guarantee.epsilon
-    said = statement(training, run, explanation, loader)
+    noise_text = given if epsilon is None else rounded_up
+    with waiting():
+        sigma = plan.least_noise(epsilon=epsilon, **budget) if noise_multiplier is None else noise_multiplier  # type: ignore[arg-type]
+        training = plan.with_noise(sigma)
+        run = training.mechanism()
+        ends = epsilon_interval(run, delta) if with_interval else None
+        explanation = run.explain(**budget)
+        spent = explanation.guarantee.epsilon
+        said = statement(training, run, explanation, loader, noise_text=noise_text, delta=delta)
     if as_json:
         question = {"asked": "sgd", "delta": delta.text, "epsilon": epsilon, **budget}
         answer: dict[str, Any] = {} if epsilon is None else {"noise_multiplier": sigma}
@@ -107,7 +111,7 @@ def sgd(
         said = {"interval": interval_text(ends), **said}
     headline = f"epsilon = {rounded_up(spent)} at delta = {delta.text}"
     if epsilon is not None:  # safe side: the digits that are printed stand for more noise than those that are not
-        headline = f"noise multiplier = {rounded_up(sigma)} for epsilon = {rounded_up(epsilon)} at delta = {delta.text}"
+        headline = f"noise multiplier = {rounded_up(sigma)} for epsilon = {given(epsilon)} at delta = {delta.text}"
     print_explanation(headline, explanation, statement=said)
 
 

@@ -11,9 +11,10 @@ from cumulant.cli.mechanism_options import Release, file_option, mechanism_optio
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import RUN_FILE, Delta
 from cumulant.cli.question_options import budget_option, delta_option, json_option, method_option
+from cumulant.cli.waiting import waiting
 from cumulant.composition import Composed
 from cumulant.planning import max_count
-from cumulant.printed import rounded_up
+from cumulant.printed import given, rounded_up
 
 HELP = """Print how often something may be released within epsilon at delta.
 
@@ -39,15 +40,16 @@ Examples:
 def steps(*, release: Release, spent: Any, epsilon: float, delta: Delta, method: Method, as_json: bool) -> None:
     step = release.build()
     before = Composed(()) if spent is None else read_run(spent, "--spent")
-    count = max_count(step, spent=before, epsilon=epsilon, log_delta=delta.log, method=method)
-    run = before + step * count
-    explanation = run.explain(log_delta=delta.log, method=method)
-    cost = explanation.guarantee.epsilon
-    more = (run + step).epsilon(log_delta=delta.log, method=method)
+    with waiting():
+        count = max_count(step, spent=before, epsilon=epsilon, log_delta=delta.log, method=method)
+        run = before + step * count
+        explanation = run.explain(log_delta=delta.log, method=method)
+        cost = explanation.guarantee.epsilon
+        more = (run + step).epsilon(log_delta=delta.log, method=method)
     if as_json:
         question = {"asked": "steps", "epsilon": epsilon, "delta": delta.text, "log_delta": delta.log, "method": method}
         print_json(question, {"steps": count, "epsilon": cost, "epsilon_of_one_more": more}, run, explanation)
     else:
-        headline = f"steps = {count} within epsilon = {rounded_up(epsilon)} at delta = {delta.text}"
+        headline = f"steps = {count} within epsilon = {given(epsilon)} at delta = {delta.text}"
         said = {"spends": f"epsilon = {rounded_up(cost)}", "one more": f"epsilon = {rounded_up(more)}"}
         print_explanation(headline, explanation, statement=said)

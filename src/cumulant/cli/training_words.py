@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from cumulant.answer import Explanation, relation_text
+from cumulant.cli.parameter_types import Delta
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
-from cumulant.printed import rounded_up
+from cumulant.printed import factor_up, given
 from cumulant.report.assumptions import BOUNDED, assumptions_of
 from cumulant.report.statement import NOT_COVERED, attacker_words
 from cumulant.training import TrainingRun
@@ -39,22 +41,42 @@ def numbers(training: TrainingRun, loader: str, epochs: float | None) -> dict[st
     }
 
 
-def statement(training: TrainingRun, run: AbstractMechanism, explanation: Explanation, loader: str) -> dict[str, str]:
-    """Return in plain words what the number protects, and what must be true for it to hold."""
+def statement(
+    training: TrainingRun,
+    run: AbstractMechanism,
+    explanation: Explanation,
+    loader: str,
+    *,
+    noise_text: Callable[[float], str],
+    delta: Delta,
+) -> dict[str, str]:
+    """Return in plain words what the number protects, and what must be true for it to hold.
+
+    `noise_text` writes a noise: as it was given, or rounded up where it was searched.
+    """
     return {
         "promise": _promise(training, explanation.guarantee.epsilon),
         "attacker": attacker_words(run) + ".",
         "sampling": _sampling(training, loader),
-        "noise": _noise(training),
+        "noise": _noise(training, noise_text),
+        **remark(delta, training.dataset_size),
         **_not_this(training),
         "assumes": "; ".join([CLIPPED, *(text for text in assumptions_of(run) if text != BOUNDED)]) + ".",
         "uncovered": "; ".join(NOT_COVERED) + ".",
     }
 
 
+def remark(delta: Delta, records: int | None) -> dict[str, str]:
+    """Return what to think about where δ allows that a record is published: one of n, with probability 1/n."""
+    if records is None or delta.log < -math.log(records):
+        return {}
+    text = f"delta is not below 1/{records}: to publish one record drawn at random would keep this promise, too."
+    return {"remark": text}
+
+
 def _promise(training: TrainingRun, epsilon: float) -> str:
-    about = PROTECTED[training.neighbors]
-    factor = f"e^epsilon = {rounded_up(math.exp(epsilon), digits=3)}" if epsilon < 700 else "e^epsilon"
+    about, shown = PROTECTED[training.neighbors], factor_up(epsilon)
+    factor = shown if shown == "e^epsilon" else f"e^epsilon = {shown}"
     return (
         f"for whoever sees the model, or the model after every step, {about} changes the probability of anything they "
         f"may see by a factor of at most {factor}, plus delta."
@@ -68,7 +90,7 @@ def loader_words(training: TrainingRun, loader: str) -> dict[str, str]:
 
 def _sampling(training: TrainingRun, loader: str) -> str:
     b, n = training.batch_size, training.dataset_size
-    share = f"{b}/{n}" if b is not None else f"{training.rate:.10g}"
+    share = f"{b}/{n}" if b is not None else given(training.rate)
     match training.sampling:
         case "poisson":
             mean = f"; {b} is their mean" if b is not None else ""
@@ -104,11 +126,11 @@ def _not_this(training: TrainingRun) -> dict[str, str]:
     }
 
 
-def _noise(training: TrainingRun) -> str:
+def _noise(training: TrainingRun, digits: Callable[[float], str]) -> str:
     joins = training.neighbors.joins
     change = "replacing" if training.neighbors is REPLACE_ONE else "adding or removing"
     size = "the clipping norm" if joins else "twice the clipping norm"
     return (
-        f"{training.noise_multiplier:.6g} x the clipping norm. As {change} one record changes a sum of clipped "
-        f"gradients by up to {size}, the effective noise multiplier is {training.effective_noise_multiplier:.6g}."
+        f"{digits(training.noise_multiplier)} x the clipping norm. As {change} one record changes a sum of clipped "
+        f"gradients by up to {size}, the effective noise multiplier is {digits(training.effective_noise_multiplier)}."
     )

@@ -88,6 +88,11 @@ class ComposedPairs:
         return ComposedPairs(parts, 0.0, 0.0, failure, _supremum(parts), lattice, closed)
 
     @property
+    def tells_nothing(self) -> bool:
+        """Whether all losses are 0: nothing was released, or on samples of nobody."""
+        return not self.parts and self.variance == 0
+
+    @property
     def sums(self) -> float:
         """How many sums of losses there are, counted as if all were different; 0 if not finitely many."""
         if self.variance > 0:

@@ -107,7 +107,9 @@ def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
         return most <= worst or own_epsilon_ceiling(question) <= worst
 
     found = solve_worst_first(ceilings, _epsilon_in_doubles, is_settled)
-    return max([Inversion(0.0, 0.0, "total variation"), *found], key=lambda inversion: inversion.value)
+    nothing = all(question.losses.tells_nothing for question in questions)
+    least = Inversion(0.0, 0.0, "nothing" if nothing else "total variation")
+    return max([least, *found], key=lambda inversion: inversion.value)
 
 
 def log_delta_of_pairs(directions: Directions, epsilon: float) -> Inversion:

@@ -178,8 +178,11 @@ class AbstractMechanism(ABC):
         )
 
     def _part(self, count: int) -> Part:
+        from cumulant.report.release_words import release_words
+
         return Part(
             mechanism=repr(self),
+            words=release_words(self, count),
             count=count,
             theorem=self.theorem,
             exact=self._known().curve().exact,
@@ -290,6 +293,10 @@ class AbstractMechanism(ABC):
             return NotImplemented
         return Composed.of([(self, 1), (other, 1)])
 
+    def __radd__(self, other: int) -> Composed:
+        """Let `sum` begin with 0."""
+        return self * 1 if isinstance(other, int) and other == 0 else NotImplemented
+
     @by_name
     def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
         """Return this mechanism on a sample that every record joins independently with probability `rate`.
@@ -358,7 +365,9 @@ class AbstractMechanism(ABC):
 
     def _repr_html_(self) -> str:
         """Return the releases as a table, for notebooks."""
-        rows = [(str(count), repr(release), release.theorem) for release, count in self.releases()]
+        from cumulant.report.release_words import release_words
+
+        rows = [(str(count), release_words(release, 1), release.theorem) for release, count in self.releases()]
         return table_html(f"holds for {relation_text(self.neighbors)}", rows, ("times", "release", "by"))
 
     # To and from data, see `data` ----------------------------------------------------------------

@@ -18,6 +18,7 @@ from cumulant import parameters
 from cumulant.answer import Method
 from cumulant.errors import CumulantError
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.printed import delta_rounded_up, given
 
 Mechanisms = AbstractMechanism | Iterable[AbstractMechanism] | Mapping[str, AbstractMechanism]
 Methods = Method | Sequence[Method]
@@ -193,23 +194,19 @@ def geometric_counts(last: int, *, points: int = POINTS) -> tuple[int, ...]:
 
 
 def power_of_ten(log_delta: float) -> str:
-    """Return δ for a label.
+    """Return δ for a label, never below it.
 
-    >>> power_of_ten(math.log(1e-5)), power_of_ten(math.log(2e-5)), power_of_ten(-1000.0)
-    ('$10^{-5}$', '2e-05', '$10^{-434.3}$')
+    >>> power_of_ten(math.log(1e-5)), power_of_ten(math.log(2e-5)), power_of_ten(-1000.0), power_of_ten(-math.inf)
+    ('$10^{-5}$', '2e-05', '5.07596e-435', '0')
     """
-    if math.isinf(log_delta):
-        return "0"
-    exponent = log_delta / math.log(10)
-    whole = abs(exponent - round(exponent)) < 1e-9
-    if not whole and exponent > -300:
-        return f"{math.exp(log_delta):.4g}"
-    return f"$10^{{{round(exponent) if whole else round(exponent, 1)}}}$"
+    text = delta_rounded_up(log_delta)
+    whole = re.fullmatch(r"1e(-?\d+)|1\.0+e(-?\d+)", text)
+    return text if whole is None else f"$10^{{{int(whole[1] or whole[2])}}}$"
 
 
 def _described_release(mechanism: AbstractMechanism) -> str:
     numbers = [
-        f"{field.name.replace('_', ' ')} {value:.6g}"
+        f"{field.name.replace('_', ' ')} {given(value)}"
         for field in fields(mechanism)  # type: ignore[arg-type]  # mechanisms are dataclasses
         if field.repr and isinstance(value := getattr(mechanism, field.name), int | float)
     ]

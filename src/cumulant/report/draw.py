@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cumulant.comparison import Row
 from cumulant.errors import CumulantError
 from cumulant.printed import rounded_up
-from cumulant.report.chart import Chart, Series
+from cumulant.report.chart import COLORS, Chart, Series
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,9 +18,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+BELOW: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14)}  # a legend there hides nothing
+# Letters stay letters: small files, and no Type 3 fonts in a PDF, which publishers refuse.
+WRITTEN = {"svg.hashsalt": "cumulant", "svg.fonttype": "none", "pdf.fonttype": 42, "ps.fonttype": 42}
+
+
 def draw(chart: Chart, *, axes: Axes | None = None, legend: bool = True) -> Axes:
     """Draw a chart on the given axes, or on new ones."""
-    axes, own = (new_axes(), True) if axes is None else (axes, False)
+    if axes is None:
+        return _drawn(chart, new_axes(), BELOW if legend else None)
+    return _drawn(chart, axes, {} if legend else None)
+
+
+def _drawn(chart: Chart, axes: Axes, legend: dict[str, Any] | None) -> Axes:
+    """Draw on axes; `legend` says where its legend goes, None that there is none."""
     for curve in chart.curves:
         line, marker = ("none", ".") if curve.line == "." else (curve.line, "")
         style: dict[str, Any] = {"linestyle": line, "marker": marker, "linewidth": curve.width}
@@ -33,15 +44,35 @@ def draw(chart: Chart, *, axes: Axes | None = None, legend: bool = True) -> Axes
             getattr(axes, f"set_{axis.axis_name}scale")(scale)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, which="major", alpha=0.25, linewidth=0.6)
-    if legend:  # below, where it hides nothing, if the page is ours to make room on
-        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14)} if own else {}
-        axes.legend(frameon=False, fontsize="small", **place)
+    if legend is not None:
+        axes.legend(frameon=False, fontsize="small", **legend)
     return axes
 
 
-def new_axes() -> Axes:
+def save_chart(chart: Chart, file: Path, *, width: float = 6.4, height: float = 4.4, font: str | None = None) -> None:
+    """Draw a chart, so many inches wide and high, and write it."""
+    axes = new_axes(width=width, height=height)
+    from matplotlib import rc_context
+
+    with rc_context({} if font is None else _font(font)):
+        figure: Any = _drawn(chart, axes, BELOW).get_figure()
+        save(figure, file)
+
+
+def _font(name: str) -> dict[str, Any]:
+    """Return the settings of a font, mathematics with it."""
+    from matplotlib.font_manager import findfont
+
+    try:
+        findfont(name, fallback_to_default=False)
+    except ValueError:
+        raise CumulantError(f"there is no font {name!r} here; serif, sans-serif and monospace always are") from None
+    return {"font.family": name, "mathtext.fontset": "dejavusans" if name == "sans-serif" else "stix"}
+
+
+def new_axes(*, width: float = 6.4, height: float = 4.4) -> Axes:
     """Return the axes of a new figure."""
-    axes: Axes = new_grid(1, 1, width=6.4, height=4.4)[0, 0]
+    axes: Axes = new_grid(1, 1, width=width, height=height)[0, 0]
     return axes
 
 
@@ -60,7 +91,7 @@ def save(figure: Figure, file: Path) -> None:
 
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     try:
-        with rc_context({"svg.hashsalt": "cumulant", "svg.fonttype": "none"}):  # letters stay letters: small files
+        with rc_context(WRITTEN):
             figure.savefig(file, dpi=110, metadata=undated.get(file.suffix))
     except OSError as error:
         raise CumulantError(f"{str(file)!r} cannot be written: {error.strerror}") from error
@@ -74,7 +105,7 @@ def draw_comparison(rows: Sequence[Row], *, title: str) -> Figure:
     shown = [(row.method, row.interval) for row in rows if row.interval is not None and row.interval.upper > 0]
     for place, (method, interval) in enumerate(reversed(shown)):
         upper, lower = interval.upper, interval.lower
-        color = "tab:green" if method == "exact" else "tab:blue"
+        color = COLORS[2] if method == "exact" else COLORS[0]
         axes.plot([upper], [place], marker="o", color=color)
         if lower > 0:
             axes.plot([lower, upper], [place, place], marker="|", markersize=14, color=color)
@@ -85,7 +116,8 @@ def draw_comparison(rows: Sequence[Row], *, title: str) -> Figure:
     axes.xaxis.set_major_formatter(LogFormatter())  # 10, not a power of ten in mathematical type
     axes.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.4)))
     axes.margins(x=0.2, y=0.12)
-    axes.grid(visible=True, axis="x", alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, axis="x", alpha=0.25, linewidth=0.6)
     figure: Figure = axes.get_figure()
     return figure
 

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from cumulant.composition import Composed
+from cumulant.disjoint import Parallel
+from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.exponential_family import ExponentialFamily
+from cumulant.mechanisms.family_pair import FamilyPair
 from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.group import Group
 from cumulant.mechanisms.laplace import Laplace
+from cumulant.mechanisms.laplace_vector import LaplaceVector
+from cumulant.mechanisms.multivariate_gaussian import MultivariateGaussian
+from cumulant.mechanisms.pure_dp import PureDP
+from cumulant.mechanisms.randomized_response import RandomizedResponse
+from cumulant.mechanisms.renyi_curve import RenyiCurve
+from cumulant.mechanisms.stated_pair import StatedPair
+from cumulant.mechanisms.truncated_cdp import TruncatedCDP
+from cumulant.mechanisms.zcdp import ZCDP
+from cumulant.printed import counted, given
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.with_replacement import SampledWithReplacement
@@ -23,11 +38,11 @@ def release_words(release: AbstractMechanism, count: int) -> str:
         case PoissonSampled():
             drawn = (
                 "a Poisson sample: every record joins by its own coin of probability "
-                f"{release.rate:.10g}, and batches may be empty"
+                f"{given(release.rate)}, and batches may be empty"
             )
             return f"{times}{_noise(release.mechanism, 'the largest contribution of one record')}, each time on {drawn}"
         case SampledWithoutReplacement():
-            drawn = f"a fresh random subset of fixed size, {release.rate:.10g} of all records"
+            drawn = f"a fresh random subset of fixed size, {given(release.rate)} of all records"
             return f"{times}{_noise(release.mechanism, CHANGE)}, each time on {drawn}"
         case SampledWithReplacement():
             drawn = f"{release.draws} independent draws from {release.population} records"
@@ -47,8 +62,46 @@ CHANGE = "what replacing one record changes"
 def _noise(mechanism: AbstractMechanism, unit: str) -> str:
     match mechanism:
         case Gaussian(noise_multiplier=sigma):
-            return f"Gaussian noise of {sigma:.10g} x {unit}"
+            text = f"Gaussian noise of {given(sigma)} x {unit}"
         case Laplace(scale=scale):
-            return f"Laplace noise of {scale:.10g} x {unit}"
+            text = f"Laplace noise of {given(scale)} x {unit}"
+        case LaplaceVector(scale=scale):
+            text = f"Laplace noise of {given(scale)} x {unit} on every coordinate"
+        case RandomizedResponse(p=p):
+            text = f"a randomized answer, true with probability {given(p)}"
+        case Group(mechanism=inner, size=size):
+            text = f"{_noise(inner, unit)}, towards {size} records at once"
+        case Composed() if mechanism.parts:
+            text = " and ".join(release_words(part, count) for part, count in mechanism.parts)
+        case Parallel(parts=parts):
+            text = "about disjoint parts of the data: " + "; ".join(_noise(part, unit) for part in parts)
         case _:
-            return repr(mechanism)
+            text = _stated(mechanism)
+    return text
+
+
+def _stated(mechanism: AbstractMechanism) -> str:
+    """Return a release of which its user states what holds; one of the user's own class says what it is itself."""
+    match mechanism:
+        case PureDP(bound=epsilon):
+            text = f"a release that is {given(epsilon)}-DP"
+        case ApproximateDP(bound=epsilon, failure=delta):
+            text = f"a release that is ({given(epsilon)}, {given(delta)})-DP"
+        case ZCDP(rho=rho, xi=xi):
+            text = f"a release that is {given(rho) if xi == 0 else f'({given(xi)}, {given(rho)})'}-zCDP"
+        case TruncatedCDP(rho=rho, omega=omega):
+            text = f"a release that is ({given(rho)}, {given(omega)})-tCDP"
+        case RenyiCurve(curve=curve):
+            rows = "given as a function" if callable(curve) else f"known at {counted(len(curve), 'order')}"
+            text = f"a release with a Rényi curve {rows}"
+        case StatedPair(probabilities=outputs):
+            text = f"a release with a stated pair of {counted(len(outputs), 'output')}"
+        case FamilyPair(family=family):
+            text = f"a draw from a {family} law whose parameters are stated for both neighbours"
+        case MultivariateGaussian(shift=shift):
+            text = f"a Gaussian draw of {counted(len(shift), 'coordinate')}, stated for both neighbours"
+        case ExponentialFamily(distance=distance):
+            text = f"a draw from an exponential family, neighbours' parameters at most {given(distance)} apart"
+        case _:
+            text = repr(mechanism)
+    return text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
 import textwrap
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from cumulant.errors import OutOfReach, UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Neighbors
 from cumulant.parameters import require
-from cumulant.printed import delta_rounded_up, rounded_down, rounded_up
+from cumulant.printed import factor_up, percent_up, rounded_down, rounded_up
 from cumulant.report.assumptions import assumptions_of
 from cumulant.report.document import plain_value, written
 from cumulant.report.release_words import release_words
@@ -28,7 +27,7 @@ Format = Literal["text", "markdown", "json"]
 
 FORMATS = ("text", "markdown", "json")
 FALSE_POSITIVE_RATE = 0.01  # of outsiders whom an attacker may call members
-LARGEST_FACTOR = 700.0  # ε up to which e^ε is printed
+OUTSIDERS = "1 %"  # the same in words
 LABEL_WIDTH = 14  # columns
 WIDTH = 100  # columns of the text
 
@@ -80,7 +79,7 @@ class Statement:
     def sentence(self) -> str:
         """What a model card can say in one sentence."""
         g = self.explanation.guarantee
-        promise = f"({rounded_up(g.epsilon, digits=4)}, {delta_rounded_up(g.log_delta)})-differentially private"
+        promise = f"({rounded_up(g.epsilon, digits=4)}, {g.delta_text})-differentially private"
         who = "" if self.user_records == 1 else f" for everyone with at most {self.user_records} records"
         return (
             f"This computation is {promise}{who} under {relation_text(self.explanation.neighbors)}: "
@@ -106,8 +105,7 @@ class Statement:
     @property
     def promise(self) -> str:
         """Whom the number protects, from whom, and how much."""
-        epsilon = self.explanation.guarantee.epsilon
-        factor = f"{rounded_up(math.exp(epsilon), digits=3)}" if epsilon < LARGEST_FACTOR else "e^epsilon"
+        factor = factor_up(self.explanation.guarantee.epsilon)
         return (
             f"for whoever sees everything that was released, {self._about()} changes the probability of anything they "
             f"may see by a factor of at most {factor} (e^epsilon), plus delta"
@@ -151,7 +149,7 @@ class Statement:
 
     def _headline(self) -> str:
         g = self.explanation.guarantee
-        return f"epsilon = {rounded_up(g.epsilon)} at delta = {delta_rounded_up(g.log_delta)}"
+        return f"epsilon = {rounded_up(g.epsilon)} at delta = {g.delta_text}"
 
     def _text(self) -> Iterator[str]:
         yield self._headline()
@@ -205,9 +203,9 @@ def attacker_words(run: AbstractMechanism) -> str:
 
 
 def _attacker(true_positive_rate: float, advantage: float) -> str:
-    percent = rounded_up(math.nextafter(100 * true_positive_rate, math.inf), digits=3)  # safe side: the product rounds
+    found = percent_up(true_positive_rate)
     return (
-        f"whoever accuses at most {100 * FALSE_POSITIVE_RATE:g} % of outsiders finds at most {percent} % of members; "
+        f"whoever accuses at most {OUTSIDERS} of outsiders finds at most {found} % of members; "
         f"true less false positives are at most {rounded_up(advantage, digits=3)} for every attack"
     )
 

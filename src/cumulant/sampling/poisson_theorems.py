@@ -23,6 +23,7 @@ from cumulant.numerics.logspace import Array, log_sum
 from cumulant.numerics.rounding import LEAST, ROUNDING
 from cumulant.numerics.scalar_logspace import log1p_exp
 from cumulant.parameters import real, require, whole_number
+from cumulant.printed import rounded_up
 
 LARGE_NATS = 1e5  # of a sum, from which on a share of it is enough
 CURVE_ERROR = 1e-13  # the relative error a Curve is allowed
@@ -121,8 +122,9 @@ def checked(order: Any, rate: Any, cgf: Curve) -> tuple[int, float]:
     require(0 < gamma < 1, rule, rate)
     if cgf.failure:
         raise UnprovenCombination(
-            f"the amplification theorems need a finite RDP curve, but with probability {cgf.failure:g} the loss is "
-            "infinite; sample the mechanism without its failure and add the failure afterwards"
+            "the amplification theorems need a finite RDP curve, but with probability "
+            f"{rounded_up(cgf.failure)} the loss is infinite; sample the mechanism without its failure and add the "
+            "failure afterwards"
         )
     return alpha, gamma
 

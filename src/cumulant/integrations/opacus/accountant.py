@@ -26,6 +26,7 @@ from cumulant.integrations.opacus.loaders import drawn_by
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
 from cumulant.parameters import require
+from cumulant.printed import given
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.training import torch_coin
 
@@ -127,7 +128,7 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         if left < 1:
             epsilon, delta = self.budget or (math.inf, 0.0)
             raise cm.BudgetExceeded(
-                f"one more step would take epsilon over the budget of {epsilon:g} at delta={delta:g}, after "
+                f"one more step would take epsilon over the budget of {given(epsilon)} at delta={given(delta)}, after "
                 f"{len(self)} steps; it was not taken"
             )
         self._charge_one(sigma, rate)
