@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -149,21 +150,16 @@ class StatedPair(AbstractMechanism):
         Mixing directions may cost more than the worse direction's Rényi DP.
         """
         atoms, inner = self._atoms(), self.inner_probabilities
-        return Known.by_noise(
-            FiniteNoise(atoms),
-            curve=self._curve,
+        noise = FiniteNoise(atoms)
+        found = Known.by_noise(
+            noise,
+            curve=lambda: _curve_of(atoms),
             attained=None if inner is None else FiniteNoise(Table(*inner)),
             relation=self.relation,
             tight=lambda relation: inner is None and (relation is ADD_REMOVE or atoms.symmetric),
             sharper_curve=self.relation is not ADD_REMOVE and not atoms.symmetric,
         )
-
-    def _curve(self) -> Curve:
-        return finite_loss([finite_pair(atoms) for atoms in self._both_directions()])
-
-    def _both_directions(self) -> tuple[Atoms, ...]:
-        atoms = self._atoms()
-        return (atoms,) if atoms.symmetric else (atoms, Reversed(atoms))
+        return replace(found, alone=lambda: tuple(((pair, 1),) for pair in noise.both_directions()))
 
     def _atoms(self) -> Atoms:
         if self.losses is None:
@@ -178,6 +174,11 @@ class StatedPair(AbstractMechanism):
         """Losses and relation are left out where there are none."""
         content = AbstractMechanism._plain(self)
         return {name: value for name, value in content.items() if value is not None or name == "inner_probabilities"}
+
+
+@lru_cache(maxsize=64)
+def _curve_of(atoms: Atoms) -> Curve:
+    return finite_loss([finite_pair(one) for one in ((atoms,) if atoms.symmetric else (atoms, Reversed(atoms)))])
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, ball_of_fraction, fraction_near, precision
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.rounding import float_above
+from cumulant.numerics.rounding import exact_sum, float_above
 
 if TYPE_CHECKING:
     from flint import arb
@@ -175,24 +175,30 @@ class Table(Atoms):
 
     p: tuple[float, ...]
     q: tuple[float, ...]
+    _hash: int = field(init=False, repr=False, compare=False)  # which takes a while of many outputs
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.p, self.q)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def columns(self) -> Columns:
         p, q = np.array(self.p), np.array(self.q)
-        total_p, total_q = math.fsum(self.p), math.fsum(self.q)
-        # log of the quotient of the sums, whose difference is formed without rounding
-        scale = math.log1p(math.fsum([*self.q, *(-x for x in self.p)]) / total_p)
+        total_p, total_q = exact_sum(p), exact_sum(q)
+        scale = math.log1p(float((total_q - total_p) / total_p))
         both = (p > 0) & (q > 0)
         losses = self._scaled(log_quotients(p[both], q[both]), scale, both)
-        failure, absent = _share_up(self.p, self.q), _share_up(self.q, self.p)
+        failure, absent = float_above(exact_sum(p[q == 0]) / total_p), float_above(exact_sum(q[p == 0]) / total_q)
         log_p, log_q = np.log(p[both]) - math.log(total_p), np.log(q[both]) - math.log(total_q)
         return Columns(losses, log_p, log_q, failure, absent)
 
     def _scaled(self, quotients: Array, scale: float, both: NDArray[np.bool_]) -> Array:
         """Return log p/q + scale, from exact fractions where the two cancel."""
         losses = quotients + scale
-        close = np.flatnonzero(np.abs(losses) < CANCELLED * abs(scale))
+        close = np.flatnonzero((np.abs(losses) < CANCELLED * abs(scale)) & (quotients != 0))
         if len(close):
-            total_p, total_q = (sum(map(Fraction, column), Fraction(0)) for column in (self.p, self.q))
+            total_p, total_q = (exact_sum(np.array(column)) for column in (self.p, self.q))
             places = np.flatnonzero(both)
             for i in close.tolist():
                 p, q = Fraction(self.p[places[i]]) * total_q, Fraction(self.q[places[i]]) * total_p
@@ -201,7 +207,7 @@ class Table(Atoms):
 
     def balls(self) -> BallColumns:
         p, q = self.p, self.q
-        total_p, total_q = (ball_of_fraction(sum(map(Fraction, column), Fraction(0))) for column in (p, q))
+        total_p, total_q = (ball_of_fraction(exact_sum(np.array(column))) for column in (p, q))
         both = [(as_ball(a) / total_p, as_ball(b) / total_q) for a, b in zip(p, q, strict=True) if a > 0 and b > 0]
         failure = ball_of_fraction(sum((Fraction(a) for a, b in zip(p, q, strict=True) if b == 0), Fraction(0)))
         absent = ball_of_fraction(sum((Fraction(b) for a, b in zip(p, q, strict=True) if a == 0), Fraction(0)))
@@ -210,11 +216,11 @@ class Table(Atoms):
 
     @property
     def symmetric(self) -> bool:
-        return sorted(zip(self.p, self.q, strict=True)) == sorted(zip(self.q, self.p, strict=True))
+        return _is_symmetric(self)
 
     def fractions(self) -> tuple[list[Fraction], list[Fraction]]:
         p, q = ([Fraction(x) for x in column] for column in (self.p, self.q))
-        total_p, total_q = sum(p), sum(q)
+        total_p, total_q = (exact_sum(np.array(column)) for column in (self.p, self.q))
         return [x / total_p for x in p], [x / total_q for x in q]
 
 
@@ -317,10 +323,13 @@ class ChordAtoms(Atoms):
         return True
 
 
-def _share_up(p: Sequence[float], q: Sequence[float]) -> float:
-    """Return how much of P lies where Q is 0, rounded up."""
-    alone = [Fraction(a) for a, b in zip(p, q, strict=True) if b == 0]
-    return float_above(sum(alone, Fraction(0)) / sum(map(Fraction, p), Fraction(0))) if any(alone) else 0.0
+@lru_cache(maxsize=64)
+def _is_symmetric(table: Table) -> bool:
+    p, q = np.array(table.p), np.array(table.q)
+    if np.any(np.sort(p) != np.sort(q)):
+        return False
+    there, back = np.lexsort((q, p)), np.lexsort((p, q))
+    return bool(np.all(p[there] == q[back]) and np.all(q[there] == p[back]))
 
 
 def log_quotients(p: Array, q: Array) -> Array:
