@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from cumulant import parameters
 from cumulant.composition import Composed
@@ -37,6 +37,8 @@ from cumulant.mechanisms.data import from_dict
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from cumulant.ledger.storage import Storage
 
 

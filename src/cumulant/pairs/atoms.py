@@ -247,7 +247,7 @@ class LossTable(Atoms):
 
     def _log_q(self, near: Array) -> Array:
         """Return log p - L, from balls where L is so large that the difference has lost digits."""
-        log_q = near.copy()
+        log_q: Array = near.copy()
         with precision(LOSS_BITS):
             log_total = ball_of_fraction(self._total).log()
             for i, (loss, mass) in enumerate(self._rows()):

@@ -46,8 +46,13 @@ Place = Callable[["arb"], tuple[float, float]]
 class Excess(ABC):
     """t - 1 ↦ Σ (p - tq)_+ over the outputs that both have, for t >= 1; with what P has alone, and Q."""
 
-    failure: arb
-    absent: arb
+    @property
+    @abstractmethod
+    def failure(self) -> arb: ...
+
+    @property
+    @abstractmethod
+    def absent(self) -> arb: ...
 
     @abstractmethod
     def at(self, more: arb) -> arb:
@@ -70,8 +75,15 @@ class Rising(Excess):
     p_from: Sums
     q_from: Sums
     place: Place
-    failure: arb
-    absent: arb
+    alone: tuple[arb, arb]  # what P has where Q is 0, and Q where P is
+
+    @property
+    def failure(self) -> arb:
+        return self.alone[0]
+
+    @property
+    def absent(self) -> arb:
+        return self.alone[1]
 
     def at(self, more: arb) -> arb:
         t = 1 + more
@@ -100,11 +112,11 @@ class Leaving(Excess):
     rate: arb
 
     @property
-    def failure(self) -> arb:  # type: ignore[override]
+    def failure(self) -> arb:
         return self.rate * self.base.failure
 
     @property
-    def absent(self) -> arb:  # type: ignore[override]
+    def absent(self) -> arb:
         return as_ball(0.0)
 
     def at(self, more: arb) -> arb:
@@ -126,11 +138,11 @@ class Joining(Excess):
     rate: arb
 
     @property
-    def failure(self) -> arb:  # type: ignore[override]
+    def failure(self) -> arb:
         return as_ball(0.0)
 
     @property
-    def absent(self) -> arb:  # type: ignore[override]
+    def absent(self) -> arb:
         return self.rate * self.base.absent
 
     def at(self, more: arb) -> arb:
@@ -179,8 +191,7 @@ def of_losses(law: Sequence[tuple[arb, arb]], failure: arb, absent: arb) -> Risi
         _kept_sums(p),
         _kept_sums(q),
         _place_of_log,
-        failure,
-        absent,
+        (failure, absent),
     )
 
 
@@ -211,8 +222,7 @@ def _of_table(p: Array, q: Array) -> Rising:
         _exact_sums(p, total_p),
         _exact_sums(q, total_q),
         lambda t: _place_of_quotient(t * quotient),
-        alone_p / total_p,
-        alone_q / total_q,
+        (alone_p / total_p, alone_q / total_q),
     )
 
 
