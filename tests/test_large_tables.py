@@ -266,7 +266,7 @@ def constructions(draw: st.DrawFn) -> Callable[[], cm.StatedPair]:
     return lambda: cm.StatedPair.from_densities(log_density=first, neighbor_log_density=second, support=support)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_constructors_answer_or_refuse(data: st.DataObject) -> None:
     """Never another exception, and never a warning: warnings are errors here."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CANCELLED = 100.0  # a loss that is not this many times as large as what it was scaled by has lost digits
 LARGE_LOSS = 16.0  # from which log p - L is off by more than a few units
+LARGEST_IN_FRACTIONS = 1e4  # of losses: fractions of larger ones have more digits than there is time for
 LOSS_BITS = 256  # of the probabilities under Q that a table of losses implies
 
 
@@ -83,6 +84,11 @@ class Atoms(ABC):
     def slack(self) -> Fraction:
         """How far, relatively, ratios of `fractions` may be below the true ones."""
         return Fraction(0)
+
+    @property
+    def outputs(self) -> int:
+        """How many `fractions` there are."""
+        return 0
 
     def fractions(self) -> tuple[list[Fraction], list[Fraction]]:
         """Return P and Q as fractions that add up to 1."""
@@ -218,6 +224,10 @@ class Table(Atoms):
     def symmetric(self) -> bool:
         return _is_symmetric(self)
 
+    @property
+    def outputs(self) -> int:
+        return len(self.p)
+
     def fractions(self) -> tuple[list[Fraction], list[Fraction]]:
         p, q = ([Fraction(x) for x in column] for column in (self.p, self.q))
         total_p, total_q = (exact_sum(np.array(column)) for column in (self.p, self.q))
@@ -267,6 +277,10 @@ class LossTable(Atoms):
         return as_ball(self.missing, self.missing * 2.0**-40)
 
     @property
+    def outputs(self) -> int:
+        return len(self.p) + 2
+
+    @property
     def slack(self) -> Fraction:
         """Q is scaled to add up to 1, which moves every ratio by as much, and is known to 200 bits."""
         return 2 * abs(sum(self._q(), Fraction(0)) - 1) + Fraction(1, 2**200)
@@ -279,6 +293,8 @@ class LossTable(Atoms):
 
     def _q(self) -> list[Fraction]:
         """Return p e^-L of each output to 200 bits, and what Q has beyond them."""
+        if not max(map(abs, self.losses), default=0.0) <= LARGEST_IN_FRACTIONS:
+            raise OutOfReach(f"exact fractions of e^-L are out of reach for losses beyond {LARGEST_IN_FRACTIONS:g}")
         total = self._total
         with precision(LOSS_BITS):
             q = [fraction_near(as_ball(mass) * (-as_ball(loss)).exp()) / total for loss, mass in self._rows()]
