@@ -22,7 +22,7 @@ from cumulant.mechanisms.base import AbstractMechanism
 from high_precision import ball, precision
 
 SIZES = [2, 3, 9, 65, 990, 1001, 4000, 20_000]
-Columns = tuple[list[float], list[float]]
+Columns = tuple[tuple[float, ...], tuple[float, ...]]
 SECONDS = 3.0  # many times what a question about 10^5 outputs takes, on a machine with other work
 
 
@@ -35,7 +35,7 @@ def random_table(size: int, seed: int) -> Columns:
         shares = base * np.exp(spread * rng.standard_normal(size)) * np.where(rng.random(size) < 0.2, 1.0, 1.3)
         whole = np.floor(shares / np.sum(shares) * 2.0**52).astype(int)
         whole[0] += 2**52 - int(np.sum(whole))
-        columns.append((whole / 2.0**52).tolist())
+        columns.append(tuple((whole / 2.0**52).tolist()))
     return columns[0], columns[1]
 
 
@@ -84,12 +84,12 @@ def test_ratios_that_are_all_next_to_e_to_the_epsilon(size: int) -> None:
     shares, h = rng.dirichlet(np.ones(size)), 0.25
     up = np.where(np.arange(size) < size // 2, math.exp(h), math.exp(-h))
     p, q = (shares * up).tolist(), shares.tolist()
-    p, q = (np.array(column) / math.fsum(column) for column in (p, q))
-    pair = cm.StatedPair(probabilities=p, neighbor_probabilities=q)
+    p, q = ((np.array(column) / math.fsum(column)).tolist() for column in (p, q))
+    pair = cm.StatedPair(probabilities=tuple(p), neighbor_probabilities=tuple(q))
     scale = math.log(p[0] / q[0])
     with precision(600):
         for epsilon in (scale, math.nextafter(scale, 0.0), math.nextafter(scale, 1.0), scale * (1 - 1e-13), 0.0):
-            exact, interval = truth(p.tolist(), q.tolist(), epsilon), pair.delta_interval(epsilon=epsilon)
+            exact, interval = truth(p, q, epsilon), pair.delta_interval(epsilon=epsilon)
             assert interval.certified
             assert not exact < arb(interval.lower)
             assert not exact > arb(interval.upper)
@@ -169,7 +169,8 @@ def default_pairs() -> dict[str, cm.StatedPair]:
     return {
         "tables": cm.StatedPair(probabilities=p, neighbor_probabilities=q),
         "losses": cm.StatedPair.from_losses(
-            losses=losses + 1e-6 + math.log(np.sum(shares * np.exp(-losses))), probabilities=shares
+            losses=(losses + 1e-6 + math.log(np.sum(shares * np.exp(-losses)))).tolist(),
+            probabilities=shares.tolist(),
         ),
         "densities": cm.StatedPair.from_densities(
             log_density=log_normal(1.0), neighbor_log_density=log_normal(0.0), support=(-10.0, 11.0)
@@ -241,6 +242,11 @@ def columns(draw: st.DrawFn) -> list[Any]:
 
 @st.composite
 def constructions(draw: st.DrawFn) -> Callable[[], cm.StatedPair]:
+    relation: Any
+    first: Any
+    second: Any
+    support: Any
+
     def form(values: Iterable[Any]) -> Any:
         return draw(st.sampled_from(FORMS))(list(values))
 
@@ -248,12 +254,13 @@ def constructions(draw: st.DrawFn) -> Callable[[], cm.StatedPair]:
     if kind == 0:
         p = draw(columns())
         q = draw(st.one_of(st.permutations(p), columns()))
+        relation = draw(st.sampled_from([None, cm.ADD_REMOVE, cm.REPLACE_ONE, "add"]))
         inner = draw(st.sampled_from([None, (p, q), [p], "ab", 3]))
         return lambda: cm.StatedPair(
             probabilities=form(p),
             neighbor_probabilities=form(q),
             inner_probabilities=inner,
-            relation=draw(st.sampled_from([None, cm.ADD_REMOVE, cm.REPLACE_ONE, "add"])),
+            relation=relation,
         )
     if kind == 1:
         p = draw(columns())
