@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 from cumulant.cli.main import main
 
 
-def runner() -> CliRunner:
+def runner(**options: Any) -> CliRunner:
     """Return a runner that keeps standard output and error apart, as Click before 8.2 does when it is told to."""
     apart: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
-    return CliRunner(**apart)
+    return CliRunner(**options, **apart)
 
 
 def call(text: str) -> Result:

@@ -157,7 +157,7 @@ class StatedPair(AbstractMechanism):
         noise = FiniteNoise(atoms)
         found = Known.by_noise(
             noise,
-            curve=lambda: _curve_of(atoms),
+            curve=lambda: _loss_of(atoms),
             attained=None if inner is None else FiniteNoise(Table(*inner)),
             relation=self.relation,
             tight=lambda relation: inner is None and (relation is ADD_REMOVE or atoms.symmetric),
@@ -181,7 +181,7 @@ class StatedPair(AbstractMechanism):
 
 
 @lru_cache(maxsize=64)
-def _curve_of(atoms: Atoms) -> Curve:
+def _loss_of(atoms: Atoms) -> Curve:
     return finite_loss([finite_pair(one) for one in ((atoms,) if atoms.symmetric else (atoms, Reversed(atoms)))])
 
 
