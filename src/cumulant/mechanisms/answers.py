@@ -218,22 +218,20 @@ def _invert(
     known: Known, relation: Relation, invert: Callable[[Directions], Inversion], method: Method
 ) -> Inversion | None:
     """Return the answer of the dominating pairs; None if Rényi DP has to do."""
-    if method == "rdp":
+    directions = None if method == "rdp" else known.pairs(relation)
+    if directions is None:
+        if method == "exact":
+            raise UnprovenCombination(
+                "an exact answer needs the dominating pair of every release, and one of these has none; "
+                'use method="best" for the tightest bound that is proven'
+            )
         return None
     try:
-        directions = known.pairs(relation)
-        if directions is not None:
-            return invert(directions)
+        return invert(directions)
     except OutOfReach:
         if method == "exact":
             raise
         return None
-    if method == "exact":
-        raise UnprovenCombination(
-            "an exact answer needs the dominating pair of every release, and one of these has none; "
-            'use method="best" for the tightest bound that is proven'
-        )
-    return None
 
 
 def _stated_failure(known: Known, epsilon: float) -> float | None:
