@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Any
 
@@ -11,9 +12,15 @@ from click.testing import CliRunner, Result
 from cumulant.cli.main import main
 
 
+def runner(**options: Any) -> CliRunner:
+    """Return a runner that keeps standard output and error apart, as Click before 8.2 does when it is told to."""
+    apart: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
+    return CliRunner(**options, **apart)
+
+
 def call(text: str) -> Result:
     """Run the command in this process; a bug would raise."""
-    result = CliRunner().invoke(main, text.split())
+    result = runner().invoke(main, text.split())
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

@@ -463,7 +463,8 @@ def test_no_printed_delta_is_below_one_that_is_no_short_number(digits: int) -> N
 
 
 def test_a_delta_too_deep_for_digits_is_printed_as_a_power_of_e() -> None:
-    with localcontext(prec=50):
+    with localcontext() as context:
+        context.prec = 50
         inside = delta_rounded_up(-1e20 / 3).removeprefix("exp(").removesuffix(")")
         assert Decimal(-1e20 / 3) <= Decimal(inside) <= Decimal(-1e20 / 3) * (1 - Decimal("1e-9"))
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import mpmath
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import cumulant as cm
+from cli_runner import runner
 from cumulant.cli.ledger import ledger as ledger_command
 from cumulant.cli.main import main
 from cumulant.ledger import Stage
@@ -37,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call(text: str) -> Result:
-    result = CliRunner().invoke(main, shlex.split(text))
+    result = runner().invoke(main, shlex.split(text))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

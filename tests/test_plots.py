@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from matplotlib.figure import Figure
 
 import cumulant
+from cli_runner import runner
 from cumulant import Gaussian, InvalidParameter, Laplace, RandomizedResponse, RenyiCurve, UnprovenCombination, plot
 from cumulant.cli.main import main
 from cumulant.mechanisms.base import AbstractMechanism
@@ -205,7 +206,7 @@ def test_without_matplotlib_it_says_how_to_install_it() -> None:
 
 
 def call(*arguments: str) -> Result:
-    result = CliRunner(env={"COLUMNS": "80"}).invoke(main, ["plot", *arguments])
+    result = runner(env={"COLUMNS": "80"}).invoke(main, ["plot", *arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def epsilon_ceilings(questions: Sequence[Question]) -> list[float]:
     """Return Chernoff's bounds of ε, all at the tilts of the octave that is best for the first question."""
     first = questions[0]
-    if len(questions) == 1 or not first.needs_tilts or first.around is None:
+    if len(questions) == 1 or first.losses.one_table is not None or not first.needs_tilts or first.around is None:
         return [math.inf] * len(questions)
     bounds = _epsilons(first, first.around.theta, first.around.k)
     octave = (first.around.index + int(np.argmin(bounds))) // PER_OCTAVE
@@ -63,7 +63,7 @@ def log_delta_ceilings(questions: Sequence[Question]) -> list[float]:
 
 def _log_delta_ceiling(question: Question) -> float:
     losses, epsilon = question.losses, question.asked
-    if not losses.parts or losses.failure == 1 or not 0 <= epsilon < losses.supremum:
+    if not losses.parts or losses.failure == 1 or not 0 <= epsilon < losses.supremum or losses.one_table is not None:
         return math.inf
     if question.road.is_certain(losses, epsilon):
         return 0.0

@@ -37,7 +37,7 @@ from cumulant.inversion.ball_jumps import jump_line
 from cumulant.inversion.ball_line import ROUGH, ball_line, smooth_lines
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, Effort, Enclosure, WholeEnclosure
-from cumulant.inversion.enumeration import enumerate_sums
+from cumulant.inversion.enumeration import FiniteSum, enumerate_sums, sum_one_release
 from cumulant.inversion.lines import InDoubles, paid_enclosures_at
 from cumulant.inversion.plan import Plan, Tilts, plan_for
 from cumulant.inversion.purse import MOST_MICROSECONDS, MOST_SINES, Purse
@@ -135,7 +135,7 @@ def _epsilon_end(question: Question) -> End:
 def _likely_epsilon(question: Question) -> float:
     if not question.needs_tilts:
         return question.losses.mean
-    if (one := OneSampleInBalls.of(question.losses)) is not None:
+    if (one := _one_release(question.losses)) is not None:
         return one.start(question.asked)
     return math.inf if question.around is None else question.around.epsilon
 
@@ -152,7 +152,7 @@ def _has_enough_epsilon(question: Question, _: float, found: list[End]) -> bool:
 
 def _is_below(question: Question, epsilon: float, log_delta: float) -> bool:
     """Return whether Chernoff's bound, or a closed form, proves that log δ(ε) is at most this."""
-    if (one := OneSampleInBalls.of(question.losses)) is not None:
+    if (one := _one_release(question.losses)) is not None:
         return one.log_bounds(epsilon)[1] <= log_delta
     around, road = question.around, question.road
     if around is None or not isinstance(road, Balls):
@@ -186,7 +186,7 @@ def _likely_log_delta(question: Question) -> float:
     losses = question.losses
     if not losses.parts or losses.failure > 0 or not question.asked < losses.supremum:
         return math.inf
-    if (one := OneSampleInBalls.of(losses)) is not None:
+    if (one := _one_release(losses)) is not None:
         return one.log_bounds(question.asked)[1]
     try:
         return math.inf if question.around is None else question.around.log_delta
@@ -200,6 +200,11 @@ def _has_smaller_delta(question: Question, likely: float, found: list[tuple[End,
     if not least > 0 or likely == math.inf:
         return False
     return _is_below(question, question.asked, math.log(least) - 1e-9)
+
+
+def _one_release(losses: ComposedPairs) -> FiniteSum | OneSampleInBalls | None:
+    """Return the profile of a single release where it is a formula, or a sum."""
+    return sum_one_release(losses) or OneSampleInBalls.of(losses)
 
 
 # The road in balls ----------------------------------------------------------------------------------------------------

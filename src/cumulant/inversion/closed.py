@@ -22,7 +22,7 @@ from cumulant.numerics.complex_plane import Complex, power, turns
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import HALF_ULP
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.finite_pair import FinitePair
+from cumulant.pairs.finite_pair import LARGEST_LOSS, FinitePair
 from cumulant.pairs.maps import Leave
 from cumulant.pairs.noise import LaplaceNoise
 from cumulant.pairs.pair import DominatingPair
@@ -82,6 +82,8 @@ class ClosedLosses:
                 assert isinstance(pair.law, LaplaceNoise)
                 laplace.append((pair.law.theta, float(n)))
             elif isinstance(pair, FinitePair) and 0 < len(pair.losses) <= MOST_OUTPUTS and pair.failure < 1:
+                if not np.max(np.abs(pair.losses)) <= LARGEST_LOSS:
+                    return None
                 finite.append(Outputs(pair.losses, pair.log_masses - math.log1p(-pair.failure), n))
             else:
                 return None

@@ -27,6 +27,7 @@ from cumulant.pairs.cache import CACHE, SIMILAR, BatchedTable, evaluate_by_batch
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import CUMULANTS, k_of_each, log_affinity, nodes_together
 from cumulant.pairs.discrete import prefers_transform
+from cumulant.pairs.finite_pair import FinitePair
 from cumulant.pairs.grid import PER_OCTAVE, chunk_frequencies, shared_octaves, tilt, tilts
 from cumulant.pairs.maps import Leave
 from cumulant.pairs.noise import GaussianNoise
@@ -91,6 +92,14 @@ class ComposedPairs:
     def tells_nothing(self) -> bool:
         """Whether all losses are 0: nothing was released, or on samples of nobody."""
         return not self.parts and self.variance == 0
+
+    @property
+    def one_table(self) -> FinitePair | None:
+        """The pair of a single release with finitely many outputs, whose profile is a sum over them."""
+        if self.variance > 0 or len(self.parts) != 1 or self.parts[0][1] != 1:
+            return None
+        pair = self.parts[0][0]
+        return pair if isinstance(pair, FinitePair) and pair.outputs > 0 else None
 
     @property
     def sums(self) -> float:

@@ -1,24 +1,26 @@
-"""Compositions of few releases with finitely many outputs: every sum of losses, in balls.
+"""Finite sums in balls: one release with any number of outputs, and compositions of few releases with few outputs.
 
 n releases with k outputs have C(n+k-1, k-1) sums of losses, each with a multinomial probability. Where these are few,
 the profile of the composition is a finite sum, and nothing is left to bound but rounding:
 
     δ(ε) = Σ_{L > ε} P(L) (1 - e^{ε-L}) = P(L > ε) - e^ε Q(L > ε).
+
+One release has as many as it has outputs; they are put in order and added up (`ordered`).
 """
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import accumulate
 from typing import TYPE_CHECKING, final
 
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import WholeEnclosure
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
-from cumulant.pairs.certified import ball_nodes
+from cumulant.numerics.search import smallest_true
+from cumulant.pairs.certified import ball_nodes, excess_of_pair
+from cumulant.pairs.ordered import Excess, of_losses
 
 if TYPE_CHECKING:
     from flint import arb
@@ -26,13 +28,25 @@ if TYPE_CHECKING:
 MOST_SUMS = 4000  # of losses that are formed in balls
 LARGEST_LOSS_NATS = 1e6  # beyond it e^ε takes more bits than there are
 SUM_BITS = 256  # of precision
+START = 1e-6  # how near to the answer a search begins
 
 Law = list[tuple["arb", "arb"]]
 
 
+@lru_cache(maxsize=16)
+def sum_one_release(losses: ComposedPairs) -> FiniteSum | None:
+    """Return the profile of one release with finitely many outputs, however many; None where balls do not tell it."""
+    pair = losses.one_table
+    if pair is None or not losses.supremum <= LARGEST_LOSS_NATS:
+        return None
+    return FiniteSum(excess_of_pair(pair, SUM_BITS), losses.supremum)
+
+
 @lru_cache(maxsize=8)
-def enumerate_sums(losses: ComposedPairs) -> Enumerated | None:
+def enumerate_sums(losses: ComposedPairs) -> FiniteSum | None:
     """Return the profile of all sums of losses, or None where they are too many or not finitely many."""
+    if losses.one_table is not None:
+        return sum_one_release(losses)
     if not 0 < losses.sums <= MOST_SUMS or not losses.supremum <= LARGEST_LOSS_NATS:
         return None
     with precision(SUM_BITS):
@@ -43,79 +57,57 @@ def enumerate_sums(losses: ComposedPairs) -> Enumerated | None:
                 return None
             part = list(_powers(list(zip(nodes.losses, nodes.weights, strict=True)), n))
             law = [(x + y, p * q) for x, p in law for y, q in part]
-        return Enumerated(law)
+        return FiniteSum(of_losses(law, as_ball(0.0), as_ball(0.0)), losses.supremum)
 
 
 def _powers(atoms: Law, n: int) -> Iterator[tuple[arb, arb]]:
-    """Yield the sums of n losses with their probabilities, output by output."""
-    (loss, mass), *rest = atoms
-    if not rest:
-        yield n * loss, mass**n
-        return
-    for k in range(n + 1):
-        share = math.comb(n, k) * mass**k
-        for other, probability in _powers(rest, n - k):
-            yield k * loss + other, share * probability
+    """Yield the sums of n losses with their probabilities: output by output, those first that no release is left of."""
+    unfinished = [(as_ball(0.0), as_ball(1.0), n)]
+    *first, (last, last_mass) = atoms
+    for loss, mass in first:
+        further = []
+        for total, probability, left in unfinished:
+            for k in range(left + 1):
+                share = probability * math.comb(left, k) * mass**k
+                if k == left:
+                    yield total + k * loss, share
+                else:
+                    further.append((total + k * loss, share, left - k))
+        unfinished = further
+    for total, probability, left in unfinished:
+        yield total + left * last, probability * last_mass**left
 
 
 @final
-class Enumerated(WholeEnclosure):
-    """A finite law: losses in order, and what P and Q have from each on."""
+class FiniteSum(WholeEnclosure):
+    """δ(ε) of a finite law, given that the loss is finite: Σ (p - e^ε q)_+ over 1 - P(L = ∞)."""
 
     route = "every sum"
 
-    def __init__(self, law: Law) -> None:
-        law = sorted(law, key=lambda atom: float(atom[0].mid()))
-        self._losses = [loss for loss, _ in law]
-        self._lowest, self._highest = ([end(loss) for loss in self._losses] for end in (lower_float, upper_float))
-        self._highest = list(accumulate(self._highest, max))
-        self._lowest = list(accumulate(self._lowest[::-1], min))[::-1]
-        self._masses = [mass for _, mass in law]
-        p = [*self._masses[::-1]]
-        q = [mass * (-loss).exp() for loss, mass in reversed(law)]
-        self._p, self._q = ([as_ball(0.0), *accumulate(column)][::-1] for column in (p, q))
-
-    def _delta(self, epsilon: float) -> arb:
-        if epsilon >= self._highest[-1]:
-            return as_ball(0.0)
-        at = as_ball(epsilon)
-        sure = bisect.bisect_right(self._lowest, epsilon)  # from here on losses are above ε
-        doubtful = range(bisect.bisect_right(self._highest, epsilon), sure)
-        total = self._p[sure] - at.exp() * self._q[sure]
-        for i in doubtful:
-            most = (self._masses[i] * -(at - self._losses[i].upper()).expm1()).upper()
-            if not most <= 0:
-                total += as_ball(0.0).union(most)
-        return total
+    def __init__(self, excess: Excess, largest: float) -> None:
+        self._excess = excess
+        self._largest = largest
+        with precision(SUM_BITS):
+            self._finite = 1 - excess.failure
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        if epsilon == math.inf:
+            return -math.inf, -math.inf
         with precision(SUM_BITS):
-            delta = self._delta(epsilon)
+            delta = self._excess.at(as_ball(epsilon).expm1()) / self._finite
+            if not delta.is_finite():
+                return -math.inf, 0.0
             if not delta.upper() > 0:
                 return -math.inf, -math.inf
             low = lower_float(delta.log()) if delta > 0 else -math.inf
             return low, min(upper_float(delta.upper().log()), 0.0)
 
     def slope(self, epsilon: float) -> float:
-        """Return -e^ε Q(L > ε)/δ."""
-        if epsilon >= self._highest[-1]:
-            return -1.0
-        place = bisect.bisect_right(self._highest, epsilon)
-        with precision(SUM_BITS):
-            delta, q = self._delta(epsilon), as_ball(epsilon).exp() * self._q[place]
-            return -float((q / delta).mid()) if delta > 0 and q > 0 else -1.0
+        """Return it from a little further on; -1 where nothing is left there."""
+        step = 1e-7 * max(epsilon, min(self._largest - epsilon, 1.0), 1e-300)
+        change = self.log_bounds(epsilon + step)[1] - self.log_bounds(epsilon)[1]
+        return change / step if -math.inf < change < 0 else -1.0
 
     def start(self, log_delta: float) -> float:
-        """Return about the ε of a δ: between two losses δ = P - e^ε Q, so e^ε = (P - δ)/Q."""
-        low, high = 0, len(self._losses)
-        while low < high:
-            middle = (low + high) // 2
-            if self.log_bounds(float(self._losses[middle].mid()))[1] > log_delta:
-                low = middle + 1
-            else:
-                high = middle
-        if low == len(self._losses):
-            return max(self._highest[-1], 0.0)
-        with precision(SUM_BITS):
-            share = (self._p[low] - as_ball(log_delta).exp()) / self._q[low]
-            return max(float(share.log().mid()), 0.0) if share > 0 else 0.0
+        most = max(self._largest, 0.0)
+        return smallest_true(lambda epsilon: self.log_bounds(epsilon)[1] <= log_delta, 0.0, most, relative=START)

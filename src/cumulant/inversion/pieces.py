@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from cumulant.inversion.closed import ClosedLosses, Outputs
+from cumulant.inversion.closed import MOST_OUTPUTS, ClosedLosses, Outputs
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, WholeEnclosure
 from cumulant.inversion.top import LARGEST_LOSS, MOST_AT_TOP, least_distance, least_epsilon
@@ -242,11 +242,20 @@ def sum_few(losses: ComposedPairs) -> WholeEnclosure | None:
     """Return δ(ε) as a sum over few terms, in pieces or output by output; None where there are too many."""
     if losses.closed is not None and (pieces := sum_pieces(losses)) is not None:
         return pieces
-    if not 0 < losses.sums <= FEW_SUMS:
+    if losses.one_table is None and not 0 < losses.sums <= FEW_SUMS:
         return None
     from cumulant.inversion.enumeration import enumerate_sums
 
     return enumerate_sums(losses)
+
+
+def sum_one(losses: ComposedPairs) -> WholeEnclosure | None:
+    """Return δ(ε) of one release with finitely many outputs, more than a line would take; else None."""
+    if losses.one_table is None or losses.one_table.outputs <= MOST_OUTPUTS:
+        return None
+    from cumulant.inversion.enumeration import sum_one_release
+
+    return sum_one_release(losses)
 
 
 @lru_cache(maxsize=16)

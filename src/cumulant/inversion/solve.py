@@ -29,7 +29,7 @@ from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  #
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
 from cumulant.inversion.jumps import JumpsInDoubles
 from cumulant.inversion.lines import paid_enclosures_at
-from cumulant.inversion.pieces import sum_few, sum_top, sum_top_at_delta
+from cumulant.inversion.pieces import sum_few, sum_one, sum_top, sum_top_at_delta
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.purse import MOST_SINES, Purse
 from cumulant.inversion.question import Question, Road, Solution
@@ -104,6 +104,8 @@ def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
 
     def is_settled(question: Question, most: float, some: list[Inversion]) -> bool:
         worst = max(inversion.value for inversion in some)
+        if (whole := sum_one(question.losses)) is not None:
+            return whole.log_bounds(worst)[1] <= question.asked
         return most <= worst or own_epsilon_ceiling(question) <= worst
 
     found = solve_worst_first(ceilings, _epsilon_in_doubles, is_settled)
@@ -139,9 +141,13 @@ class Doubles(Road):
             return False
         if losses.supremum <= 0:
             return True
+        if (whole := sum_one(losses)) is not None:
+            return whole.log_bounds(0.0)[1] <= log_delta
         return not lies_next_to_top(losses, log_delta) and _log_variation(losses) <= log_delta
 
     def is_certain(self, losses: ComposedPairs, epsilon: float) -> bool:
+        if losses.one_table is not None:  # its sum tells
+            return False
         by_gaussians = epsilon / 2 - losses.variance / 8  # no release gives back what they have told
         return by_gaussians < -CERTAIN_NATS or losses.log_overlap(epsilon) < -CERTAIN_NATS
 
@@ -151,6 +157,8 @@ class Doubles(Road):
     def whole(self, losses: ComposedPairs) -> WholeEnclosure | None:
         if not losses.parts:
             return GaussianInDoubles(GaussianPair(losses.mean))
+        if (whole := sum_one(losses)) is not None:
+            return whole
         return sum_few(losses) if losses.lattice is None and (losses.closed or losses.sums > 0) else None
 
     def top(self, losses: ComposedPairs, side: int, asked: float) -> WholeEnclosure | None:

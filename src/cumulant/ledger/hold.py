@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, final
 
 from cumulant.errors import InvalidParameter
 from cumulant.ledger.allocation import Taken, unused
@@ -14,6 +14,8 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import from_dict
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from cumulant.ledger.ledger import Ledger
 
 

@@ -6,7 +6,7 @@ import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from cumulant import parameters
 from cumulant.composition import Composed
@@ -45,6 +45,8 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from cumulant.ledger.storage import Storage
     from cumulant.ledger.transaction import Transaction
 

@@ -40,7 +40,7 @@ def guarantee_at_delta(
             return Guarantee.by_pairs(short, log_delta, "contour", excess=EXACTLY)
     inverted = _invert(known, relation, lambda pairs: _epsilon(pairs, log_delta, accuracy), method)
     # next to the largest loss ε is exact while δ drowns in rounding
-    is_settled = inverted is not None and inverted.excess <= EXACTLY and not known.sharper_curve
+    is_settled = inverted is not None and inverted.excess <= EXACTLY and not known.may_be_sharper
     if inverted is None or (method != "exact" and not is_settled and _is_doubtful(known, inverted)):
         epsilon, order = epsilon_from_cgf(known.curve(), log_delta)
         if inverted is None or inverted.value > epsilon:
@@ -192,7 +192,7 @@ def _lowered(found: Interval, by_curve: float) -> Interval:
 
 
 def _pairs_of_both_ends(known: Known, relation: Relation) -> tuple[Directions, Directions]:
-    upper, lower = known.directions(relation), known.attained(relation)
+    upper, lower = known.pairs(relation), known.attained(relation)
     if upper is None or lower is None:
         raise UnprovenCombination(
             "certified intervals need the dominating pair of every release, and one of these has none; "
@@ -218,7 +218,7 @@ def _invert(
     known: Known, relation: Relation, invert: Callable[[Directions], Inversion], method: Method
 ) -> Inversion | None:
     """Return the answer of the dominating pairs; None if Rényi DP has to do."""
-    directions = None if method == "rdp" else known.directions(relation)
+    directions = None if method == "rdp" else known.pairs(relation)
     if directions is None:
         if method == "exact":
             raise UnprovenCombination(
@@ -250,7 +250,7 @@ def _is_attained(known: Known, relation: Relation) -> bool:
 
 def _is_doubtful(known: Known, inverted: Inversion) -> bool:
     """Whether Rényi DP could be the tighter one."""
-    return not inverted.slack <= ROUGH_NATS or known.sharper_curve  # slack may be nan
+    return not inverted.slack <= ROUGH_NATS or known.may_be_sharper  # slack may be nan
 
 
 def _excess(known: Known, relation: Relation, inverted: Inversion) -> float | None:

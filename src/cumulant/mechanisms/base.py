@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +28,8 @@ from cumulant.parameters import by_name, check_names
 from cumulant.profiles.profile import PrivacyProfile
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from cumulant.composition import Composed
 
 Releases = tuple[tuple["AbstractMechanism", int], ...]

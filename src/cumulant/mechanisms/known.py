@@ -44,6 +44,7 @@ class Known:
     single:           whether it is one release.
     sampled:          the same where it is Gaussian noise on Poisson samples and nothing else: the short way.
     alternatives:     whether the pairs belong to different records, so that those of several releases may be mixed.
+    alone:            pairs of a single release, in which no directions are mixed; None: the same as of one of several.
     """
 
     curve: Callable[[], Curve]
@@ -65,6 +66,16 @@ class Known:
     single: bool = True
     sampled: SampledGaussian | None = None
     alternatives: bool = False
+    alone: Callable[[], Directions] | None = None
+
+    def pairs(self, relation: Relation) -> Directions | None:
+        """Return dominating pairs of the run itself, which is not to be composed with others."""
+        return self.alone() if self.alone is not None and self.single else self.directions(relation)
+
+    @property
+    def may_be_sharper(self) -> bool:
+        """Whether the curve may say more than the pairs of the run itself."""
+        return self.sharper_curve and not (self.alone is not None and self.single)
 
     @staticmethod
     def by_curve(curve: Callable[[], Curve], *, fixed_size: bool = False) -> Known:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -18,11 +19,15 @@ from cumulant.numerics.quadrature import POINTS, nodes_on
 from cumulant.pairs.atoms import Atoms, LossTable, Reversed, Table
 from cumulant.pairs.finite_pair import finite_loss, finite_pair
 from cumulant.pairs.noise import FiniteNoise
-from cumulant.parameters import probability, real, require
+from cumulant.parameters import probability, real, require, shown
 
 CELLS = 2000  # of a density
 UNIT = 2.0**-52  # in the last place of 1
 NEARLY_ONE = 1e-9  # how far a table may sum from 1: what is missing is revealed, and too much is refused
+
+DENSITIES = "log_density", "neighbor_log_density"
+KINKED = 1e-4  # by which a rule may exceed 1 where a density bends or ends inside a cell; it is scaled
+LEAST_CELL = 1e-300  # whose width has a logarithm to all digits
 
 Values = tuple[float, ...]
 
@@ -64,10 +69,9 @@ class StatedPair(AbstractMechanism):
         object.__setattr__(self, "probabilities", p)
         object.__setattr__(self, "neighbor_probabilities", q)
         if self.inner_probabilities is not None:
-            require(
-                _is_pair(self.inner_probabilities), "inner_probabilities must be two tables", self.inner_probabilities
-            )
-            object.__setattr__(self, "inner_probabilities", _checked_tables("inner ", *self.inner_probabilities))
+            inner = _column("inner_probabilities", self.inner_probabilities)
+            require(len(inner) == 2, "inner_probabilities must be two tables", inner)
+            object.__setattr__(self, "inner_probabilities", _checked_tables("inner ", *inner))
         if self.losses is not None:
             object.__setattr__(self, "losses", _checked_losses(self.losses, p, q))
         require(
@@ -92,20 +96,23 @@ class StatedPair(AbstractMechanism):
         >>> round(StatedPair.from_losses(losses=[1.0, -1.0], probabilities=[p, 1 - p]).epsilon(delta=0.0), 12)
         1.0
         """
-        p = _checked_table("probabilities", probabilities)
-        require(len(losses) == len(probabilities), "losses must be as many as probabilities", losses)
-        values = [math.inf if loss == math.inf else real("losses", loss, "must be numbers or inf") for loss in losses]
-        values += [math.inf] * (len(p) - len(values))  # what is missing of P is revealed
-        require(min(values) > -math.inf, "losses must be numbers or inf", losses)
-        log_q = [math.log(mass) - loss if mass > 0 else -math.inf for loss, mass in zip(values, p, strict=True)]
-        require(max(log_q) < 1.0, "losses must have E[e^-L] <= 1 under these probabilities", losses)
+        given, masses = _column("losses", losses), _column("probabilities", probabilities)
+        require(len(given) == len(masses), "losses must be as many as probabilities", given)
+        table = _checked_table("probabilities", masses)
+        stated = [real("losses", loss, "must be numbers or inf") for loss in given]
+        stated += [math.inf] * (len(table) - len(stated))  # what is missing of P is revealed
+        # a loss that P does not have is none
+        values, p = zip(*(row for row in zip(stated, table, strict=True) if row[1] > 0), strict=True)
+        require(min(values) > -math.inf, "losses must be numbers or inf", given)
+        log_q = [math.log(mass) - loss for loss, mass in zip(values, p, strict=True)]
+        require(max(log_q) < 1.0, "losses must have E[e^-L] <= 1 under these probabilities", given)
         q = [math.exp(log) for log in log_q]
         rest = _missing(values, p)
         rounding = UNIT * (4 * len(q) + math.fsum(m * abs(x) for m, x in zip(q, values, strict=True) if m > 0))
-        require(rest >= -rounding, "losses must have E[e^-L] <= 1 under these probabilities", losses)
+        require(rest >= -rounding, "losses must have E[e^-L] <= 1 under these probabilities", given)
         return StatedPair(
             probabilities=(*p, 0.0),
-            neighbor_probabilities=(*q, rest if rest > rounding else 0.0),
+            neighbor_probabilities=(*q, min(rest, 1.0) if rest > rounding else 0.0),
             losses=(*values, -math.inf),
             relation=relation,
         )
@@ -126,20 +133,18 @@ class StatedPair(AbstractMechanism):
 
         Holds for:  densities whose ratio is monotone between neighbouring nodes of a Gauss-Legendre rule.
         """
-        low, high = (real("support", end, "must be two numbers") for end in support)
-        require(low < high, "support must be an interval (low, high)", support)
-        edges = np.linspace(low, high, CELLS + 1)
+        edges = _edges(_column("support", support))
         t, log_weights = nodes_on(edges[:-1], edges[1:])
-        inside = [_densities(name, f, t) for name, f in _named(log_density, neighbor_log_density)]
-        ends = [_densities(name, f, edges) for name, f in _named(log_density, neighbor_log_density)]
+        named = list(zip(DENSITIES, (log_density, neighbor_log_density), strict=True))
+        inside, ends = ([_densities(name, f, x) for name, f in named] for x in (t, edges))
         with np.errstate(under="ignore"):
-            p, q = (np.sum(np.exp(log_weights + logs).reshape(CELLS, POINTS), axis=1) for logs in inside)
+            p, q = (_masses(name, logs, log_weights) for name, logs in zip(DENSITIES, inside, strict=True))
         least, most = _ratios(_log_ratio(*inside).reshape(CELLS, POINTS), _log_ratio(*ends))
         outer = _split(p, q, least, most)
         return StatedPair(
             probabilities=_with_rest(outer[0], (1.0, 0.0)),
             neighbor_probabilities=_with_rest(outer[1], (0.0, 1.0)),
-            inner_probabilities=(_scaled(p.tolist()), _scaled(q.tolist())),
+            inner_probabilities=(_with_rest(p, (1.0,)), _with_rest(q, (1.0,))),  # what is outside is one output
             relation=relation,
         )
 
@@ -150,21 +155,16 @@ class StatedPair(AbstractMechanism):
         """
         atoms, inner = self._atoms(), self.inner_probabilities
         joins = self.relation is not None and self.relation.joins
-        return Known.by_noise(
-            FiniteNoise(atoms),
-            curve=self._curve,
+        noise = FiniteNoise(atoms)
+        found = Known.by_noise(
+            noise,
+            curve=lambda: _loss_of(atoms),
             attained=None if inner is None else FiniteNoise(Table(*inner)),
             relation=self.relation,
             tight=lambda relation: inner is None and (atoms.symmetric or (relation is not None and relation.joins)),
             sharper_curve=not joins and not atoms.symmetric,
         )
-
-    def _curve(self) -> Curve:
-        return finite_loss([finite_pair(atoms) for atoms in self._both_directions()])
-
-    def _both_directions(self) -> tuple[Atoms, ...]:
-        atoms = self._atoms()
-        return (atoms,) if atoms.symmetric else (atoms, Reversed(atoms))
+        return replace(found, alone=lambda: tuple(((pair, 1),) for pair in noise.both_directions()))
 
     def _atoms(self) -> Atoms:
         if self.losses is None:
@@ -181,11 +181,26 @@ class StatedPair(AbstractMechanism):
         return {name: value for name, value in content.items() if value is not None or name == "inner_probabilities"}
 
 
+@lru_cache(maxsize=64)
+def _loss_of(atoms: Atoms) -> Curve:
+    return finite_loss([finite_pair(one) for one in ((atoms,) if atoms.symmetric else (atoms, Reversed(atoms)))])
+
+
 # Tables ---------------------------------------------------------------------------------------------------------------
+
+
+def _column(name: str, values: Any) -> tuple[Any, ...]:
+    """Return what an iterable yields, once."""
+    require(isinstance(values, Iterable) and not isinstance(values, str | bytes), f"{name} must be a table", values)
+    try:
+        return tuple(values)
+    except TypeError:  # an array without a dimension
+        raise InvalidParameter(f"{name} must be a table, got {shown(values)}") from None
 
 
 def _checked_tables(kind: str, p: Any, q: Any) -> tuple[Values, Values]:
     """Return two tables of one length that add up to 1: what one lacks stands on an output that the other has not."""
+    p, q = _column(f"{kind}probabilities", p), _column(f"{kind}neighbor_probabilities", q)
     first, second = (
         _checked_table(f"{kind}{name}", table) for name, table in (("probabilities", p), ("neighbor_probabilities", q))
     )
@@ -196,12 +211,11 @@ def _checked_tables(kind: str, p: Any, q: Any) -> tuple[Values, Values]:
     return (*first[: len(p)], rest_p, 0.0), (*second[: len(p)], 0.0, rest_q)
 
 
-def _checked_table(name: str, table: Any) -> Values:
+def _checked_table(name: str, table: tuple[Any, ...]) -> Values:
     """Return probabilities; what is missing of 1, beyond rounding, is one output more.
 
     A sum of n numbers that were rounded is within n units of 1; such a table is scaled (`atoms.Table`).
     """
-    require(isinstance(table, Iterable) and not isinstance(table, str | bytes), f"{name} must be a table", table)
     values = tuple(probability(name, value) for value in table)
     require(len(values) > 0, f"{name} must have at least one entry", table)
     rest = math.fsum([1.0, *(-value for value in values)])
@@ -212,8 +226,8 @@ def _checked_table(name: str, table: Any) -> Values:
 
 def _checked_losses(losses: Any, p: Values, q: Values) -> Values:
     """Return the losses of each output, checked against the tables that belong to them."""
-    require(len(losses) == len(p), "losses must be as many as probabilities", losses)
-    values = tuple(real("losses", loss, "must be numbers, inf or -inf") for loss in losses)
+    values = tuple(real("losses", loss, "must be numbers, inf or -inf") for loss in _column("losses", losses))
+    require(len(values) == len(p), "losses must be as many as probabilities", values)
     for loss, a, b in zip(values, p, q, strict=True):
         if a > 0:
             there = (math.inf if b == 0 else math.log(a) - math.log(b)) if b < 1e-290 else math.log(a / b)
@@ -234,10 +248,6 @@ def _missing(losses: Sequence[float], p: Values) -> float:
         return upper_float(1 - sum((as_ball(mass) * (-as_ball(x)).exp() for x, mass in rows), as_ball(0.0)) / total)
 
 
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
-
-
 def _scaled(masses: Sequence[float]) -> Values:
     total = math.fsum(masses)
     return tuple(mass / total for mass in masses)
@@ -246,8 +256,26 @@ def _scaled(masses: Sequence[float]) -> Values:
 # Densities ------------------------------------------------------------------------------------------------------------
 
 
-def _named(*functions: Callable[[Array], Array]) -> list[tuple[str, Callable[[Array], Array]]]:
-    return list(zip(("log_density", "neighbor_log_density"), functions, strict=True))
+def _edges(support: tuple[Any, ...]) -> Array:
+    """Return the ends of all cells of an interval."""
+    rule = "support must be an interval (low, high) of finite numbers"
+    require(len(support) == 2, rule, support)
+    low, high = (real("support", end, "must be two numbers") for end in support)
+    require(low < high and high - low < math.inf, rule, support)
+    edges = np.linspace(low, high, CELLS + 1)
+    require(bool(np.all(np.diff(edges) > LEAST_CELL)), f"support must be wide enough for {CELLS} cells", support)
+    return edges
+
+
+def _masses(name: str, logs: Array, log_weights: Array) -> Array:
+    """Return the mass of each cell."""
+    with np.errstate(under="ignore", over="ignore"):
+        masses: Array = np.sum(np.exp(log_weights + logs).reshape(CELLS, POINTS), axis=1)
+    total = float(np.sum(masses))
+    places = f"at {CELLS * POINTS} places of the support"
+    require(total > 0, f"{name} must not vanish {places}", total)
+    require(total <= 1 + KINKED, f"{name} must add up to at most 1 {places}", total)
+    return masses
 
 
 def _densities(name: str, function: Callable[[Array], Array], t: Array) -> Array:
@@ -281,10 +309,10 @@ def _split(p: Array, q: Array, least: Array, most: Array) -> tuple[Array, Array]
     With q₁ + q₂ = q and e^{least} q₁ + e^{most} q₂ = p, all ratios taken relative to the largest, so that none
     overflows. Where the smallest ratio is 0 and the largest infinite the cell is revealed.
     """
-    gap = least - most
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        gap = least - most
         share = np.exp(np.where(np.isnan(gap), 0.0, gap))  # e^{least - most}, in [0, 1]
-        scaled = np.where(np.isposinf(most), 0.0, p * np.exp(-np.where(np.isfinite(most), most, 0.0)))
+        scaled = np.where(np.isposinf(most) | (p == 0), 0.0, p * np.exp(-np.where(np.isfinite(most), most, 0.0)))
         upper = np.clip((scaled - share * q) / np.maximum(1 - share, 1e-300), 0.0, q)
         upper = np.where(share == 1, q, np.where(np.isneginf(most), 0.0, upper))
         lower = q - upper
@@ -292,7 +320,7 @@ def _split(p: Array, q: Array, least: Array, most: Array) -> tuple[Array, Array]
     return np.concatenate([np.minimum(small, p), np.maximum(p - small, 0.0)]), np.concatenate([lower, upper])
 
 
-def _with_rest(masses: Array, rest_at: tuple[float, float]) -> Values:
-    """Return masses with what is missing of 1 on one of two more outputs."""
+def _with_rest(masses: Array, rest_at: tuple[float, ...]) -> Values:
+    """Return masses with what is missing of 1 on one of more outputs."""
     rest = max(1 - float(np.sum(masses)), 0.0)
-    return _scaled([*masses.tolist(), rest * rest_at[0], rest * rest_at[1]])
+    return _scaled([*masses.tolist(), *(rest * share for share in rest_at)])

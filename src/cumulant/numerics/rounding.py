@@ -63,6 +63,23 @@ def float_above(exact: Fraction) -> float:
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 
+def exact_sum(values: Array) -> Fraction:
+    """Return Σ x of finite doubles without rounding: halves of 26 and 27 bits are added up exponent by exponent.
+
+    >>> exact_sum(np.array([1e300, 0.1, -1e300])) == Fraction(0.1)
+    True
+    """
+    mantissas, exponents = np.frexp(values)
+    if not len(values):
+        return Fraction(0)
+    least = int(np.min(exponents))
+    high = np.floor(mantissas * 2.0**26)
+    low = (mantissas * 2.0**26 - high) * 2.0**27
+    halves = [np.bincount(exponents - least, weights=half).tolist() for half in (high, low)]
+    total = sum(((int(a) << 27) + int(b)) << place for place, (a, b) in enumerate(zip(*halves, strict=True)))
+    return Fraction(total) * Fraction(2) ** (least - 53)
+
+
 def sum_above(terms: Sequence[tuple[int, float]]) -> float:
     """Return Σ n_i x_i of finite x_i, rounded up once: exact where a double holds it, inf beyond the largest.
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, ball_of_fraction, fraction_near, precision
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.rounding import float_above
+from cumulant.numerics.rounding import exact_sum, float_above
 
 if TYPE_CHECKING:
     from flint import arb
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CANCELLED = 100.0  # a loss that is not this many times as large as what it was scaled by has lost digits
 LARGE_LOSS = 16.0  # from which log p - L is off by more than a few units
+LARGEST_IN_FRACTIONS = 1e4  # of losses: fractions of larger ones have more digits than there is time for
 LOSS_BITS = 256  # of the probabilities under Q that a table of losses implies
 
 
@@ -83,6 +84,11 @@ class Atoms(ABC):
     def slack(self) -> Fraction:
         """How far, relatively, ratios of `fractions` may be below the true ones."""
         return Fraction(0)
+
+    @property
+    def outputs(self) -> int:
+        """How many `fractions` there are."""
+        return 0
 
     def fractions(self) -> tuple[list[Fraction], list[Fraction]]:
         """Return P and Q as fractions that add up to 1."""
@@ -175,24 +181,30 @@ class Table(Atoms):
 
     p: tuple[float, ...]
     q: tuple[float, ...]
+    _hash: int = field(init=False, repr=False, compare=False)  # which takes a while of many outputs
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.p, self.q)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def columns(self) -> Columns:
         p, q = np.array(self.p), np.array(self.q)
-        total_p, total_q = math.fsum(self.p), math.fsum(self.q)
-        # log of the quotient of the sums, whose difference is formed without rounding
-        scale = math.log1p(math.fsum([*self.q, *(-x for x in self.p)]) / total_p)
+        total_p, total_q = exact_sum(p), exact_sum(q)
+        scale = math.log1p(float((total_q - total_p) / total_p))
         both = (p > 0) & (q > 0)
         losses = self._scaled(log_quotients(p[both], q[both]), scale, both)
-        failure, absent = _share_up(self.p, self.q), _share_up(self.q, self.p)
+        failure, absent = float_above(exact_sum(p[q == 0]) / total_p), float_above(exact_sum(q[p == 0]) / total_q)
         log_p, log_q = np.log(p[both]) - math.log(total_p), np.log(q[both]) - math.log(total_q)
         return Columns(losses, log_p, log_q, failure, absent)
 
     def _scaled(self, quotients: Array, scale: float, both: NDArray[np.bool_]) -> Array:
         """Return log p/q + scale, from exact fractions where the two cancel."""
         losses = quotients + scale
-        close = np.flatnonzero(np.abs(losses) < CANCELLED * abs(scale))
+        close = np.flatnonzero((np.abs(losses) < CANCELLED * abs(scale)) & (quotients != 0))
         if len(close):
-            total_p, total_q = (sum(map(Fraction, column), Fraction(0)) for column in (self.p, self.q))
+            total_p, total_q = (exact_sum(np.array(column)) for column in (self.p, self.q))
             places = np.flatnonzero(both)
             for i in close.tolist():
                 p, q = Fraction(self.p[places[i]]) * total_q, Fraction(self.q[places[i]]) * total_p
@@ -201,7 +213,7 @@ class Table(Atoms):
 
     def balls(self) -> BallColumns:
         p, q = self.p, self.q
-        total_p, total_q = (ball_of_fraction(sum(map(Fraction, column), Fraction(0))) for column in (p, q))
+        total_p, total_q = (ball_of_fraction(exact_sum(np.array(column))) for column in (p, q))
         both = [(as_ball(a) / total_p, as_ball(b) / total_q) for a, b in zip(p, q, strict=True) if a > 0 and b > 0]
         failure = ball_of_fraction(sum((Fraction(a) for a, b in zip(p, q, strict=True) if b == 0), Fraction(0)))
         absent = ball_of_fraction(sum((Fraction(b) for a, b in zip(p, q, strict=True) if a == 0), Fraction(0)))
@@ -210,11 +222,15 @@ class Table(Atoms):
 
     @property
     def symmetric(self) -> bool:
-        return sorted(zip(self.p, self.q, strict=True)) == sorted(zip(self.q, self.p, strict=True))
+        return _is_symmetric(self)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.p)
 
     def fractions(self) -> tuple[list[Fraction], list[Fraction]]:
         p, q = ([Fraction(x) for x in column] for column in (self.p, self.q))
-        total_p, total_q = sum(p), sum(q)
+        total_p, total_q = (exact_sum(np.array(column)) for column in (self.p, self.q))
         return [x / total_p for x in p], [x / total_q for x in q]
 
 
@@ -241,7 +257,7 @@ class LossTable(Atoms):
 
     def _log_q(self, near: Array) -> Array:
         """Return log p - L, from balls where L is so large that the difference has lost digits."""
-        log_q = near.copy()
+        log_q: Array = near.copy()
         with precision(LOSS_BITS):
             log_total = ball_of_fraction(self._total).log()
             for i, (loss, mass) in enumerate(self._rows()):
@@ -261,6 +277,10 @@ class LossTable(Atoms):
         return as_ball(self.missing, self.missing * 2.0**-40)
 
     @property
+    def outputs(self) -> int:
+        return len(self.p) + 2
+
+    @property
     def slack(self) -> Fraction:
         """Q is scaled to add up to 1, which moves every ratio by as much, and is known to 200 bits."""
         return 2 * abs(sum(self._q(), Fraction(0)) - 1) + Fraction(1, 2**200)
@@ -273,6 +293,8 @@ class LossTable(Atoms):
 
     def _q(self) -> list[Fraction]:
         """Return p e^-L of each output to 200 bits, and what Q has beyond them."""
+        if not max(map(abs, self.losses), default=0.0) <= LARGEST_IN_FRACTIONS:
+            raise OutOfReach(f"exact fractions of e^-L are out of reach for losses beyond {LARGEST_IN_FRACTIONS:g}")
         total = self._total
         with precision(LOSS_BITS):
             q = [fraction_near(as_ball(mass) * (-as_ball(loss)).exp()) / total for loss, mass in self._rows()]
@@ -317,10 +339,13 @@ class ChordAtoms(Atoms):
         return True
 
 
-def _share_up(p: Sequence[float], q: Sequence[float]) -> float:
-    """Return how much of P lies where Q is 0, rounded up."""
-    alone = [Fraction(a) for a, b in zip(p, q, strict=True) if b == 0]
-    return float_above(sum(alone, Fraction(0)) / sum(map(Fraction, p), Fraction(0))) if any(alone) else 0.0
+@lru_cache(maxsize=64)
+def _is_symmetric(table: Table) -> bool:
+    p, q = np.array(table.p), np.array(table.q)
+    if np.any(np.sort(p) != np.sort(q)):
+        return False
+    there, back = np.lexsort((q, p)), np.lexsort((p, q))
+    return bool(np.all(p[there] == q[back]) and np.all(q[there] == p[back]))
 
 
 def log_quotients(p: Array, q: Array) -> Array:

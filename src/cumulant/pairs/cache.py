@@ -20,6 +20,7 @@ from cumulant.pairs.pair import DominatingPair
 LIMIT_BYTES = 64 * 2**20  # of all that is kept
 OVERHEAD_BYTES = 800  # of an entry: its key, and its place in the table
 BALL_BYTES = 160  # of one ball, about
+FLOAT_BYTES = 32  # of a number among others, with its place
 SIMILAR = 1.0  # octaves within which parameters take about the same nodes
 
 Value = TypeVar("Value")
@@ -140,6 +141,8 @@ def size_in_bytes(value: Any) -> int:
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, tuple | list):
+        if value and isinstance(value[0], float):
+            return FLOAT_BYTES * len(value)
         if value and type(value[0]).__module__.startswith("flint"):
             return BALL_BYTES * len(value)
         return sum(map(size_in_bytes, value))

@@ -28,6 +28,7 @@ from cumulant.pairs.cache import CACHE
 from cumulant.pairs.coordinate import CELL_WIDTH, Branch, CoordinatePair, straight_width
 from cumulant.pairs.finite_pair import FinitePair
 from cumulant.pairs.grid import tilt
+from cumulant.pairs.ordered import Excess, excess_of
 from cumulant.pairs.pair import DominatingPair
 from cumulant.pairs.proven_rule import ProvenRule, proven_rule
 
@@ -40,6 +41,8 @@ MOST_CELLS = 1000  # of one branch
 RECTANGLE_MICROSECONDS = 40  # a bound of a modulus on a rectangle
 NODE_MICROSECONDS, TERM_MICROSECONDS = 12, 4  # a loss and its weight; more for each term of a mixture
 SLIVER = 1e-9  # left out at both ends of a stretch, whose ends are known to rounding only
+EXCESS_BITS = 256  # of precision
+FEW_OUTPUTS = 1000  # whose losses are formed to look for the largest
 MARGIN = 1 + 1e-9  # on products of doubles that bound curvature
 
 
@@ -175,12 +178,21 @@ def _widened(value: Any, radius: arb) -> Any:
 # The largest loss, and what is revealed -------------------------------------------------------------------------------
 
 
+def excess_of_pair(pair: FinitePair, bits: int) -> Excess:
+    """Return Σ (p - tq)_+ of a pair on finitely many outputs."""
+    with precision(bits):
+        return excess_of(pair.atoms, bits)
+
+
 def supremum_ball(pair: DominatingPair, bits: int) -> arb | None:
     """Return the largest loss; None where there is none."""
     if math.isinf(pair.supremum):
         return None
     if isinstance(pair, FinitePair):
-        return _largest(_finite_columns(pair, bits)[0])
+        if len(pair.losses) <= FEW_OUTPUTS:
+            return _largest(_finite_columns(pair, bits)[0])
+        with precision(bits):
+            return excess_of_pair(pair, EXCESS_BITS).top().log1p()
     if isinstance(pair, CoordinatePair) and pair.atoms:
         return _largest([loss for loss, _ in pair.ball_atoms()])
     return as_ball(pair.supremum) * (1 - as_ball(2.0**-49, 2.0**-49))  # rounded up from its formula
@@ -196,7 +208,7 @@ def top_mass_ball(pair: DominatingPair, bits: int) -> arb:
 
 
 def failure_ball(pair: DominatingPair) -> arb:
-    return pair.atoms.balls().failure if isinstance(pair, FinitePair) else as_ball(pair.failure)
+    return excess_of_pair(pair, EXCESS_BITS).failure if isinstance(pair, FinitePair) else as_ball(pair.failure)
 
 
 def _largest(losses: list[arb]) -> arb:

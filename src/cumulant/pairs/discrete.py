@@ -255,7 +255,7 @@ class DiscreteLosses:
         place = np.argmax(below >= 0.5 * below[:, -1:], axis=1)[:, None]
         apart = self.losses - np.take_along_axis(self.losses, np.take_along_axis(order, place, axis=1), axis=1)
         found = [_dispersion_of(tilted, apart, omega, widths) for omega in parts]
-        return np.concatenate(found, axis=-1).transpose(2, 0, 1, 3)
+        return np.asarray(np.concatenate(found, axis=-1).transpose(2, 0, 1, 3))
 
     def _by_rows(self, evaluate: Callable[..., Any], width: int, *columns: Array) -> list[Any]:
         """Return what `evaluate` says of some rows at a time: `width` numbers for each node."""

@@ -74,12 +74,12 @@ class Symmetrised(Atoms):
 @lru_cache(maxsize=32)
 def _halves(pair: Atoms) -> Halves:
     """Return (t, Q-mass) of the outputs with t > 1, the mass at t = 1, and what is revealed."""
-    p, q = pair.fractions()
-    if len(p) > MOST_SYMMETRISED:
+    if (outputs := pair.outputs) > MOST_SYMMETRISED:
         raise OutOfReach(
-            f"a pair that is not symmetric has {len(p)} outputs; its two orders are made one up to "
+            f"a pair that is not symmetric has {outputs} outputs; its two orders are made one up to "
             f"{MOST_SYMMETRISED}. State the relation, relation=cumulant.ADD_REMOVE, or a symmetric pair"
         )
+    p, q = pair.fractions()
     above, failure = _larger_profile(_falling(p, q), _falling(q, p))
     # up: a larger ratio with the same mass of P only makes outputs easier to tell apart
     merged = _merged([(t * (1 + pair.slack), mass / (1 + pair.slack)) for t, mass in above])

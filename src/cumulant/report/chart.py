@@ -208,7 +208,7 @@ def _described_release(mechanism: AbstractMechanism) -> str:
     numbers = [
         f"{field.name.replace('_', ' ')} {given(value)}"
         for field in fields(mechanism)  # type: ignore[arg-type]  # mechanisms are dataclasses
-        if field.repr and isinstance(value := getattr(mechanism, field.name), int | float)
+        if field.repr and isinstance(value := getattr(mechanism, field.name), int | float) and value is not False
     ]
     kind = re.sub(r"(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", type(mechanism).__name__)
     text = kind + (f" ({', '.join(numbers)})" if numbers else "")
