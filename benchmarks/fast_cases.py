@@ -10,13 +10,13 @@ from typing import Any, final
 import numpy as np
 
 from benchmarks.questions import Script
-from benchmarks.runs import ADD_REMOVE, GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, REPLACE_ONE
+from benchmarks.runs import ADD_REMOVE, GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, REPLACE_ONE, ZERO_OUT
 
 PURE, APPROXIMATE, STATED, ZCDP, CURVE = "pure", "approximate", "stated", "zcdp", "curve"
 POISSON, WITHOUT, SHARE, WITH, GROUP, TIMES = "poisson", "without", "share", "with", "group", "times"
 EPSILON, DELTA, EPSILON_INTERVAL, DELTA_INTERVAL, RDP = "epsilon", "delta", "epsilon_interval", "delta_interval", "rdp"
 AT_DELTA = (EPSILON, EPSILON_INTERVAL)
-NAMES = {ADD_REMOVE: "cm.ADD_REMOVE", REPLACE_ONE: "cm.REPLACE_ONE"}
+NAMES = {ADD_REMOVE: "cm.ADD_REMOVE", REPLACE_ONE: "cm.REPLACE_ONE", ZERO_OUT: "cm.ZERO_OUT"}
 CONSTRUCTORS = {
     GAUSSIAN: "cm.Gaussian(noise_multiplier={})",
     LAPLACE: "cm.Laplace(scale={})",
@@ -166,7 +166,7 @@ class _Draw:
 
     def case(self) -> Case:
         question = self._one([EPSILON] * 12 + [DELTA] * 12 + [EPSILON_INTERVAL, DELTA_INTERVAL] + [RDP] * 3)
-        relation = self._one([ADD_REMOVE] * 4 + [REPLACE_ONE] * 4 + [""])
+        relation = self._one([ADD_REMOVE] * 4 + [REPLACE_ONE] * 4 + [ZERO_OUT, ""])
         number = self._one([1, 1, 1, 1, 1, 2, 2, 3, 4])
         method = self._one(["best", "best", "exact", "rdp"]) if question in (EPSILON, DELTA) else "best"
         by_rdp = method == "rdp" or question == RDP

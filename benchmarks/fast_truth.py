@@ -22,7 +22,7 @@ from benchmarks.fast_cases import Part
 from benchmarks.fast_truth_finite import MOST_TERMS, enumerated, failure, terms_of, windowed
 from benchmarks.fast_truth_laws import AnyLaw, Ball, Laplace, Law, Mixtures, Normal, arb_max, arb_sum
 from benchmarks.fast_truth_line import Beyond, estimated
-from benchmarks.fast_truth_meaning import Choices, choices, relation_of
+from benchmarks.fast_truth_meaning import Choices, choices, relation_of, with_plain_relations
 from benchmarks.fast_truth_renyi import divergence
 from benchmarks.laws import Exchanged, GaussianLaw, LaplaceLaw, NormalMixtures, Removed, TableLaw
 from benchmarks.laws import Law as LatticeLaw
@@ -56,6 +56,7 @@ class Run:
     """A composition, and what is true of it."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
+        parts = [with_plain_relations(part) for part in parts]
         relation = relation_of(parts)
         known = [(choices(part, relation), part.count) for part in parts]
         self._parts: list[tuple[Choices, int]] = [(one, n) for one, n in known if one is not None]

@@ -29,7 +29,7 @@ from benchmarks.fast_truth_laws import (
     binomial,
     opposite,
 )
-from benchmarks.runs import ADD_REMOVE, GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, REPLACE_ONE
+from benchmarks.runs import ADD_REMOVE, GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, REPLACE_ONE, ZERO_OUT
 
 MOST_OUTPUTS = 64
 EXPONENTIAL = 40.0  # beyond which e^x - 1 is e^x
@@ -70,6 +70,12 @@ class _Sampled:
     flips: bool = False
     numbers: tuple[int, ...] = ()
     known: bool = True
+
+
+def with_plain_relations(part: Part) -> Part:
+    """Return a part with add-or-remove-one for zero-out: a null record contributes what an absent one does."""
+    steps = tuple(replace(step, relation=ADD_REMOVE) if step.relation == ZERO_OUT else step for step in part.steps)
+    return replace(part, steps=steps, relation=ADD_REMOVE if part.relation == ZERO_OUT else part.relation)
 
 
 def relation_of(parts: Iterable[Part]) -> str:

@@ -9,6 +9,7 @@ GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE = "gaussian", "laplace", "randomized resp
 APPROXIMATE, STATED = "approximate", "stated"  # of which peers are not told
 NONE, POISSON, WITHOUT, WITH = "none", "poisson", "without replacement", "with replacement"
 ADD_REMOVE, REPLACE_ONE = "add-or-remove-one", "replace-one"
+ZERO_OUT = "zero-out"  # of which peers are not told
 
 
 @final
