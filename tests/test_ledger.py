@@ -576,4 +576,4 @@ def test_without_sqlalchemy_the_error_says_what_to_install() -> None:
         check=True,
         env={**os.environ, "PYTHONPATH": str(source)},
     )
-    assert "pip install 'cumulant[ledger]'" in run.stdout
+    assert "from a checkout: pip install '.[ledger]'" in run.stdout

@@ -199,7 +199,7 @@ def test_without_matplotlib_it_says_how_to_install_it() -> None:
         "except CumulantError as error: print(error)"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "plots need matplotlib: pip install 'cumulant[plot]'"
+    assert result.stdout.strip() == "plots need matplotlib; from a checkout: pip install '.[plot]'"
 
 
 # The command line -------------------------------------------------------------------------------------------------

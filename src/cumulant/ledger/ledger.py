@@ -376,7 +376,7 @@ def _storage_at(url: str) -> Storage:
     try:
         from cumulant.ledger.storage import Storage
     except ModuleNotFoundError as error:
-        raise CumulantError("a ledger needs SQLAlchemy: pip install 'cumulant[ledger]'") from error
+        raise CumulantError("a ledger needs SQLAlchemy; from a checkout: pip install '.[ledger]'") from error
     return Storage(url)
 
 

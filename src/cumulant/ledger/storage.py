@@ -283,7 +283,7 @@ def connected(address: Address) -> Engine:
     try:
         engine = create_engine(address.url, poolclass=NullPool, **options)
     except ModuleNotFoundError as error:
-        raise CumulantError(f"this address needs {error.name}: pip install 'cumulant[postgres]'") from error
+        raise CumulantError(f"this address needs {error.name}; from a checkout: pip install '.[postgres]'") from error
     event.listen(engine, "connect", _prepare_sqlite if address.is_sqlite else _prepare_postgres)
     event.listen(engine, "begin", _begin_sqlite if address.is_sqlite else _begin_postgres)
     if not address.is_sqlite:

@@ -81,7 +81,7 @@ def new_grid(rows: int, columns: int, *, width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise CumulantError("plots need matplotlib: pip install 'cumulant[plot]'") from None
+        raise CumulantError("plots need matplotlib; from a checkout: pip install '.[plot]'") from None
     return Figure(figsize=(width, height), layout="constrained").subplots(rows, columns, squeeze=False)
 
 
