@@ -106,6 +106,8 @@ def _powers(masses: Masses, n: int) -> Masses:
     """Return the terms of the n-fold product, by how often each output came up."""
     if not masses:
         return [] if n else [(arb(1), arb(1))]
+    if n == 1:  # of tables of thousands of outputs, too
+        return list(masses)
     (p, q), *rest = masses
     if not rest:
         return [(p**n, q**n)]

@@ -61,7 +61,7 @@ def _options(command: click.Command) -> list[str]:
 
 
 class OneOf(click.Choice):  # type: ignore[type-arg]  # before Click 8.2 it takes none
-    """One of some names; capitals and _ for - do not matter, and other names for the same are `also` read."""
+    """One of some names; capitals and _ for - do not matter, and other names for them are `also` read."""
 
     def __init__(self, names: Iterable[str], *, also: dict[str, str] | None = None) -> None:
         super().__init__(list(names), case_sensitive=False)

@@ -71,7 +71,7 @@ class AbstractLine(ABC):
 
     @abstractmethod
     def show(self, units: int) -> str:
-        """Return in words that so many units are left: rounded down."""
+        """Return in words how many units are left, rounded down."""
 
 
 @final
@@ -236,7 +236,7 @@ class PureBeyond(AbstractLine):
         return {"kind": self.kind, "stage": self.stage, "epsilon": self.epsilon}
 
     def admits(self, released: PureSum) -> bool:
-        """Return whether so much may be released in all; five of 1/5 are 1."""
+        """Return whether a sum of pure costs may be released in all; five of 1/5 are 1."""
         return released.is_within(stated(self.epsilon))
 
     def left(self, released: PureSum) -> Fraction:

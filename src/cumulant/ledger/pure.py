@@ -106,7 +106,7 @@ class PureSum:
             self.add(release, times)
 
     def add(self, release: AbstractMechanism, times: int) -> None:
-        """Take a release into the sum so many times."""
+        """Take a release into the sum, with its count."""
         cost = pure_cost(release)
         if cost is None:
             self.impure += times

@@ -1,4 +1,4 @@
-"""The tables of a ledger and their rows: the same text on SQLite and PostgreSQL."""
+"""The tables of a ledger and their rows: one text for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 

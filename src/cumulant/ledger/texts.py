@@ -96,7 +96,7 @@ def checked_duration(value: Any) -> timedelta:
 
 
 def later(moment: datetime, duration: timedelta) -> datetime:
-    """Return a moment that is so much later, or the last that there is."""
+    """Return a later moment, or the last that there is."""
     try:
         return moment.astimezone(timezone.utc) + duration
     except OverflowError:

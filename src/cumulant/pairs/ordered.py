@@ -177,7 +177,7 @@ def excess_of(atoms: finite.Atoms, bits: int) -> Excess:
 
 
 def of_losses(law: Sequence[tuple[arb, arb]], failure: arb, absent: arb) -> Rising:
-    """Return the same of losses with their masses under P."""
+    """Return the excess of losses with their masses under P."""
     law = sorted((atom for atom in law if not atom[1].is_zero()), key=lambda atom: float(atom[0].mid()))
     lowest = np.array([lower_float(loss) for loss, _ in law])
     highest = np.array([upper_float(loss) for loss, _ in law])
@@ -196,7 +196,7 @@ def of_losses(law: Sequence[tuple[arb, arb]], failure: arb, absent: arb) -> Risi
 
 
 def _of_table(p: Array, q: Array) -> Rising:
-    """Return the same of two tables of doubles, each scaled to add up to 1."""
+    """Return the excess of two tables of doubles, each scaled to add up to 1."""
     total_p, total_q = (ball_of_fraction(exact_sum(column)) for column in (p, q))
     alone_p, alone_q = (ball_of_fraction(exact_sum(column)) for column in (p[q == 0], q[p == 0]))
     both = (p > 0) & (q > 0)
@@ -239,7 +239,7 @@ def _gains(outputs: Iterable[tuple[arb, arb]], t: arb) -> arb:
 
 
 def _many_gains(p: Array, q: Array, t: arb) -> arb:
-    """Return the same of doubles with p near tq, from signs of p - tq in twice as many digits.
+    """Return Σ (p - tq)_+ of doubles with p near tq, from signs of p - tq in twice as many digits.
 
     With mantissas b of q and T of t, T = h + l, the product bh is a sum of two doubles, p - bh is exact, and bl and the
     sums are rounded by 2^-104 at most. What is nearer to 0 than that may add as much of tq, and no more.
@@ -275,7 +275,7 @@ def _places(p: Array, q: Array) -> Array:
 
 
 def _place_of_quotient(t: arb) -> tuple[float, float]:
-    """Return the same of a ball, from both sides."""
+    """Return about where a quotient stands, from both sides of a ball."""
     if not t > 0:
         return -math.inf, math.inf
     size, exponent = _scale(t)

@@ -50,7 +50,7 @@ def _drawn(chart: Chart, axes: Axes, legend: dict[str, Any] | None) -> Axes:
 
 
 def save_chart(chart: Chart, file: Path, *, width: float = 6.4, height: float = 4.4, font: str | None = None) -> None:
-    """Draw a chart, so many inches wide and high, and write it."""
+    """Draw a chart, of a width and height in inches, and write it."""
     axes = new_axes(width=width, height=height)
     from matplotlib import rc_context
 

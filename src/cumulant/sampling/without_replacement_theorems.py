@@ -150,7 +150,7 @@ def theorem19(order: int, *, rate: float, cgf: Curve, log_abs_moment: LogMoment)
 
 
 def smallest_terms(order: int, *, rate: float, cgf: Curve, log_abs_moment: LogMoment) -> float:
-    """Return the same with the smallest bound that is known of each ζ(j)^j: that of Theorem 9 where it is less.
+    """Return Theorem 19 with the smallest bound that is known of each ζ(j)^j: that of Theorem 9 where it is less.
 
     Wang et al. (2019), Section 4. Erratum: the remark after Theorem 19 prints max{2, (e^{ε(∞)} - 1)^j} for min.
 

@@ -337,7 +337,7 @@ def _row(row: Any) -> Row:
 
 
 def _append(history: list[Row], sigma: float, rate: float) -> None:
-    """Add one step, to the last row if that has the same two numbers."""
+    """Add one step, to the last row if that has both its numbers."""
     last = _row(history[-1]) if history else None
     if last is not None and last[:2] == (sigma, rate):
         history[-1] = (sigma, rate, last[2] + 1)

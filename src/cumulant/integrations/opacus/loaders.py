@@ -84,7 +84,7 @@ class CountedEpochs(Sampler[Any]):  # type: ignore[misc]
 
 @final
 class CountedBatches(CountedEpochs, BatchSampler):  # type: ignore[misc]
-    """The same of batches of one size, which BatchMemoryManager reads to say how many parts they have."""
+    """Batches of one size, whose number BatchMemoryManager reads to say how many parts they have."""
 
     def __init__(self, batches: BatchSampler, begin_epoch: Callable[[], None]) -> None:
         super().__init__(batches, begin_epoch)

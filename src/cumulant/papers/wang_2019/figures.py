@@ -174,7 +174,7 @@ def theorem9_loss(loss: Curve, rate: float) -> Curve:
 
 
 def theorem19_loss(mechanism: AbstractMechanism, rate: float) -> Curve:
-    """Return the same of Theorem 19 as printed."""
+    """Return the curve of Theorem 19 as printed."""
     points = [(order - 1.0, theorem19_of(mechanism, order, rate=rate)) for order in FEWER_ORDERS]
     return projected(points, pure=amplified_pure(mechanism._known().curve().pure, rate))
 
