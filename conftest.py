@@ -6,7 +6,11 @@ from importlib.util import find_spec
 
 NEEDS = {
     "opacus": ["src/cumulant/integrations/opacus/*", "docs/with-opacus.md", "docs/train.md"],
-    "torch": ["tests/integrations/training.py", "tests/integrations/two_processes.py"],
+    "torch": [
+        "tests/integrations/training.py",
+        "tests/integrations/two_processes.py",
+        "tests/integrations/stand_in_for_torchvision.py",
+    ],
     "dp_accounting": ["src/cumulant/integrations/dp_accounting/*"],
     "jax_privacy": ["src/cumulant/integrations/dp_accounting/jax_privacy.py", "docs/with-jax-privacy.md"],
     "flwr": ["src/cumulant/integrations/flower.py", "docs/with-flower.md", "tests/integrations/local_grid.py"],

@@ -31,11 +31,11 @@ def log_moment_of_losses(one: Array, other: Array, there: NDArray[np.bool_], lam
     The formula is that of `cumulant_of_pair`, with what p and q have elsewhere.
     """
     losses = losses_of(one[there], other[there])
-    if lam * float(np.max(losses)) < LARGEST_TILTED_LOSS:
-        lacking, lacked = float(np.sum(one[~there])), float(np.sum(other[~there]))
-        slope = mean_loss(one[there], losses) + lacked - lacking
-        excess = lam * slope + math.fsum((one[there] * exp_excess(lam * losses)).tolist()) - lacking
-        if excess > -0.5:
-            return math.log1p(excess)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # tilts may be as large as doubles are
+        if lam * float(np.max(losses)) < LARGEST_TILTED_LOSS:
+            lacking, lacked = float(np.sum(one[~there])), float(np.sum(other[~there]))
+            slope = mean_loss(one[there], losses) + lacked - lacking
+            excess = lam * slope + math.fsum((one[there] * exp_excess(lam * losses)).tolist()) - lacking
+            if excess > -0.5:
+                return math.log1p(excess)
         return float(np.logaddexp.reduce(np.log(one[there]) + lam * losses))
