@@ -37,6 +37,10 @@ def _parser() -> argparse.ArgumentParser:
     draws.add_argument("--seed", type=int, default=1)
     draws.add_argument("--intervals", type=int, metavar="EVERY", help="certified intervals of every so many settings")
     draws.set_defaults(command=_draws)
+    looseness = commands.add_parser("looseness", help="few releases beside bounds from both sides of a cut")
+    looseness.add_argument("--cases", type=int, default=60)
+    looseness.add_argument("--seed", type=int, default=1)
+    looseness.set_defaults(command=_looseness)
     memory = commands.add_parser(
         "memory", help="resident memory of a service asked one different question after another"
     )
@@ -185,6 +189,13 @@ def _growth(options: argparse.Namespace) -> None:
         print(path)
     if options.docs:
         draw(points, PICTURES / "growth.svg")
+
+
+def _looseness(options: argparse.Namespace) -> None:
+    from benchmarks.both_sides.looseness import measure
+
+    for line in measure(options.cases, options.seed):
+        print(line)
 
 
 def _hunt(options: argparse.Namespace) -> None:
