@@ -24,7 +24,6 @@ from cumulant.pairs.jump_law import (
     Jumps,
     bound_leak,
     bound_negative_cgf,
-    coordinate_of,
     cut_masses,
     has_jumps,
     log_w,
@@ -32,6 +31,7 @@ from cumulant.pairs.jump_law import (
 from cumulant.pairs.jump_line import TiltedJumps
 from cumulant.pairs.maps import Join, Leave
 from cumulant.pairs.noise import GaussianNoise, LaplaceNoise
+from cumulant.pairs.sampled_gaussian import coordinate_of
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 from flint import acb, arb, ctx
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given, reject, settings
 from hypothesis import strategies as st
 
 import cumulant as cm
@@ -17,8 +17,8 @@ from cumulant.inversion.mirrored import mirrored_epsilon, mirrored_log_delta
 from cumulant.inversion.short import shortest_epsilon, shortest_log_delta
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import GaussianPair
-from cumulant.pairs.sampled_gaussian import SampledGaussian
-from high_precision import Sampled, delta
+from cumulant.pairs.sampled_gaussian import SampledReleases
+from high_precision import OutOfReach, Sampled, delta
 from strategies import log_uniform
 
 BITS = 200
@@ -41,11 +41,12 @@ def middle(value: acb) -> acb:
 class Joining:
     """E_Q w^-z on a line, by a sum over nodes, and δ_{Q‖P}(x) by a sum over the line: nothing of the library's."""
 
-    def __init__(self, law: SampledGaussian, tilt: float, window: float) -> None:
-        mean, rate, step = arb(law.mean), arb(law.rate), arb(1) / NODES_A_UNIT
+    def __init__(self, law: SampledReleases, tilt: float, window: float) -> None:
+        ((one, count),) = law.parts
+        mean, rate, step = arb(one.mean), arb(one.rate), arb(1) / NODES_A_UNIT
         self.theta = arb(tilt) / arb(law.deviation)
         self.eta = 2 * arb.pi() * self.theta / arb(window)
-        places = [step * k for k in range(-13 * NODES_A_UNIT, math.ceil((13 + law.mean) * NODES_A_UNIT))]
+        places = [step * k for k in range(-13 * NODES_A_UNIT, math.ceil((13 + one.mean) * NODES_A_UNIT))]
         log_w = [(rate * (mean * t - mean * mean / 2).expm1()).log1p() for t in places]
         turned = [
             acb((-t * t / 2 - self.theta * x).exp() * step / (2 * arb.pi()).sqrt())
@@ -55,7 +56,7 @@ class Joining:
         self.terms: list[acb] = []
         while len(self.terms) < 2 or abs(self.terms[-1]) > abs(self.terms[0]) * arb("1e-34"):
             z = acb(self.theta, self.eta * len(self.terms))
-            self.terms.append(sum(turned, acb(0)) ** law.count / (z * (z + 1)))
+            self.terms.append(sum(turned, acb(0)) ** count / (z * (z + 1)))
             turned = [middle(a * b) for a, b in zip(turned, turn, strict=True)]
 
     def profile(self, x: arb) -> arb:
@@ -69,7 +70,7 @@ class Joining:
 class Truth:
     """Both directions, from two lines that must agree."""
 
-    def __init__(self, law: SampledGaussian) -> None:
+    def __init__(self, law: SampledReleases) -> None:
         self.lines = Joining(law, 1.0, 110.0), Joining(law, 1.7, 150.0)
 
     def log_delta(self, epsilon: float | arb) -> arb:
@@ -89,17 +90,17 @@ def below(epsilon: float) -> arb:
 
 
 LAWS = [
-    SampledGaussian(1.0, 1e-4, 100),
-    SampledGaussian(1.0, 1e-6, 100),
-    SampledGaussian(0.5, 1e-5, 30),
-    SampledGaussian(0.2, 1e-4, 20),
-    SampledGaussian(0.5, 0.1, 20),
-    SampledGaussian(1.1, 3e-3, 80),
+    SampledReleases.of(1.0, 1e-4, 100),
+    SampledReleases.of(1.0, 1e-6, 100),
+    SampledReleases.of(0.5, 1e-5, 30),
+    SampledReleases.of(0.2, 1e-4, 20),
+    SampledReleases.of(0.5, 0.1, 20),
+    SampledReleases.of(1.1, 3e-3, 80),
 ]
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_both_questions_against_the_truth(law: SampledGaussian) -> None:
+def test_both_questions_against_the_truth(law: SampledReleases) -> None:
     truth = Truth(law)
     answered = 0
     for deviations in (0.0, 1e-13, 1e-6, 0.01, 0.2, 1.0, 2.5):
@@ -119,7 +120,7 @@ def test_both_questions_against_the_truth(law: SampledGaussian) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS[:4], ids=str)
-def test_from_the_total_variation_on_epsilon_is_zero(law: SampledGaussian) -> None:
+def test_from_the_total_variation_on_epsilon_is_zero(law: SampledReleases) -> None:
     variation = float(Truth(law).log_delta(0.0).mid())
     assert mirrored_epsilon(law, variation + 1e-10) == 0.0
     nearly = mirrored_epsilon(law, variation - 1e-10)
@@ -130,7 +131,7 @@ def test_from_the_total_variation_on_epsilon_is_zero(law: SampledGaussian) -> No
 @pytest.mark.parametrize(("mean", "rate"), [(0.05, Fraction(1, 4)), (0.2, Fraction(1, 2)), (0.5, Fraction(3, 4))])
 def test_two_releases_by_nested_integrals(mean: float, rate: Fraction) -> None:
     """The reference knows neither the mirror nor a line."""
-    law = SampledGaussian(mean, float(rate), 2)
+    law = SampledReleases.of(mean, float(rate), 2)
     for deviations in (0.0, 0.05, 1.0):
         epsilon = deviations * law.deviation
         log_delta = mirrored_log_delta(law, epsilon)
@@ -149,7 +150,7 @@ def test_two_releases_by_nested_integrals(mean: float, rate: Fraction) -> None:
 def test_both_questions_agree_where_delta_is_near_the_total_variation(
     sigma: float, rate: float, count: float, nats: float
 ) -> None:
-    law = SampledGaussian(1 / sigma, rate, int(count))
+    law = SampledReleases.of(1 / sigma, rate, int(count))
     log_delta = math.log(min(0.4 * law.deviation, 0.8)) + min(nats, 0.2)
     epsilon = shortest_epsilon(law, log_delta)
     assume(epsilon is not None)
@@ -195,7 +196,12 @@ def test_couplings_bound_the_total_variation(releases: list[tuple[float, float]]
     """Two different samples, whose total variation nested integrals know, and no pair of the library's."""
     samples = [(GaussianNoise(mean).poisson(rate)[0], 1) for mean, rate in releases]
     bound = ComposedPairs.of(samples).log_joint_variation
-    true = delta([(Sampled("gaussian", Fraction(mean), Fraction(rate), "leaving"), 1) for mean, rate in releases], 0.0)
+    try:
+        true = delta(
+            [(Sampled("gaussian", Fraction(mean), Fraction(rate), "leaving"), 1) for mean, rate in releases], 0.0
+        )
+    except OutOfReach:  # of the reference: two of its integrals do not agree
+        reject()
     assert true.log() <= arb(bound)
     assert bound <= math.log(-math.expm1(sum(math.log1p(-rate) for _, rate in releases))) + 2e-9
 

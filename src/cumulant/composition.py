@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -18,7 +19,7 @@ from cumulant.mechanisms.known import Known, one_release
 from cumulant.neighbors import Neighbors, common_relation
 from cumulant.pairs.noise import GaussianNoise, Noise, NoRelease
 from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
-from cumulant.pairs.sampled_gaussian import SampledGaussian
+from cumulant.pairs.sampled_gaussian import SampledGaussian, SampledReleases
 from cumulant.parameters import by_name
 from cumulant.profiles.profile import gaussian_groups
 from cumulant.profiles.to_pair import pair_of_curve, pair_of_profile
@@ -90,7 +91,7 @@ class Composed(AbstractMechanism):
             sharper_curve=any(known.sharper_curve for known, _ in parts),
             fixed_size=any(known.fixed_size for known, _ in parts),
             single=False,
-            sampled=_one_kind(parts),
+            sampled=_on_samples(parts),
         )
 
     def _least_rdp(self, parts: Knowns, order: float) -> float:
@@ -142,10 +143,21 @@ def _checked_parts(parts: Any) -> Releases:
     return tuple((mechanism, parameters.count(count)) for mechanism, count in rows)
 
 
-def _one_kind(parts: Knowns) -> SampledGaussian | None:
-    """Return Gaussian noise on Poisson samples, if all releases are of one kind."""
-    sampled = parts[0][0].sampled if len(parts) == 1 else None
-    return None if sampled is None else replace(sampled, count=sampled.count * parts[0][1])
+def _on_samples(parts: Knowns) -> SampledReleases | None:
+    """Return all releases if they are Gaussian noise, some of it on Poisson samples."""
+    some = [
+        (known.sampled, n) for known, n in parts if known.sampled is not None
+    ]  # of one release each: no noise beside
+    plain = [(known, n) for known, n in parts if known.sampled is None]
+    mean = _gaussian_mean(plain) if plain else 0.0
+    if not some or mean is None or math.isinf(mean):
+        return None
+    counts: Counter[SampledGaussian] = Counter()
+    for releases, n in some:
+        for law, each in releases.parts:
+            counts[law] += each * n
+    variance = math.nextafter(mean * mean, math.inf) if mean > 0 else 0.0
+    return SampledReleases(tuple(counts), tuple(counts.values()), variance)
 
 
 def _gaussian_mean(parts: Knowns) -> float | None:

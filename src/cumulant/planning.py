@@ -183,14 +183,15 @@ def _likely_noise(build: Build, budget: AbstractBudget) -> float:
     A normal loss of variance v has about ε = v/2 + 0.8·√(-2v log δ), and v = nγ²(e^{μ²} - 1) on samples.
     """
     sampled = build(1.0)._known().sampled
-    if not isinstance(budget, EpsilonBudget) or sampled is None or not sampled.is_ordinary:
+    if not isinstance(budget, EpsilonBudget) or sampled is None or len(sampled.laws) != 1:
         return 1.0
+    ((law, count),) = sampled.parts
     if not budget.epsilon > 0 or not -math.inf < budget.log_delta < 0:
         return 1.0
     steep = NORMAL_SHARE * math.sqrt(-2 * budget.log_delta)
     deviation = 2 * budget.epsilon / (steep + math.sqrt(steep * steep + 2 * budget.epsilon))
-    square = math.log1p((deviation / sampled.rate) ** 2 / sampled.count)
-    noise = sampled.mean / math.sqrt(square) if square > 0 else math.inf
+    square = math.log1p((deviation / law.rate) ** 2 / count)
+    noise = law.mean / math.sqrt(square) if square > 0 else math.inf
     return noise if LEAST_GUESS < noise < 1 / LEAST_GUESS else 1.0
 
 

@@ -20,9 +20,10 @@ from cumulant.pairs.band_law import BandLaw
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw, log_half_erfc, place_of_cut
 from cumulant.pairs.grid import PER_OCTAVE, tilts
-from cumulant.pairs.jump_law import coordinate_of, has_jumps, log_sums, noise_of
+from cumulant.pairs.jump_law import has_jumps, log_sums, noise_of
 from cumulant.pairs.maps import Leave
 from cumulant.pairs.normal_law import LOG_ROOT
+from cumulant.pairs.sampled_gaussian import coordinate_of
 
 PLANNED_SHARPNESS = tuple(2.0 ** (k / 2) for k in range(13))  # of both cuts
 PLANNED_SHARES = tuple(0.9 * 0.85**k for k in range(24))  # of ε, from which a loss is a jump

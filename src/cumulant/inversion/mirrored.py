@@ -18,7 +18,7 @@ from typing import final
 from cumulant.inversion.contour import AGREED_SLACKS, EXACT_AT_ZERO, EXACT_NATS, EXACT_SHARE, Contour, meet_exactly
 from cumulant.inversion.joining import joining_contour
 from cumulant.numerics.rounding import ROUNDING, log_above, log_below
-from cumulant.pairs.sampled_gaussian import SampledGaussian
+from cumulant.pairs.sampled_gaussian import SampledReleases
 from cumulant.profiles.profile import gaussian_log_delta
 
 FARTHEST_DEVIATIONS = 4.0  # of all losses, beyond which little is left by the difference
@@ -82,27 +82,27 @@ def _left_by_difference(log_mirrored: float, epsilon: float, side: int) -> float
     return log_above(epsilon + math.log(left)) if side > 0 else log_below(epsilon + math.log(left))
 
 
-def mirrored_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
+def mirrored_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
     """Return the smallest ε with δ(ε) <= δ in both directions, rounded up; None where δ is too small, or a line long.
 
     Holds for:  Poisson sampling, add-or-remove-one, adaptive composition.
     Tightness:  within 1e-9 of what both pairs need, or 1e-12.
     """
-    if not log_delta > math.log(min(law.deviation, 1.0)) - LOST_NATS:
+    if not log_delta > math.log(min(releases.deviation, 1.0)) - LOST_NATS:
         return None
     epsilon = 0.0
     for _ in range(MIRRORED_PLANS):
-        profile = _mirrored_profile(law, epsilon)
+        profile = _mirrored_profile(releases, epsilon)
         if profile is None:
             return None
         low, high = profile.log_bounds(0.0)
         aim = log_delta - AGREED_SLACKS * (high - low)  # so that δ(ε), on a line of its own, agrees
         if high <= aim:
             return 0.0
-        nearer = profile.follow(epsilon, aim, _farthest(law))
-        if not nearer < _farthest(law):
+        nearer = profile.follow(epsilon, aim, _farthest(releases))
+        if not nearer < _farthest(releases):
             return None
-        if abs(nearer - epsilon) <= NEAR_DEVIATIONS * law.deviation:
+        if abs(nearer - epsilon) <= NEAR_DEVIATIONS * releases.deviation:
             found = meet_exactly(profile, nearer, log_delta, apart=0.0, at_zero=EXACT_AT_ZERO)
             if found is not None:
                 return max(found, 0.0)
@@ -110,17 +110,17 @@ def mirrored_epsilon(law: SampledGaussian, log_delta: float) -> float | None:
     return None
 
 
-def mirrored_log_delta(law: SampledGaussian, epsilon: float) -> float | None:
+def mirrored_log_delta(releases: SampledReleases, epsilon: float) -> float | None:
     """Return log δ(ε), the larger of both directions, rounded up; None where ε is too large, or a line long.
 
     Holds for:  Poisson sampling, add-or-remove-one, adaptive composition.
     Tightness:  so near that ε would be within 1e-9 of what both pairs need, or 1e-12.
     """
-    if not epsilon < _farthest(law):
+    if not epsilon < _farthest(releases):
         return None
-    before = max(epsilon - NEAR_DEVIATIONS * law.deviation, 0.0)
+    before = max(epsilon - NEAR_DEVIATIONS * releases.deviation, 0.0)
     for planned in (epsilon, before):  # ε is found on lines that were planned as near as that
-        profile = _mirrored_profile(law, planned)
+        profile = _mirrored_profile(releases, planned)
         if profile is None:
             continue
         (low, high), slope = profile.log_bounds(epsilon), profile.log_upper(epsilon)[1]
@@ -129,13 +129,13 @@ def mirrored_log_delta(law: SampledGaussian, epsilon: float) -> float | None:
     return None
 
 
-def _farthest(law: SampledGaussian) -> float:
-    return min(FARTHEST_DEVIATIONS * law.deviation, FARTHEST_EPSILON)
+def _farthest(releases: SampledReleases) -> float:
+    return min(FARTHEST_DEVIATIONS * releases.deviation, FARTHEST_EPSILON)
 
 
-def _mirrored_profile(law: SampledGaussian, epsilon: float) -> MirroredProfile | None:
+def _mirrored_profile(releases: SampledReleases, epsilon: float) -> MirroredProfile | None:
     """Return bounds that are near ε, where losses are about normal; None where the line would be long."""
-    leaving = gaussian_log_delta(law.deviation, epsilon)
+    leaving = gaussian_log_delta(releases.deviation, epsilon)
     about = math.log(math.exp(leaving - epsilon) - math.expm1(-epsilon))
-    contour = joining_contour(law, -epsilon, about) if about < 0 else None
+    contour = joining_contour(releases, -epsilon, about) if about < 0 else None
     return None if contour is None else MirroredProfile(contour)

@@ -16,10 +16,10 @@ from cumulant.pairs.cache import BatchedTable
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import nodes_together
 from cumulant.pairs.grid import PER_OCTAVE, tilts
-from cumulant.pairs.jump_law import bound_negative_moments
 from cumulant.pairs.maps import Join
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import DominatingPair
+from cumulant.pairs.size_moments import bound_negative_moments
 
 LOWEST_CEILING_OCTAVE, HIGHEST_CEILING_OCTAVE = -20, 20  # of tilts that are looked at
 CEILING_SHARE = 1e-12  # relative, by which K is raised: more than its rounding

@@ -14,7 +14,7 @@ from cumulant.curves.curve import Curve, rdp_at
 from cumulant.inversion.solve import Directions
 from cumulant.neighbors import Neighbors
 from cumulant.pairs.noise import Noise, Pairs
-from cumulant.pairs.sampled_gaussian import SampledGaussian
+from cumulant.pairs.sampled_gaussian import SampledReleases
 from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
 
 Relation = Neighbors | None
@@ -42,7 +42,7 @@ class Known:
     sharper_curve:    whether the curve is known more sharply than the pairs.
     fixed_size:       whether all this is about datasets of one known size, as sampling rates m/n are.
     single:           whether it is one release.
-    sampled:          the same where it is Gaussian noise on Poisson samples and nothing else: the short way.
+    sampled:          the releases where all are Gaussian noise, some of it on Poisson samples: the short way.
     alternatives:     whether the pairs belong to different records, so that those of several releases may be mixed.
     alone:            pairs of a single release, in which no directions are mixed; None: the same as of one of several.
     """
@@ -64,7 +64,7 @@ class Known:
     sharper_curve: bool = False
     fixed_size: bool = False
     single: bool = True
-    sampled: SampledGaussian | None = None
+    sampled: SampledReleases | None = None
     alternatives: bool = False
     alone: Callable[[], Directions] | None = None
 

@@ -123,8 +123,8 @@ def add_turned(losses: Array | Complex, masses: Array | Complex, eta: float, cou
     short = math.isqrt(max(count - 1, 0)) + 1
     total: Any = 0.0
     for some in _shares(len(losses), short):
-        rows = np.exp(1j * (eta * short) * np.outer(np.arange(-(-count // short)), losses[some]))
-        columns = np.exp(1j * eta * np.outer(np.arange(short), losses[some])) * masses[some]
+        rows = 1 + _turns_less_one(eta * short * losses[some], -(-count // short))
+        columns = (1 + _turns_less_one(eta * losses[some], short)) * masses[some]
         total = total + add_products(rows, columns)
     return np.asarray(total.reshape(-1)[:count])
 
@@ -146,7 +146,8 @@ def add_versines(losses: Array, masses: Array, eta: float, count: int) -> tuple[
 def _add_some_versines(even: Array, odd: Array, losses: Array, masses: Array, eta: float) -> None:
     """Add Σ m (cos ωL - 1) and Σ m sin ωL, ω = η(a·short + b) in row a and column b."""
     long, short = even.shape
-    rows, columns = _turns_less_one(eta * short * losses, long) * masses, _turns_less_one(eta * losses, short)
+    rows = _in_parts(_turns_less_one(eta * short * losses, long)) * masses
+    columns = _in_parts(_turns_less_one(eta * losses, short))
     # e^{i(a+b)} - 1 = A + B + AB, A = e^{ia} - 1 and B likewise: no term is larger than the order of the sum
     products, of_rows, of_columns = add_products(rows, columns), np.sum(rows, axis=1)[:, None], columns @ masses
     even += of_rows[:long] + of_columns[:short] + products[:long, :short] - products[long:, short:]
@@ -159,14 +160,18 @@ def _shares(nodes: int, short: int) -> list[slice]:
     return [slice(first, first + some) for first in range(0, max(nodes, 1), some)]
 
 
-def _turns_less_one(x: Array, count: int) -> Array:
-    """Return e^{ijx} - 1 for j < count, all real parts and then all imaginary ones: few sines, and sums of angles."""
+def _in_parts(values: Complex) -> Array:
+    """Return all real parts, and then all imaginary ones."""
+    return np.concatenate((values.real, values.imag))
+
+
+def _turns_less_one(x: Array | Complex, count: int) -> Complex:
+    """Return e^{ijx} - 1 for j < count: few sines, and sums of angles."""
     found = np.zeros((count, len(x)), dtype=complex)
     sizes = [2**k for k in range((count - 1).bit_length())]
     half = np.multiply.outer(0.5 * np.array(sizes), x)
     sine = np.sin(half)
-    steps = np.empty(half.shape, dtype=complex)
-    steps.real, steps.imag = -2 * sine * sine, 2 * sine * np.cos(half)
+    steps = 2 * sine * (1j * np.cos(half) - sine)
     for size, step, turn in zip(sizes, steps, 1 + steps, strict=True):
         found[size : 2 * size] = found[: min(size, count - size)] * turn + step
-    return np.concatenate((found.real, found.imag))
+    return found

@@ -28,6 +28,8 @@ from cumulant.pairs.maps import Leave, log_mixture
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.pair import DominatingPair
+from cumulant.pairs.sampled_gaussian import coordinate_of
+from cumulant.pairs.size_moments import bound_negative_moments, log_delta_of_sample
 
 NEAR_RADIANS = 0.5  # μy: near cuts let paths be moved by so much
 HIGHEST = 4.0  # y: e^{y²/2} is what it costs
@@ -43,7 +45,6 @@ RULE_NATS = 60.0  # below the integral, to which a trapezoidal rule goes
 FAR_RATIO = 1.04  # of the ends of blocks beyond a far cut
 MOST_RULE_NODES = 60_000  # of a trapezoidal rule
 UNIT = 2.0**-51  # relative error of a few elementary steps
-SMALL = 1e-4  # x, up to which x²/2 is nearly e^x - 1 - x
 MARGIN_NATS = 1e-9  # on sums of doubles that bound an integral
 
 Cut = tuple[float, float]
@@ -67,21 +68,6 @@ def noise_of(pair: CoordinatePair) -> GaussianNoise:
 def log_delta_of_one(pair: CoordinatePair, epsilon: float) -> float:
     """Return about log δ(ε) of one release, far losses included."""
     return log_delta_of_sample(noise_of(pair).mean, pair.sampling.rate, epsilon)
-
-
-def log_delta_of_sample(mean: float, rate: float, epsilon: float) -> float:
-    """Return about log δ(ε), when a record leaves: γφ(t-μ)·(m(t-μ) - m(t)), m Mills' ratio, L(t) = ε."""
-    t = coordinate_of(epsilon, mean, rate)
-    ends = np.array([t - mean, t])
-    logs = log_half_erfc(ends / math.sqrt(2.0)) + ends**2 / 2
-    near, far = np.exp(np.minimum(logs, LARGEST_EXPONENT))
-    return math.log(rate) - float(ends[0]) ** 2 / 2 + math.log(max(near - far, 1e-300))
-
-
-def coordinate_of(loss: float, mean: float, rate: float) -> float:
-    """Return t with log w(t) = loss."""
-    u = (math.log(math.expm1(loss) + rate) if loss < LARGEST_EXPONENT else loss) - math.log(rate)
-    return u / mean + mean / 2
 
 
 def log_w(t: Array, mean: float, rate: float) -> Array:
@@ -115,11 +101,6 @@ def log_sums(exponents: Array) -> Array:
 
 
 # Far losses -----------------------------------------------------------------------------------------------------------
-
-
-def _bound_excess(x: Array) -> Array:
-    """Return a bound of e^x - 1 - x for x >= 0: near 0 it is at most x²/2·e^{x/2}."""
-    return np.asarray(np.where(x < SMALL, x * x / 2 * np.exp(x / 2), np.expm1(x) - x))
 
 
 def cut_far(pair: CoordinatePair, tilt: float, log_share: float, sure: float, log_leak: float) -> CoordinatePair:
@@ -179,22 +160,6 @@ def bound_leak(pair: CoordinatePair, sure: float) -> float:
 def bound_negative_cgf(pair: CoordinatePair, tau: Array) -> Array:
     """Return a bound of log E_Q e^{-τL} for τ > 0."""
     return bound_negative_moments(noise_of(pair).mean, pair.sampling.rate, tau)
-
-
-def bound_negative_moments(mean: float, rate: float, tau: Array) -> Array:
-    """Return a bound of log E_Q w^{-τ} for τ > 0, at most log (1-γ)^{-τ}.
-
-    With x = w - 1 >= -γ, (w^{-τ} - 1 + τx)/x² falls with x, so it is largest at -γ; E_Q x = 0, E_Q x² = γ²(e^{μ²} - 1).
-    """
-    largest = -tau * math.log1p(-rate)
-    if mean * mean >= LARGEST_EXPONENT:
-        return np.asarray(largest * (1 + 1e-12))
-    near = np.minimum(largest, LARGEST_EXPONENT / 2)
-    # e^{τl} - 1 - τγ = (e^{τl} - 1 - τl) + τ(l - γ), l = -log(1-γ), without a difference
-    excess = rate * rate / (2 * (1 - rate)) if rate < SMALL else -math.log1p(-rate) - rate
-    with np.errstate(over="ignore"):  # beyond doubles, and wherever that is smaller, the largest value of all
-        square = np.log1p((_bound_excess(near) + tau * excess) * math.expm1(mean * mean))
-    return np.asarray(np.where(largest < LARGEST_EXPONENT / 2, np.minimum(square, largest), largest) * (1 + 1e-12))
 
 
 # One release ----------------------------------------------------------------------------------------------------------

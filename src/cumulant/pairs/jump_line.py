@@ -41,13 +41,13 @@ from cumulant.pairs.jump_law import (
     UNIT,
     Cut,
     Jumps,
-    coordinate_of,
     log_sums,
     log_w,
     log_w_beside,
     units_of_losses,
 )
 from cumulant.pairs.normal_law import LOG_ROOT
+from cumulant.pairs.sampled_gaussian import coordinate_of
 
 WHOLE_RADIANS = 1.2  # μy, by which the coordinate is moved where there is no near cut
 SHIFTS = 1.0, 0.5, 0.25  # times the largest y: each path gives a bound

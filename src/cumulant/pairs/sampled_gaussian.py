@@ -27,8 +27,9 @@ and M(z)/M(θ) - 1 one of versines and sines.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -55,17 +56,15 @@ LEAST_SHARPNESS = 1.5  # over a unit of t
 BEYOND_CUT = 8.0  # over its sharpness, how far beyond a cut nodes go
 SOON = 4  # half octaves within which a line may end without asking for more
 LIGHT = 1e-30  # of the largest mass, below which nodes at either end are not summed
-SHARE_NATS = 27.7  # of δ, that a cut leaves out: 1e-12
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SampledGaussian:
-    """N(μ, 1) against N(0, 1) on a Poisson sample of rate γ, so many times."""
+    """N(μ, 1) against N(0, 1) on a Poisson sample of rate γ, once."""
 
     mean: float
     rate: float
-    count: int
 
     @property
     def is_ordinary(self) -> bool:
@@ -73,35 +72,76 @@ class SampledGaussian:
         return LEAST_MEAN < self.mean < LARGEST_MEAN and LEAST_RATE < self.rate < LARGEST_RATE
 
     @property
+    def square(self) -> float:
+        """E_Q(w-1)², about the variance of its loss."""
+        return self.rate * self.rate * math.expm1(self.mean**2)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SampledReleases:
+    """Releases of Gaussian noise on Poisson samples, each law with its count, beside plain Gaussian noise.
+
+    `variance` is μ² of the plain releases together: their K(z) is μ²z(z+1)/2.
+    """
+
+    laws: tuple[SampledGaussian, ...]
+    counts: tuple[int, ...]
+    variance: float = 0.0
+
+    @staticmethod
+    def of(mean: float, rate: float, count: int) -> SampledReleases:
+        """Return releases of one law."""
+        return SampledReleases((SampledGaussian(mean, rate),), (count,))
+
+    @property
+    def parts(self) -> tuple[tuple[SampledGaussian, int], ...]:
+        return tuple(zip(self.laws, self.counts, strict=True))
+
+    @property
+    def count(self) -> int:
+        """How many of them are on samples."""
+        return sum(self.counts)
+
+    @property
     def deviation(self) -> float:
-        """√(nE_Q(w-1)²), about the standard deviation of all losses."""
-        return self.rate * math.sqrt(self.count * math.expm1(self.mean**2))
+        """√(Σ nE_Q(w-1)² + μ²), about the standard deviation of all losses."""
+        return math.sqrt(math.fsum(n * law.square for law, n in self.parts) + self.variance)
+
+    @property
+    def largest_joining_loss(self) -> float:
+        """-Σ n log(1-γ), which no loss exceeds when a record joins; without plain Gaussian noise, rounded up."""
+        if self.variance > 0:
+            return math.inf
+        return -math.fsum(n * math.log1p(-law.rate) for law, n in self.parts) * (1 + 1e-12)
+
+    def plain_k(self, z: Any) -> Any:
+        """Return K(z) of the plain releases."""
+        return self.variance * (z * (z + 1) / 2)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class FarCut:
-    """χ = ½ erfc(a(t-c)) up to b, and log of a bound of what all releases leave out; with a = 0, χ = 1."""
+    """χ = ½ erfc(a(t-c)) up to b; with a = 0, χ = 1."""
 
     at: float
     sharpness: float
     last: float  # b
-    log_left_out: float
 
     @staticmethod
-    def of_joining(law: SampledGaussian, log_delta: float, least: float) -> FarCut:
-        """Return a cut of N(0, 1), where losses are far below 0, that leaves out 1e-12 of δ."""
-        at = max(math.sqrt(2 * (SHARE_NATS + math.log(law.count) - log_delta)), least)
-        return FarCut(at, 0.0, at, log_delta - SHARE_NATS)
+    def of_joining(log_each: float, least: float) -> FarCut:
+        """Return a cut of N(0, 1), where losses are far below 0, that leaves out at most e^log_each."""
+        at = max(math.sqrt(-2 * log_each), least)
+        return FarCut(at, 0.0, at)
 
     @staticmethod
-    def of_leaving(law: SampledGaussian, log_delta: float, tilt: float, least: float) -> FarCut:
-        """Return a cut that leaves out 1e-12 of δ, as sharp as a tilt asks for, with b >= `least`: any cut is sound.
+    def of_leaving(law: SampledGaussian, log_each: float, tilt: float, least: float) -> FarCut:
+        """Return a cut that leaves out at most 2e^log_each, as sharp as a tilt asks for, with b >= `least`.
 
-        E[1-χ] of N(m, 1) is Φ((m-c)/κ) <= ½e^{-((c-m)/κ)²/2}, κ² = 1 + 1/2a², for c >= m. Beyond b, 1 is at most twice
-        1 - χ.
+        Any cut is sound. E[1-χ] of N(m, 1) is Φ((m-c)/κ) <= ½e^{-((c-m)/κ)²/2}, κ² = 1 + 1/2a², for c >= m. Beyond b,
+        1 is at most twice 1 - χ.
         """
-        log_each = log_delta - SHARE_NATS - math.log(law.count)
 
         def place(sharpness: float) -> float:
             width = math.sqrt(1 + 0.5 / sharpness**2)
@@ -114,7 +154,13 @@ class FarCut:
         slope = (1 + tilt) * law.mean / (1 + math.exp(min(-log_odds, EXPONENT_AT_MOST))) - there
         sharpness = max(LEAST_SHARPNESS, slope / RISE_NATS)
         at = place(sharpness)
-        return FarCut(at, sharpness, max(at + BEYOND_CUT / sharpness, least), log_delta - SHARE_NATS + math.log(2.0))
+        return FarCut(at, sharpness, max(at + BEYOND_CUT / sharpness, least))
+
+
+def coordinate_of(loss: float, mean: float, rate: float) -> float:
+    """Return t with log w(t) = loss."""
+    u = (math.log(math.expm1(loss) + rate) if loss < EXPONENT_AT_MOST else loss) - math.log(rate)
+    return u / mean + mean / 2
 
 
 def width_of_cells(law: SampledGaussian, cut: FarCut | None) -> float:
@@ -219,8 +265,8 @@ class TiltedLaw:
         log_mass = s * cells.log_w + (cells.log_q + cells.log_kept - math.log(cells.step) - k)
         return TiltedLaw(law, cut, s, cells, log_mass, slopes_of(law, cut, cells, (0.0, s)))
 
-    def end(self, eta: float, negligible: float, start: float) -> tuple[float, float] | None:
-        """Return (ω, tail): where the line may end, and a bound of Σ |φ|^n/|z(z+1)|·η/π beyond."""
+    def loss_cells(self) -> Cells:
+        """Return the law of the loss on cells, sorted: masses from below, densities and variations from above."""
         width, mean = self.cells.step, self.law.mean
         of_mass, of_density = (
             np.maximum(np.abs(low), np.abs(high))
@@ -234,21 +280,7 @@ class TiltedLaw:
         if self.s < 0:
             low, high, first, last = -high[::-1], -low[::-1], last[::-1], first[::-1]
             mass, variation = mass[::-1], variation[::-1]
-        # from twice the variation on, each release takes at least log 2 nats off, and more the farther
-        far = 2 * float(np.sum(variation) + first[0] + last[-1]) * math.exp(END_NATS / self.law.count)
-        if not far < math.inf:
-            return None
-        frequencies = start * 2.0 ** (np.arange(2 * max(math.ceil(math.log2(max(far / start, 1.0))), 1) + 1.0) / 2)
-        cells = Cells(low, high, mass, first, last, variation)
-        ways = 1 / frequencies
-        ways[:-1] -= ways[1:]
-        ways += eta / frequencies**2
-        for bound in (escape_of_run, escape):
-            tails = (np.exp(-self.law.count * bound(cells, frequencies)) * ways)[::-1].cumsum()[::-1] / math.pi
-            fine = int((~(tails <= negligible)).sum())  # they fall; what is no number is not fine
-            if fine < len(tails) and (fine <= SOON or bound is escape):
-                return float(frequencies[fine]), float(tails[fine])
-        return None
+        return Cells(low, high, mass, first, last, variation)
 
     def rule(self, omega: float, nats: float) -> tuple[float, float] | None:
         """Return the step of a rule for frequencies up to ω, and log of what it is off by at most, over M(θ).
@@ -288,9 +320,32 @@ class TiltedLaw:
         best = int(np.argmax(np.where(off <= 1 - nats, steps, 0.0)))
         return best, float(steps[best]), float(off[best])
 
-    def log_moments(self, nodes: Nodes, line: tuple[float, int], off: float) -> LogMoments | None:
-        """Return nK at θ + ijη, j < count; sums over the nodes are `off`, over M(θ)."""
-        return log_moments_of(self.law, self.s, nodes, line, off)
+
+def end_of_line(
+    parts: Sequence[tuple[Cells, int]], variance: float, line: tuple[float, float, float]
+) -> tuple[float, float] | None:
+    """Return (ω, tail): where a line may end, and a bound of Σ Π|φ_i|^{n_i}/|z(z+1)|·η/π beyond.
+
+    `line` is η, what the tail may be, and a frequency to begin with; `variance` is that of plain Gaussian noise, which
+    multiplies by e^{-vω²/2}.
+    """
+    (eta, negligible, start), total = line, sum(n for _, n in parts)
+    # from twice the variation on, each release takes at least log 2 nats off, and more the farther
+    steepest = max(float(np.sum(cells.variation) + cells.first[0] + cells.last[-1]) for cells, _ in parts)
+    far = 2 * steepest * math.exp(END_NATS / total)
+    if not far < math.inf:
+        return None
+    frequencies = start * 2.0 ** (np.arange(2 * max(math.ceil(math.log2(max(far / start, 1.0))), 1) + 1.0) / 2)
+    ways = 1 / frequencies
+    ways[:-1] -= ways[1:]
+    ways += eta / frequencies**2
+    for bound in (escape_of_run, escape):
+        fallen = sum((n * bound(cells, frequencies) for cells, n in parts), variance * frequencies**2 / 2)
+        tails = (np.exp(-fallen) * ways)[::-1].cumsum()[::-1] / math.pi
+        fine = int((~(tails <= negligible)).sum())  # they fall; what is no number is not fine
+        if fine < len(tails) and (fine <= SOON or bound is escape):
+            return float(frequencies[fine]), float(tails[fine])
+    return None
 
 
 def leave_out_light(masses: Array) -> tuple[slice, float]:
@@ -304,17 +359,17 @@ def leave_out_light(masses: Array) -> tuple[slice, float]:
 
 
 LogMoments = tuple[Complex, Array, float]
-"""nK along a line, and bounds of its error: that of each value, and one that all have in common, n log M(θ)'s."""
+"""K of one release along a line, and bounds of its error: of each value, and one all have in common, log M(θ)'s."""
 
 
 def log_moments_of(
     law: SampledGaussian, s: float, nodes: Nodes, line: tuple[float, int], off: float
 ) -> LogMoments | None:
-    """Return n log E_Q[χw^{s±ijη}], j < count, the sign that of s.
+    """Return log E_Q[χw^{s±ijη}], j < count, the sign that of s.
 
     Sums over the nodes are `off`, over what it is for j = 0; None where doubles end.
     """
-    (eta, count), n, mean = line, law.count, law.mean
+    (eta, count), mean = line, law.mean
     exponents = s * nodes.log_w + nodes.log_kept
     if not float(np.max(exponents)) < EXPONENT_AT_MOST:
         return None
@@ -337,6 +392,5 @@ def log_moments_of(
     log_astray = np.log(astray)
     raised = values.real < log_astray
     values = np.where(raised, log_astray, values.real) + 1j * values.imag
-    error = n * np.log1p(np.where(raised, 2.0, 1.0) * astray / np.exp(values.real))
-    error = np.asarray(error + ROUNDING * n * np.abs(values))
-    return n * (k + values), error, n * (still + FEW_ROUNDINGS * abs(k))
+    error = np.log1p(np.where(raised, 2.0, 1.0) * astray / np.exp(values.real))
+    return k + values, np.asarray(error + ROUNDING * np.abs(values)), still + FEW_ROUNDINGS * abs(k)

@@ -127,7 +127,7 @@ class SizeClasses:
 
     @property
     def strip_of_far(self) -> float:
-        """How far from the real line φ X_F has grown by 40 nats."""
+        """How far from the real line φ X_F has grown by FAR_NATS."""
         return math.sqrt(FAR_NATS / (0.5 + self.sharpness**2))
 
     @property
@@ -339,11 +339,11 @@ def rule_for(tilted: list[Tilted], levels: list[float], omega: float, nats: floa
 
 
 def add_sizes(s: float, mean: float, nodes: Nodes, line: tuple[float, int], level: float) -> tuple[Complex, Array]:
-    """Return ∫ φ X w^{s+iω} over e^level at ω = jη, j < count, by nodes, and an estimate of its rounding."""
+    """Return ∫ φ X w^{s±iω} over e^level at ω = jη, j < count, the sign that of s, and an estimate of its rounding."""
     eta, count = line
     masses = np.exp(np.maximum(nodes.log_q + s * nodes.log_w + nodes.log_kept - level, -LARGEST_NATS))
     heavy, light = leave_out_light(masses)
-    values = add_turned(nodes.log_w[heavy], masses[heavy], eta, count)
+    values = add_turned(math.copysign(1.0, s) * nodes.log_w[heavy], masses[heavy], eta, count)
     units = ROUNDINGS * ROUNDING
     of_loss = units * (np.abs(nodes.x) / (1 + nodes.x) + nodes.p * (mean * np.abs(nodes.t) + mean**2))
     exponents = nodes.t**2 / 2 + np.abs(s * nodes.log_w) + np.minimum(np.abs(nodes.log_kept), 2 * LARGEST_NATS)

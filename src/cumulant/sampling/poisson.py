@@ -21,7 +21,7 @@ from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.grouped_gaussian import grouped_pairs
 from cumulant.pairs.maps import Replace
 from cumulant.pairs.noise import NO_PAIRS, Pairs, gaussian_noise
-from cumulant.pairs.sampled_gaussian import SampledGaussian
+from cumulant.pairs.sampled_gaussian import SampledReleases
 from cumulant.parameters import by_name, probability
 from cumulant.profiles.profile import PrivacyProfile
 from cumulant.profiles.sampling import gaussian_place, poisson_profile, replaced_profile
@@ -95,13 +95,13 @@ class PoissonSampled(AbstractMechanism):
             sampled=self._sampled(),
         )
 
-    def _sampled(self) -> SampledGaussian | None:
+    def _sampled(self) -> SampledReleases | None:
         """Return the parameters of Gaussian noise under add-or-remove-one, the mean rounded up."""
         if not isinstance(self.mechanism, Gaussian) or self.relation is REPLACE_ONE:
             return None
         if self.rounded_up_by > 0 and not rate_is_close(self.rate, self.rounded_up_by):  # it would not be exact
             return None
-        return SampledGaussian(math.nextafter(1 / self.mechanism.noise_multiplier, math.inf), self.rate, 1)
+        return SampledReleases.of(math.nextafter(1 / self.mechanism.noise_multiplier, math.inf), self.rate, 1)
 
     def _curve(self, base: Known) -> Curve:
         if self.rate == 0:

@@ -15,13 +15,11 @@ from mpmath import mp, mpf
 
 import cumulant as cm
 from cumulant.inversion.joining import joining_ceiling, joining_epsilon, joining_log_ceiling, joining_log_delta
-from cumulant.inversion.rare import FIRST_CUT, OTHER_CUTS, plan_rare, rare_epsilon, rare_log_delta
-from cumulant.inversion.rare_far import FarReleases
+from cumulant.inversion.split import FIRST_CUT, OTHER_CUTS, plan_split, split_epsilon, split_log_delta
 from cumulant.numerics.scalar_logspace import log_half_erfc_above
-from cumulant.pairs.jump_law import coordinate_of
-from cumulant.pairs.negative_moments import log_negative_moments
-from cumulant.pairs.sampled_gaussian import SampledGaussian, leave_out_light
+from cumulant.pairs.sampled_gaussian import SampledGaussian, SampledReleases, coordinate_of, leave_out_light
 from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, add_sizes, rule_for
+from cumulant.pairs.size_moments import FarTail, FarTails, log_negative_moments
 from strategies import log_uniform
 
 DIGITS = 40
@@ -37,16 +35,17 @@ def digits() -> Iterator[None]:
 
 
 CLASSES = [
-    SizeClasses(SampledGaussian(1.0, 0.01, 30), 2.5, 5.5, 6.0, 7.5, (-11.0, 13.0)),
-    SizeClasses(SampledGaussian(0.3, 1e-4, 200), 4.0, 9.0, 4.0, 11.0, (-11.0, 16.0)),
-    SizeClasses(SampledGaussian(2.5, 1e-5, 3), 5.0, 6.0, 10.0, 8.5, (-11.0, 15.0)),
-    SizeClasses(SampledGaussian(0.8, 0.2, 9), None, 4.0, 5.0, 9.0, (-11.0, 12.0)),
+    SizeClasses(SampledGaussian(1.0, 0.01), 2.5, 5.5, 6.0, 7.5, (-11.0, 13.0)),
+    SizeClasses(SampledGaussian(0.3, 1e-4), 4.0, 9.0, 4.0, 11.0, (-11.0, 16.0)),
+    SizeClasses(SampledGaussian(2.5, 1e-5), 5.0, 6.0, 10.0, 8.5, (-11.0, 15.0)),
+    SizeClasses(SampledGaussian(0.8, 0.2), None, 4.0, 5.0, 9.0, (-11.0, 12.0)),
 ]
 NEAR = [  # far ones begin where many releases lose less than others
-    SizeClasses(SampledGaussian(1 / 12, 0.45, 2), None, 1.2, 1.6, 8.0, (-11.0, 12.0)),
-    SizeClasses(SampledGaussian(0.7, 0.8, 5), None, 0.9, 1.5, 8.0, (-11.0, 12.0)),
-    SizeClasses(SampledGaussian(0.3, 0.66, 40), None, 1.5, 2.0, 8.0, (-11.0, 12.0)),
+    SizeClasses(SampledGaussian(1 / 12, 0.45), None, 1.2, 1.6, 8.0, (-11.0, 12.0)),
+    SizeClasses(SampledGaussian(0.7, 0.8), None, 0.9, 1.5, 8.0, (-11.0, 12.0)),
+    SizeClasses(SampledGaussian(0.3, 0.66), None, 1.5, 2.0, 8.0, (-11.0, 12.0)),
 ]
+COUNTS = [30, 200, 3, 9, 2, 5, 40]
 
 
 def largest_loss(classes: SizeClasses) -> float:
@@ -120,7 +119,7 @@ def test_rules_are_as_good_as_they_say(classes: SizeClasses, size: Size, s: floa
     assert rule is not None
     values, rounded = add_sizes(s, classes.law.mean, classes.nodes(size, rule.step), (eta, count), level)
     for j in (0, 1, 5, 11):
-        truth = complex(moment(classes, size, complex(s, j * eta)) / acb(level).exp())
+        truth = complex(moment(classes, size, complex(s, math.copysign(j * eta, s))) / acb(level).exp())
         assert abs(values[j] - truth) <= rounded[j] + math.exp(rule.log_errors[0] - level) + 4e-16
     assert rule.log_errors[0] < level - 28  # of some hundred cells, each e^-36
 
@@ -130,10 +129,10 @@ def test_negative_moments(classes: SizeClasses) -> None:
     """The bound of E_Q w^-τ lies above an integral in balls, and next to it."""
     law = classes.law
     tau = np.array([0.01, 0.3, 2.0, 9.0, 40.0]) / (law.rate * math.sqrt(math.expm1(law.mean**2)))
-    for power, bound in zip(tau.tolist(), log_negative_moments(law, tau).tolist(), strict=True):
+    for power, bound in zip(tau.tolist(), log_negative_moments(law, tau, 30).tolist(), strict=True):
         truth = moment(classes, Size.ANY, complex(-power)).real.log()
         assert float(truth.lower()) <= bound * (1 + 1e-15)
-        assert bound <= float(truth.upper()) * (1 + 1e-9) + 1e-12 / law.count
+        assert bound <= float(truth.upper()) * (1 + 1e-9) + 1e-12 / 30
 
 
 @pytest.mark.parametrize("x", [-9.0, -0.4, 0.0, 1e-3, 2.0, 24.9, 25.1, 300.0])
@@ -150,19 +149,30 @@ def test_light_nodes_are_counted() -> None:
     assert light >= math.fsum(masses[:2]) + math.fsum(masses[5:])
 
 
-@pytest.mark.parametrize("classes", [*CLASSES, *NEAR], ids=str)
-@pytest.mark.parametrize("share", [0.5, 0.97, 1.0, 1.02, 2.5])
-def test_gain_of_far_releases(classes: SizeClasses, share: float) -> None:
-    """P(F) - e^ε Q(F) in 40 digits: normal tails."""
-    law = classes.law
-    epsilon = share * largest_loss(classes)
-    gain, doubt = FarReleases.of(classes, classes.step_of_far, classes.strip_of_far).gain(epsilon)
-    width = mp.sqrt(2 + 1 / mpf(classes.sharpness) ** 2)
+def far_masses(classes: SizeClasses) -> tuple[mpf, mpf]:
+    """Return P and Q of one far release in 40 digits: normal tails."""
+    law, width = classes.law, mp.sqrt(2 + 1 / mpf(classes.sharpness) ** 2)
     without, within = (mp.erfc((mpf(classes.far) - m) / width) / 2 for m in (mpf(0), mpf(law.mean)))
-    p = (1 - mpf(law.rate)) * without + mpf(law.rate) * within
-    truth = (1 - (1 - p) ** law.count) - mp.exp(mpf(epsilon)) * (1 - (1 - without) ** law.count)
+    return (1 - mpf(law.rate)) * without + mpf(law.rate) * within, without
+
+
+@pytest.mark.parametrize("share", [0.5, 0.97, 1.0, 1.02, 2.5])
+@pytest.mark.parametrize("first", range(len(COUNTS)))
+@pytest.mark.parametrize("laws", [1, 2, 3])
+def test_gain_of_far_releases(first: int, laws: int, share: float) -> None:
+    """P(F) - e^ε Q(F) of releases of one law, and of several."""
+    some = [(classes, count) for classes, count in zip([*CLASSES, *NEAR] * 2, COUNTS * 2, strict=True)][
+        first : first + laws
+    ]
+    epsilon = share * largest_loss(some[0][0])
+    gain, doubt = FarTails(tuple((FarTail.of(classes), count) for classes, count in some)).gain(epsilon)
+    none_of_p, none_of_q, size = mpf(1), mpf(1), mpf(0)
+    for classes, count in some:
+        p, q = far_masses(classes)
+        none_of_p, none_of_q, size = none_of_p * (1 - p) ** count, none_of_q * (1 - q) ** count, size + count * p
+    truth = (1 - none_of_p) - mp.exp(mpf(epsilon)) * (1 - none_of_q)
     assert abs(mpf(gain) - truth) <= mpf(doubt)
-    assert share > 1.1 or doubt < 1e-10 * law.count * float(p)
+    assert share > 1.1 or laws > 1 or doubt < 1e-10 * size
 
 
 def one_release(law: SampledGaussian, x: mpf, leaves: bool) -> mpf:
@@ -183,36 +193,75 @@ def one_release(law: SampledGaussian, x: mpf, leaves: bool) -> mpf:
     return (1 - plain) - mp.exp(x) * (1 - mixed)
 
 
-def two_releases(law: SampledGaussian, epsilon: float, leaves: bool) -> mpf:
-    """Return δ(ε) of two releases: E δ_1(ε - L)."""
+def plain_release(mean: float, x: mpf) -> mpf:
+    """Return E_P(1 - e^{x-L})_+ of N(μ, 1) against N(0, 1)."""
+    t = x / mpf(mean) + mpf(mean) / 2
+    return (mp.erfc((t - mpf(mean)) / mp.sqrt(2)) - mp.exp(x) * mp.erfc(t / mp.sqrt(2))) / 2
+
+
+def two_releases(
+    law: SampledGaussian, epsilon: float, leaves: bool, other: SampledGaussian | float | None = None
+) -> mpf:
+    """Return δ(ε) of a release and another one, E δ_1(ε - L): of the same law, of another, or of plain noise."""
     mean, rate = mpf(law.mean), mpf(law.rate)
 
     def integrand(t: mpf) -> mpf:
         w = 1 - rate + rate * mp.exp(mean * t - mean * mean / 2)
         loss = mp.log(w) if leaves else -mp.log(w)
         density = mp.exp(-t * t / 2) / mp.sqrt(2 * mp.pi) * (w if leaves else 1)
-        return density * one_release(law, mpf(epsilon) - loss, leaves)
+        left = mpf(epsilon) - loss
+        return density * (
+            plain_release(other, left) if isinstance(other, float) else one_release(other or law, left, leaves)
+        )
 
     knee = mpf(coordinate_of(epsilon, law.mean, law.rate)) if leaves else mpf(0)
     return mp.quad(integrand, [-24, -8, -4, 0, 2, knee / 2, knee - 0.5, knee, knee + 0.5, knee + 3, knee + 9, 40])
 
 
+TWO = [
+    *((asked, None) for asked in ((1.0, 0.01, 0.3), (0.5, 1e-4, 6.0), (3.0, 0.002, 0.004), (2.0, 1e-5, 3e-4))),
+    *((asked, None) for asked in ((0.4, 0.02, 20.0), (30.0, 0.3, 0.05))),
+    ((1.0, 0.01, 0.3), (1.3, 0.02)),
+    ((0.5, 1e-4, 6.0), (0.7, 1e-3)),
+    ((3.0, 0.002, 0.004), (1.0, 1e-5)),
+    ((2.0, 1e-3, 0.03), (4.0, 0.002)),
+]
+
+
+@pytest.mark.parametrize(("asked", "other"), TWO)
+def test_two_releases(asked: tuple[float, float, float], other: tuple[float, float] | None) -> None:
+    """Of one law, and of two."""
+    sigma, rate, epsilon = asked
+    law = SampledGaussian(1 / sigma, rate)
+    second = law if other is None else SampledGaussian(1 / other[0], other[1])
+    releases = SampledReleases((law,), (2,)) if other is None else SampledReleases((law, second), (1, 1))
+    truth = float(mp.log(two_releases(law, epsilon, True, second)))
+    check_profiles(releases, epsilon, truth)
+
+
 @pytest.mark.parametrize(
-    ("sigma", "rate", "epsilon"),
-    [(1.0, 0.01, 0.3), (0.5, 1e-4, 6.0), (3.0, 0.002, 0.004), (2.0, 1e-5, 3e-4), (0.4, 0.02, 20.0), (30.0, 0.3, 0.05)],
+    ("asked", "mean"),
+    [((1.0, 0.01, 0.5), 0.1), ((0.5, 1e-4, 6.0), 0.4), ((3.0, 0.002, 0.2), 0.05), ((1.0, 1e-3, 2.0), 0.3)],
 )
-def test_two_releases(sigma: float, rate: float, epsilon: float) -> None:
-    law = SampledGaussian(1 / sigma, rate, 2)
-    truth = float(mp.log(two_releases(law, epsilon, True)))
+def test_a_release_beside_plain_noise(asked: tuple[float, float, float], mean: float) -> None:
+    sigma, rate, epsilon = asked
+    law = SampledGaussian(1 / sigma, rate)
+    check_profiles(
+        SampledReleases((law,), (1,), mean * mean), epsilon, float(mp.log(two_releases(law, epsilon, True, mean)))
+    )
+
+
+def check_profiles(releases: SampledReleases, epsilon: float, truth: float) -> None:
+    """Every plan encloses log δ, wherever it was made for; the answer is next to it."""
     plans = [(1.0, 0.0, place) for place in OTHER_CUTS]
     plans += [(guess, away, FIRST_CUT) for guess, away in ((1.0, 0.0), (0.9, 0.0), (1.1, 1.0), (1.0, -2.0))]
     for guess, away, place in plans:
-        profile = plan_rare(law, guess * epsilon, truth + away, place)
+        profile = plan_split(releases, guess * epsilon, truth + away, place)
         if profile is None:
             continue
         low, high = profile.log_bounds(epsilon)
         assert low - 1e-14 * abs(truth) <= truth <= high + 1e-14 * abs(truth)
-    found = rare_log_delta(law, epsilon)
+    found = split_log_delta(releases, epsilon)
     assert found is not None
     assert truth - 1e-14 * abs(truth) <= found <= truth + 1e-8
 
@@ -222,8 +271,8 @@ def test_two_releases_of_many_records(seed: int) -> None:
     """Far ones begin near 0 at large rates: ε at δ, and δ at ε, against nested quadrature in both directions."""
     rng = np.random.default_rng(seed)
     sigma, rate, share = rng.uniform(0.8, 16), rng.uniform(0.3, 0.95), rng.uniform(0.3, 3.0)
-    law, run = SampledGaussian(1 / sigma, rate, 2), cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * 2
-    epsilon = share * law.deviation
+    law, run = SampledGaussian(1 / sigma, rate), cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * 2
+    epsilon = share * math.sqrt(2 * law.square)
     truth = max(two_releases(law, epsilon, leaves) for leaves in (True, False))
     delta = run.guarantee(epsilon=epsilon)
     assert mp.log(truth) - mpf(10) ** -14 <= delta.log_delta
@@ -236,11 +285,11 @@ def test_two_releases_of_many_records(seed: int) -> None:
     [(36.0, 2e-4, 2.5e-5, True), (3.0, 0.01, 0.006, True), (2.4, 1.4e-4, 1.3e-5, True), (1.0, 0.2, 0.25, False)],
 )
 def test_a_record_joins_two_releases(sigma: float, rate: float, epsilon: float, is_settled: bool) -> None:
-    law = SampledGaussian(1 / sigma, rate, 2)
+    law, releases = SampledGaussian(1 / sigma, rate), SampledReleases.of(1 / sigma, rate, 2)
     truth = float(mp.log(two_releases(law, epsilon, False)))
-    assert truth <= joining_log_ceiling(law, epsilon)
-    assert epsilon <= joining_ceiling(law, truth) * (1 + 1e-9)
-    found, answer = joining_log_delta(law, epsilon), joining_epsilon(law, truth)
+    assert truth <= joining_log_ceiling(releases, epsilon)
+    assert epsilon <= joining_ceiling(releases, truth) * (1 + 1e-9)
+    found, answer = joining_log_delta(releases, epsilon), joining_epsilon(releases, truth)
     if not is_settled:  # next to the largest loss
         assert found is answer is None
         return
@@ -255,8 +304,8 @@ def test_a_record_joins_two_releases(sigma: float, rate: float, epsilon: float, 
 @example(2.136, 9.9e-4, 32.0, 6.41e-15)
 def test_answers_lie_in_certified_intervals(sigma: float, rate: float, count: float, delta: float) -> None:
     """The interval is of both directions, so an answer of one may lie below it, never above."""
-    law = SampledGaussian(math.nextafter(1 / sigma, math.inf), rate, round(count))
-    epsilon = rare_epsilon(law, math.log(delta))
+    releases = SampledReleases.of(math.nextafter(1 / sigma, math.inf), rate, round(count))
+    epsilon = split_epsilon(releases, math.log(delta))
     assume(epsilon is not None)
     assert epsilon is not None
     run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * round(count)
@@ -300,9 +349,9 @@ def test_guesses_may_be_far_off(sigma: float, rate: float, count: int, delta: fl
 @example(6.6075, 0.56354, 3.0, 4.8781e-9)  # b next to 0
 def test_no_plan_takes_much(sigma: float, rate: float, count: float, epsilon: float) -> None:
     """Plans for what is asked for wildly are refused, not followed."""
-    law = SampledGaussian(1 / sigma, rate, round(count))
+    releases = SampledReleases.of(1 / sigma, rate, round(count))
     for log_delta in (-0.5, -30.0, -400.0):
-        profile = plan_rare(law, epsilon, log_delta)
+        profile = plan_split(releases, epsilon, log_delta)
         if profile is not None:
             low, high = profile.log_bounds(epsilon)
             assert low <= high <= 0
