@@ -15,7 +15,8 @@ from mpmath import mp, mpf
 
 import cumulant as cm
 from cumulant.inversion.joining import joining_ceiling, joining_epsilon, joining_log_ceiling, joining_log_delta
-from cumulant.inversion.split import FIRST_CUT, OTHER_CUTS, plan_split, split_epsilon, split_log_delta
+from cumulant.inversion.split import FIRST_CUT, OTHER_CUTS, plan_split
+from cumulant.inversion.split_search import split_epsilon, split_log_delta
 from cumulant.numerics.scalar_logspace import log_half_erfc_above
 from cumulant.pairs.sampled_gaussian import SampledGaussian, SampledReleases, coordinate_of, leave_out_light
 from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, add_sizes, rule_for

@@ -10,7 +10,8 @@ from typing import Any, Literal, final
 from cumulant.neighbors import Neighbors
 from cumulant.printed import delta_rounded_up, given, percent_up, rounded_down, rounded_up
 
-EXACTLY = 1e-9  # the share of ε within which an answer is exact
+EXACTLY = 1e-6  # the share of ε within which an answer is exact
+CLOSELY = 1e-9  # the share within which closed forms, profiles and plain lines are
 
 
 ROUTES = {
@@ -71,9 +72,9 @@ class Guarantee:
     or "rdp". `order` is the Rényi order that proved it; infinity is pure DP, None means that no order was needed.
     `stated_delta` is δ where it began as a number: asked for, or the failure probability of an approximate DP release.
 
-    `exact` says that some neighbours need an ε within 1e-9 of this one (or 1e-12). `at_most_above` is how far the
-    answer can be above what some neighbours need, relative to that; None where it is not known. Next to 0 an ε that is
-    above by 1e-12 counts as above by 1e-9 of it.
+    `exact` says that some neighbours need an ε within 1e-6 of this one (or 1e-9). `at_most_above` is how far the answer
+    can be above what some neighbours need, relative to that: mostly 1e-9, None where it is not known. Next to 0 an ε
+    that is above by 1e-12 counts as above by 1e-9 of it.
     """
 
     epsilon: float
@@ -126,7 +127,7 @@ class Guarantee:
             theorem=theorem,
             order=None,
             exact=exact,
-            at_most_above=EXACTLY if exact else None,
+            at_most_above=CLOSELY if exact else None,
         )
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Lines in doubles that a plan leads to: whole ones, those of jumps, and smoothed ones.
+"""Lines in doubles that a plan leads to: whole ones, bands, and smoothed ones.
 
 Where the characteristic function does not fall within a bounded number of nodes (atoms, few releases), the loss is
 smoothed by one more Gaussian release of mean s. With D_s its profile,
@@ -22,14 +22,12 @@ from cumulant.inversion.composed import FINE_LINES, LINES, ComposedPairs
 from cumulant.inversion.contour import Contour, Lattice
 from cumulant.inversion.cut import cut_by_decay, cut_by_samples, cut_on_lattice, round_count
 from cumulant.inversion.enclosure import CLOSE_NATS, LineInDoubles
-from cumulant.inversion.jumps import JumpsInDoubles, line_of_jumps
-from cumulant.inversion.plan import DROWNING_NATS, TAIL_NATS, Plan
+from cumulant.inversion.plan import TAIL_NATS, Plan
 from cumulant.inversion.purse import Purse
 from cumulant.pairs.discrete import line_effort
 
 ROUGH_TAIL_NATS = 14.0  # below δ, to which the tail is pushed where the line would be long: 1e-6
 CLOSE_ENOUGH_NATS = 4e-6  # slack in log δ that is worth saving a long line
-SHORT_POINTS = 3000  # of a line that is followed whole before jumps are thought of
 MANY_CLOSED = 100  # releases in closed form, whose lines are worth nodes where bands are not enough
 SHOWN_NATS = 11.0  # of what rounding is raised by, from which small K are kept to their own digits
 MANY_LATTICE_POINTS = 4096  # of a lattice, beyond which the sum is cut
@@ -39,7 +37,7 @@ SEARCHED = 40  # sines for a frequency of a line on which ε is looked for
 MOST_EVALUATIONS = 3e5  # nodes and frequencies together that one line may take
 
 
-InDoubles = LineInDoubles | JumpsInDoubles | BandInDoubles
+InDoubles = LineInDoubles | BandInDoubles
 
 
 def paid_enclosures_at(losses: ComposedPairs, plan: Plan, purse: Purse) -> Iterator[InDoubles]:
@@ -57,7 +55,7 @@ def paid_enclosures_at(losses: ComposedPairs, plan: Plan, purse: Purse) -> Itera
 
 
 def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[InDoubles]:
-    """Yield enclosures that a plan leads to, cheapest first: of jumps, cut early or smoothed where a line is long."""
+    """Yield enclosures that a plan leads to, cheapest first: cut early, in a band or smoothed where a line is long."""
     if losses.lattice is not None:
         yield LineInDoubles(_lattice_contour(losses, plan, losses.lattice), route="lattice contour")
         return
@@ -66,11 +64,6 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[InDoubles]:
         if losses.releases < MANY_CLOSED:  # of more the characteristic function falls, whatever they are
             return
     first = cut_by_decay(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS / 3))
-    if first is not None and first[0] <= SHORT_POINTS * plan.eta and plan.height <= DROWNING_NATS:
-        yield _follow_line(losses, plan, first)
-        yield from _jumps(losses, plan, CLOSE_NATS)  # if that was not enough
-        return
-    yield from _jumps(losses, plan, CLOSE_ENOUGH_NATS if first is None else CLOSE_NATS)
     if first is not None:
         yield _follow_line(losses, plan, first)
         return
@@ -94,13 +87,6 @@ def _bands_and_smooth_lines(losses: ComposedPairs, plan: Plan) -> Iterator[LineI
             yield band
         if band is None or not (of_chords or band.slack(plan.tilts.epsilon) <= CLOSE_ENOUGH_NATS):
             yield _smooth_line(losses, plan, omega)
-
-
-def _jumps(losses: ComposedPairs, plan: Plan, enough: float) -> Iterator[JumpsInDoubles]:
-    """Yield the line of jumps, if there is one."""
-    jumps = line_of_jumps(losses, plan.tilts.epsilon, plan.tilts.log_delta)
-    if jumps is not None:
-        yield replace(jumps, enough=enough)
 
 
 def _follow_line(losses: ComposedPairs, aim: Plan, cut: tuple[float, float]) -> LineInDoubles:

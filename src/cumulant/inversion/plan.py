@@ -27,7 +27,6 @@ TAIL_NATS = 30.0  # below δ, to which alias and tail are pushed: 1e-13
 FIRST_OCTAVE, LAST_OCTAVE = -70, 60  # in which tilts are looked for
 NEAR_OCTAVES = 4  # up to which a walk takes one after the other
 NODES_PER_NAT = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
-FEW_JUMPS = 0.1  # K beside log δ, of few losses
 DROWNING_NATS = 10.0  # of height, from which rounding shows: e^10·1e-14
 NODES_PER_DROWNED_NAT = 1.0  # how much each of those counts more
 
@@ -50,12 +49,6 @@ class Tilts:
     def steepness(self) -> float:
         """About how much log δ falls for a unit of ε: the middle tilt."""
         return float(self.theta[len(self.theta) // 2])
-
-    @property
-    def is_of_few_jumps(self) -> bool:
-        """Whether K is so small that δ is made up of few losses: then the saddle-point approximation is poor."""
-        k = float(self.k[np.argmin(log_chernoff(self.theta) + self.k - self.theta * self.epsilon)])
-        return k < -FEW_JUMPS * self.log_delta
 
     def ask(self, epsilon: float, log_delta: float) -> Tilts:
         return replace(self, epsilon=epsilon, log_delta=log_delta)

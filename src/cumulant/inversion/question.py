@@ -19,7 +19,6 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import EXACT_SHARE
 from cumulant.inversion.enclosure import CLOSE_NATS, Enclosure, WholeEnclosure, meet
-from cumulant.inversion.jumps import guess_by_jumps
 from cumulant.inversion.plan import Tilts, tilts_for_delta, tilts_for_epsilon, walk_down
 from cumulant.inversion.unseen import leave_out_unseen
 
@@ -134,10 +133,7 @@ class Question:
         return sight or (self.losses, self._tilts_of(self.losses))
 
     def _tilts_of(self, seen: ComposedPairs) -> Tilts | None:
-        found = (tilts_for_delta if self.side else tilts_for_epsilon)(seen, self.asked)
-        if found is None or not found.is_of_few_jumps:
-            return found
-        return guess_by_jumps(seen, found, of_epsilon=self.side != 0)
+        return (tilts_for_delta if self.side else tilts_for_epsilon)(seen, self.asked)
 
     def solve(self) -> Solution:
         losses, road = self.losses, self.road

@@ -38,7 +38,7 @@ from cumulant.inversion.jumps import (
     tails_of_jumps,
 )
 from cumulant.inversion.plan import Tilts, plan_for
-from cumulant.inversion.solve import AGREED_NATS, JUMPS_AGREED_NATS, SLACKS
+from cumulant.inversion.solve import AGREED_NATS, SLACKS
 from cumulant.inversion.unseen import LOG_SHARE
 from cumulant.numerics.compensated import ADDED_UP, CompensatedSum
 from cumulant.numerics.logspace import Array, log_expm1
@@ -232,7 +232,7 @@ class StandingJumps:
             if found is None or not 0 < epsilon < math.inf:
                 return math.inf, False
             slack = found.slack(epsilon)
-            if not slack <= JUMPS_AGREED_NATS:
+            if not slack <= 1e-8:
                 return epsilon, False
             # δ(ε) on a line of its own is then at most δ
             epsilon += SLACKS * max(slack, AGREED_NATS) * found.epsilon_per_nat(epsilon)

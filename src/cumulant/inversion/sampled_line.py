@@ -31,17 +31,17 @@ from cumulant.pairs.sampled_gaussian import (
     width_of_cells,
 )
 
-FALLEN_NATS = 32.0  # below δ, to which tail and quadrature are pushed: 1e-14
-BEYOND_NATS = 10.0  # more, beyond which nodes end
-LEFT_OUT_NATS = 27.7  # below δ, that cuts leave out: 1e-12
+LINE_NATS = 32.0  # below δ, to which tail and quadrature are pushed: 1e-14
+NODES_BEYOND_NATS = 10.0  # more, beyond which nodes end
+OUT_OF_SIGHT_NATS = 27.7  # below δ, what a cut may leave out: 1e-12
 LEFT_NATS = 1e-11  # by which δ is more than what is left of it by a cut
 TILTS = 2.0 ** (np.arange(-32.0, 32.0) / 8)  # over the tilt of a normal loss
 NEAR_TILTS = TILTS[8:41:2]  # of those, where saddles mostly are
 FEW_TILTS = TILTS[12:36:3]  # for a first look
-FEWEST_TILTS = 8  # of those, that are within reach
+FEWEST_NEAR_TILTS = 8  # of those, that are within reach
 UNCUT = 30.0  # t up to which a saddle needs no cut, and up to which a first look goes
 FARTHEST = 60.0  # t of the last node
-MOST_CELLS = 1500  # of one law in one direction
+MOST_LAW_CELLS = 1500  # of one law in one direction
 SHARED_NATS = 3 * EXACT_NATS  # error of K that all points of a line may have in common
 
 
@@ -75,8 +75,8 @@ class Reach(NamedTuple):
         last, width = self.last_node(tilt), width_of_cells(self.law, self.cut)
         if not self.law.mean * last < EXPONENT_AT_MOST or not last <= FARTHEST:
             return False
-        is_short = self.deviations + last < MOST_CELLS * width
-        return is_short and is_fine(self.law, self.cut, 0.0 if self.leaves else tilt, FALLEN_NATS + BEYOND_NATS)
+        is_short = self.deviations + last < MOST_LAW_CELLS * width
+        return is_short and is_fine(self.law, self.cut, 0.0 if self.leaves else tilt, LINE_NATS + NODES_BEYOND_NATS)
 
 
 @final
@@ -141,15 +141,15 @@ class SampledLine:
         releases: SampledReleases, leaves: bool, first_tilt: float, log_delta: float, look: Look
     ) -> SampledLine | None:
         """Return the line's tilts around the first; None where cells would be many."""
-        tau, log_each = look.tilts * first_tilt, log_delta - LEFT_OUT_NATS - math.log(releases.count)
-        nats = FALLEN_NATS + BEYOND_NATS + math.log(releases.count)
+        tau, log_each = look.tilts * first_tilt, log_delta - OUT_OF_SIGHT_NATS - math.log(releases.count)
+        nats = LINE_NATS + NODES_BEYOND_NATS + math.log(releases.count)
         reaches = [
             _reach_of(part, leaves, (first_tilt, float(tau[-1])), (nats, log_each), look) for part in releases.parts
         ]
         if leaves:
             uncut = [(look.farthest - one.deviations) / one.law.mean - 1 for one in reaches if one.cut is None]
             tau = tau[: tau.searchsorted(min(uncut, default=math.inf))]
-        if len(tau) < FEWEST_TILTS or not all(one.is_affordable(float(tau[-1])) for one in reaches):
+        if len(tau) < FEWEST_NEAR_TILTS or not all(one.is_affordable(float(tau[-1])) for one in reaches):
             return None
         laws = tuple(LawOnCells.of(one, tau) for one in reaches)
         plain = releases.plain_k(tau), releases.variance * (tau + 0.5), np.full(len(tau), releases.variance)
@@ -158,7 +158,7 @@ class SampledLine:
             for name, start in zip(("k", "slope", "bend"), plain, strict=True)
         )
         is_cut = any(one.reach.cut is not None for one in laws)
-        left_out = log_delta - LEFT_OUT_NATS + math.log(2.0) if is_cut else -math.inf
+        left_out = log_delta - OUT_OF_SIGHT_NATS + math.log(2.0) if is_cut else -math.inf
         return SampledLine(releases, leaves, laws, left_out, tau, k, slope, bend)
 
     def ceiling(self, log_delta: float) -> float:
@@ -194,7 +194,7 @@ class SampledLine:
         plan = plan_for(Tilts(0, self.tau, self.k, curvature_of(self.tau, self.bend), epsilon, log_delta))
         s = 1 + plan.theta if self.leaves else -plan.theta
         tilted = [law.tilted(s, plan.theta, plan.index) for law in self.laws]
-        start = math.sqrt(2 * (plan.height + FALLEN_NATS) / max(float(self.bend[plan.index]), 1e-300))
+        start = math.sqrt(2 * (plan.height + LINE_NATS) / max(float(self.bend[plan.index]), 1e-300))
         cells = [(one.loss_cells(), law.reach.n) for one, law in zip(tilted, self.laws, strict=True)]
         end = end_of_line(cells, self.releases.variance, (plan.eta, plan.negligible, start))
         if end is None or not end[0] < most * plan.eta:
@@ -215,7 +215,7 @@ class SampledLine:
         error, common = 4 * ROUNDING * np.abs(k), 0.0
         for one, law in zip(tilted, self.laws, strict=True):
             reach, n = law.reach, law.reach.n
-            rule = one.rule(plan.eta * count, FALLEN_NATS + math.log(self.releases.count))
+            rule = one.rule(plan.eta * count, LINE_NATS + math.log(self.releases.count))
             last = reach.last_node(plan.theta)
             if rule is None or not reach.deviations + last < most * rule[0]:
                 return None

@@ -17,15 +17,22 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.contour import EXACT_SHARE, SMALLEST_LOG_DELTA, meet_exactly
 from cumulant.inversion.joining import joining_epsilon, joining_log_delta
 from cumulant.inversion.mirrored import mirrored_epsilon, mirrored_log_delta
-from cumulant.inversion.sampled_line import BEYOND_NATS, FIRST_LOOK, LAST_LOOK, NEAR_LOOK, SHARED_NATS, SampledLine
-from cumulant.inversion.split import split_epsilon, split_log_delta
+from cumulant.inversion.sampled_line import (
+    FIRST_LOOK,
+    LAST_LOOK,
+    NEAR_LOOK,
+    NODES_BEYOND_NATS,
+    SHARED_NATS,
+    SampledLine,
+)
+from cumulant.inversion.split_search import split_epsilon, split_log_delta
 from cumulant.pairs.sampled_gaussian import LARGEST_MEAN, SampledReleases
 
 DELTA_GUESSES = 2  # of log δ
 GUESSED_SHARES = (1.0, 0.3)  # of the tilt of a normal loss, around which it is looked for
 LEAST_ASKED = 1e-9  # ε, or -log δ
 LEAST_COUNT, LARGEST_COUNT = 2, 10**7  # of releases, between which lines are short and roundings few
-MOST_POINTS = 1500  # of the rule of a law, and of a line, where ε is asked for
+MOST_RULE_POINTS = 1500  # of the rule of a law, and of a line, where ε is asked for
 ROOM = 3  # times that: where ε is found this way δ(ε) is to be found, too
 ANOTHER_LINE_NATS = 0.5  # of log δ, by which a guess of it may be off
 MOST_KEPT = 4096  # answers, a few hundred bytes each
@@ -123,7 +130,7 @@ def _worst_log_delta(releases: SampledReleases, epsilon: float) -> float | None:
 
 def _leaving_log_delta(releases: SampledReleases, epsilon: float) -> tuple[float, _Way] | None:
     """Return log δ(ε) when a record leaves, by the way on which ε at that δ is found, so that both agree."""
-    about = _guess_log_delta(releases, epsilon)
+    about = _saddle_log_delta(releases, epsilon)
     for way in _Way:
         if way is _Way.MIRROR:
             log_delta = mirrored_log_delta(releases, epsilon)
@@ -145,11 +152,11 @@ def _on_a_line(releases: SampledReleases, about: float | None, epsilon: float) -
     return _log_delta_on(releases, True, found, epsilon)
 
 
-def _guess_log_delta(releases: SampledReleases, epsilon: float) -> float | None:
+def _saddle_log_delta(releases: SampledReleases, epsilon: float) -> float | None:
     """Return about log δ(ε), so that its line will be the one on which ε at that δ is found."""
     deviation = releases.deviation
     above = min(max(epsilon / deviation - deviation / 2, 0.0), 1e9)  # standard deviations of one Gaussian
-    about = -0.5 * above * above - BEYOND_NATS
+    about = -0.5 * above * above - NODES_BEYOND_NATS
     for turn in range(DELTA_GUESSES):
         if not SMALLEST_LOG_DELTA < about < -LEAST_ASKED:
             return None
@@ -173,7 +180,7 @@ def _is_ordinary(releases: SampledReleases) -> bool:
 def _epsilon_on(line: SampledLine, log_delta: float, least: float = 0.0) -> float | None:
     """Return the ε of a δ in this direction, or `least` if that is enough."""
     point = line.saddle(log_delta=log_delta)
-    contour = None if point is None else line.contour(*point, MOST_POINTS)
+    contour = None if point is None else line.contour(*point, MOST_RULE_POINTS)
     if point is None or contour is None:
         return None
     # δ(ε), on a line of its own, may be that much above
@@ -191,7 +198,7 @@ def _log_delta_on(
         if line is not None and (ceiling := line.log_ceiling(epsilon)) <= least:  # by Chernoff's bound
             return ceiling
         point = None if line is None else line.saddle(epsilon=epsilon)
-        contour = None if line is None or point is None else line.contour(*point, ROOM * MOST_POINTS)
+        contour = None if line is None or point is None else line.contour(*point, ROOM * MOST_RULE_POINTS)
         if contour is None:
             continue
         (low, high), slope = contour.log_bounds(epsilon), contour.log_upper(epsilon)[1]

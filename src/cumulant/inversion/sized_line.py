@@ -23,6 +23,7 @@ from cumulant.numerics.complex_plane import Complex, log1p_complex
 from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.sampled_gaussian import (
+    EXPONENT_AT_MOST,
     FarCut,
     LogMoments,
     Nodes,
@@ -35,12 +36,11 @@ from cumulant.pairs.sampled_gaussian import (
 from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, add_sizes, rule_for
 from cumulant.pairs.size_moments import UNITS, missing_of
 
-FREQUENCY_RATIO, FREQUENCIES, FIRST_POINT = 1.2, 60, 3  # at which lines are bounded; their first point
-MOST_POINTS = 6000  # of a line
-RULE_NATS = 38.0  # below what they are added to, and for each release, to which rules go
-MOST_NODES = 12000  # of a rule
+BOUND_RATIO, BOUNDS, FIRST_BOUND = 1.2, 60, 3  # at which lines are bounded; their first point
+MOST_SIZED_POINTS = 6000  # of a line
+SIZED_RULE_NATS = 38.0  # below what they are added to, and for each release, to which rules go
+MOST_SIZED_NODES = 12000  # of a rule
 MOST_WORK = 3e7  # points times nodes
-LARGEST_NATS = 600.0  # of an error, or of a size: larger ones are as useless
 OFF_NATS = 2.0  # by which bounds of moments may be above them
 
 
@@ -113,7 +113,7 @@ class SizedMeasure:
         if end is None:
             return None
         count = math.ceil(end[0] / plan.eta) + 1
-        followed = self._follow(plan, s, count, scale) if count <= MOST_POINTS else None
+        followed = self._follow(plan, s, count, scale) if count <= MOST_SIZED_POINTS else None
         if followed is None:
             return None
         line = followed.values, followed.error
@@ -124,7 +124,7 @@ class SizedMeasure:
 
     def _end(self, plan: Plan, s: float, scale: float) -> tuple[float, float] | None:
         """Return (ω, tail): where the line may end, and a bound of Σ |transform|/|z(z+1)|·η/π beyond, over e^scale."""
-        omega = FIRST_POINT * plan.eta * FREQUENCY_RATIO ** np.arange(float(FREQUENCIES))
+        omega = FIRST_BOUND * plan.eta * BOUND_RATIO ** np.arange(float(BOUNDS))
         fallen = -self.releases.variance * omega**2 / 2 - scale
         if self.is_difference:
             grown = np.zeros(len(omega))
@@ -152,7 +152,7 @@ class SizedMeasure:
             nodes = Nodes.on(one, cut, width_of_cells(one, cut), (classes.ends[0], classes.last))
             tilted = TiltedLaw.of(one, cut, s, nodes, float(law.log_base[plan.index]))
             cells.append((tilted.loss_cells(), law.n))
-        return end_of_line(cells, self.releases.variance, (plan.eta, plan.negligible, FIRST_POINT * plan.eta))
+        return end_of_line(cells, self.releases.variance, (plan.eta, plan.negligible, FIRST_BOUND * plan.eta))
 
     # The transform --------------------------------------------------------------------------------------------------
 
@@ -161,14 +161,14 @@ class SizedMeasure:
         k = np.asarray(self.releases.plain_k(z), dtype=complex)
         error, common = UNITS * np.abs(k), 0.0
         growth, farther = np.zeros(count, dtype=complex), np.zeros(count)
-        nats = RULE_NATS + math.log(self.releases.count) + math.log(4 + 4 * abs(s))
+        nats = SIZED_RULE_NATS + math.log(self.releases.count) + math.log(4 + 4 * abs(s))
         for law in self.laws:
             base = _follow_base(law, s, line, nats, plan.index)
             if base is None:
                 return None
             k, error, common = k + law.n * base[0], error + law.n * base[1], common + law.n * base[2]
             if law.more is not None:
-                jumps = _follow_jumps(law, s, line, nats, plan.index)
+                jumps = _follow_more(law, s, line, nats, plan.index)
                 if jumps is None:
                     return None
                 g, off = _growth(base, jumps, 1 if self.leaves else -1)
@@ -183,7 +183,7 @@ class SizedMeasure:
 
 def find_end(omega: Array, log_bounds: Array, plan: Plan) -> tuple[float, float] | None:
     """Return the first of these frequencies where a line may end, and a bound of what is beyond, over e^scale."""
-    bounds = np.exp(np.minimum(log_bounds + 1e-6, LARGEST_NATS))
+    bounds = np.exp(np.minimum(log_bounds + 1e-6, EXPONENT_AT_MOST))
     pieces = bounds * (1 / omega - np.append(1 / omega[1:], 0.0) + plan.eta / omega**2) / math.pi
     tails = np.cumsum(pieces[::-1])[::-1]
     fine = np.flatnonzero(tails <= plan.negligible)
@@ -192,7 +192,7 @@ def find_end(omega: Array, log_bounds: Array, plan: Plan) -> tuple[float, float]
 
 def is_affordable(span: tuple[float, float], step: float, count: int) -> bool:
     nodes = (span[1] - span[0]) / max(step, 1e-300)
-    return nodes <= MOST_NODES and count * nodes <= MOST_WORK
+    return nodes <= MOST_SIZED_NODES and count * nodes <= MOST_WORK
 
 
 def _follow_base(law: SizedLaw, s: float, line: tuple[float, int], nats: float, place: int) -> LogMoments | None:
@@ -207,7 +207,7 @@ def _follow_base(law: SizedLaw, s: float, line: tuple[float, int], nats: float, 
     return log_moments_of(classes.law, s, classes.nodes(law.base, rule.step), line, off)
 
 
-def _follow_jumps(
+def _follow_more(
     law: SizedLaw, s: float, line: tuple[float, int], nats: float, place: int
 ) -> tuple[Complex, Array, float] | None:
     """Return J of one release over e^level, with its error, and the level."""
@@ -243,7 +243,7 @@ def difference_of_powers(
     A power is off by at most what it is off by if all errors add up. What k is off by everywhere is not counted.
     """
     (k, error), (g, farther) = base, growth
-    grown = np.expm1(np.minimum(error, LARGEST_NATS)) + UNITS * (8 + np.abs(k) + abs(scale))
+    grown = np.expm1(np.minimum(error, EXPONENT_AT_MOST)) + UNITS * (8 + np.abs(k) + abs(scale))
     with np.errstate(over="ignore", under="ignore"):
         quiet, loud = np.exp(k - scale), np.exp(k + g - scale)
         few, many = quiet * np.expm1(np.minimum(g.real, 0.0) + 1j * g.imag), -loud * np.expm1(-g)

@@ -27,7 +27,6 @@ from cumulant.inversion.enclosure import (
 )
 from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  # noqa: PLC0414 - an entry point
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
-from cumulant.inversion.jumps import JumpsInDoubles
 from cumulant.inversion.lines import paid_enclosures_at
 from cumulant.inversion.pieces import sum_few, sum_one, sum_top, sum_top_at_delta
 from cumulant.inversion.plan import Tilts, plan_for
@@ -40,7 +39,6 @@ from cumulant.pairs.pair import GaussianPair
 
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
 NEARLY_AGREED_NATS, SLACKS = 1e-10, 4.0  # up to which it is raised by so many times the slack
-JUMPS_AGREED_NATS = 1e-8  # the same for jumps, whose own questions take longer
 SEEN_NATS = 2e-9  # by which the total variation is above δ where outputs show who is in a sample
 CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
 LEAST_LOG_DELTA = math.log(LEAST)  # of the smallest δ that a double can hold
@@ -175,11 +173,8 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
     """Return ε, raised until δ(ε), which has a line of its own, is at most δ: by its slack, or by asking again."""
     solution = question.solve()
     line, epsilon, slack = solution.enclosure, solution.epsilon, solution.slack or 0.0
-    if isinstance(line, LineInDoubles | JumpsInDoubles) or (
-        isinstance(line, BandInDoubles) and not question.losses.closed
-    ):
-        near = JUMPS_AGREED_NATS if isinstance(line, JumpsInDoubles) else NEARLY_AGREED_NATS
-        if (isinstance(line, LineInDoubles) and line.is_smoothed) or not slack <= near:
+    if isinstance(line, LineInDoubles) or (isinstance(line, BandInDoubles) and not question.losses.closed):
+        if (isinstance(line, LineInDoubles) and line.is_smoothed) or not slack <= NEARLY_AGREED_NATS:
             epsilon = _raise_until_agreed(question, line, epsilon, slack)
         elif epsilon > 0:
             epsilon += SLACKS * max(slack, AGREED_NATS) * line.epsilon_per_nat(epsilon)

@@ -24,19 +24,18 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from cumulant.inversion.contour import (
-    EXACT_NATS,
-    EXACT_SHARE,
-    SMALLEST_LOG_DELTA,
-    Contour,
-    log_chernoff,
-    meet_exactly,
-    nats_apart,
-)
-from cumulant.inversion.sized_line import LARGEST_NATS, SizedLaw, SizedMeasure
+from cumulant.inversion.contour import Contour, log_chernoff
+from cumulant.inversion.sampled_line import OUT_OF_SIGHT_NATS
+from cumulant.inversion.sized_line import SizedLaw, SizedMeasure
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
-from cumulant.pairs.sampled_gaussian import EXPONENT_AT_MOST, SampledGaussian, SampledReleases, coordinate_of
+from cumulant.pairs.sampled_gaussian import (
+    EXPONENT_AT_MOST,
+    LEAST_SHARPNESS,
+    SampledGaussian,
+    SampledReleases,
+    coordinate_of,
+)
 from cumulant.pairs.size_classes import Size, SizeClasses
 from cumulant.pairs.size_moments import (
     LARGEST_EPSILON,
@@ -45,39 +44,30 @@ from cumulant.pairs.size_moments import (
     FarTails,
     RealTilts,
     bound_far,
-    log_delta_of_sample,
     log_negative_moments,
 )
 
 MIDDLE_TILTS = 2.0 ** np.concatenate(  # over the tilt of one loss, finer where lines are
     [np.arange(-6.0, -1.5, 0.25), np.arange(-1.5, 0.75, 1 / 12), np.arange(0.75, 2.0, 0.25)]
 )
-FEWEST_TILTS = 8  # of those
+FEWEST_MIDDLE_TILTS = 8  # of those
 FAR_TILTS = 2.0 ** (np.arange(-24.0, 18.0) / 6)  # over the tilt of one loss
 FEWEST_FAR_TILTS = 2  # the line, and a larger one that bounds its aliases
 LEANING_NATS = 15.0  # of w^-τ, at most, on a line
-NEGLIGIBLE_NATS = 27.0  # below δ, where what is left of far releases takes no line
+SKIPPED_FAR_NATS = 27.0  # below δ, where what is left of far releases takes no line
 QUIET_SHARES = 0.75, 0.6, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.015  # of ε, the largest quiet loss
-QUIET_NATS = 27.0  # below δ, where δ_S is nothing beside it
+QUIET_DELTA_NATS = 27.0  # below δ, where δ_S is nothing beside it
 LEAST_APART = 2.0  # of c_q and c_f, over the sharpness
-UNSEEN_NATS = 27.7  # below δ, where far losses are out of sight: 1e-12
-RISE_NATS = 5.0  # by which a tilted law may rise beyond c_f
-LEAST_SHARPNESS, LARGEST_SHARPNESS = 1.5, 40.0  # a
+CUT_RISE_NATS = 5.0  # by which a tilted law may rise beyond c_f
+LARGEST_SHARPNESS = 40.0  # a
 SHARPNESS_OF_STEEP = 4.0  # times μ, at least
 SHARPER = 1.4  # by which a grows until the tilted law ends
 ENDS = 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 30.0  # over the sharpness, b beyond c_f
-END_NATS = 62.0  # by which a tilted law has fallen at b
+FALLEN_AT_END_NATS = 62.0  # by which a tilted law has fallen at b
 NORMAL_NATS = 60.0  # by which normal laws have fallen where nodes end
 LEAST_END = 1.0  # b: nodes are multiples of a step, and b lies between two
-LEAST_LOG_EPSILON = -25.0
-GUESS_NATS = 5e-3  # of log ε
-MOST_LARGE = 12  # releases that are large, in a guess
-LEAST_T = -30.0  # of a guess
-PLANS = 6  # each from the answer of the last
-RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was found: it is rather too small
 STEPS = 12  # of Newton's method
 BESIDE_EPSILON = 1e-6  # of ε, at which a slope is looked for
-REPLANNED_NATS = 0.02  # of log δ, by which plans differ
 
 
 class FarPlace(NamedTuple):
@@ -172,109 +162,6 @@ def _chernoff(tau: Array, k: Array, epsilon: float) -> float:
     return math.exp(min(float(np.min(log_chernoff(tau) + k - tau * epsilon)) + 1e-9, 0.0))
 
 
-def split_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
-    """Return the smallest ε with δ(ε) <= δ when a record leaves, rounded up; None where lines would be long.
-
-    Holds for:  Poisson sampling, add-or-remove-one, one of two directions; adaptive composition.
-    Tightness:  within 1e-9 of what the pairs need.
-    """
-    epsilon, place, others = _guess_epsilon(releases, log_delta), FIRST_CUT, iter(OTHER_CUTS)
-    for _ in range(PLANS):
-        profile = None if epsilon is None else plan_split(releases, epsilon, log_delta, place)
-        if profile is None or epsilon is None:
-            return None
-        found = meet_exactly(profile, epsilon, log_delta, nats_apart(profile, epsilon))
-        if found is not None:
-            return found
-        low, high = profile.log_bounds(epsilon)
-        if abs(high - log_delta) < REPLANNED_NATS and not high - low <= EXACT_NATS:  # another plan would say no more
-            following = next(others, None)
-            if following is None:
-                return None
-            place = following
-        else:
-            epsilon = profile.follow(epsilon, log_delta)
-    return None
-
-
-def split_log_delta(releases: SampledReleases, epsilon: float, about: float | None = None) -> float | None:
-    """Return log δ(ε) when a record leaves, rounded up; None where lines would be long, or say too little.
-
-    `about` is a first guess of it, if there is one.
-
-    Holds for:  Poisson sampling, add-or-remove-one, one of two directions; adaptive composition.
-    Tightness:  so near that ε would be within 1e-9 of what the pairs need.
-    """
-    guess = _guess_log_delta(releases, epsilon)
-    guesses = iter([*([] if about is None else [about]), *(guess + more for more in RAISED_NATS)])
-    log_delta, place, others = next(guesses), FIRST_CUT, iter(OTHER_CUTS)
-    for _ in range(PLANS):
-        profile = plan_split(releases, epsilon, log_delta, place) if SMALLEST_LOG_DELTA < log_delta < 0 else None
-        if profile is None:
-            another = next(guesses, None)
-            if another is None:
-                return None
-            log_delta = another
-            continue
-        low, high = profile.log_bounds(epsilon)
-        is_planned_here = abs(high - log_delta) < REPLANNED_NATS  # then ε was lowered by four times about this slack
-        if high - low <= (EXACT_NATS if is_planned_here else nats_apart(profile, epsilon) / 2):
-            return high if profile.log_lower(epsilon * (1 - EXACT_SHARE)) >= high else None
-        if is_planned_here:
-            following = next(others, None)
-            if following is None:
-                return None
-            place = following
-        log_delta = high
-    return None
-
-
-# Guesses --------------------------------------------------------------------------------------------------------------
-
-
-def _guess_log_delta(releases: SampledReleases, epsilon: float) -> float:
-    """Return about log δ(ε): of one large loss, of many small ones, which are about normal, or of a few large ones.
-
-    The loss of k sampled releases, all large, is k log γ and that of k Gaussians. δ is at most that of all Gaussians.
-    """
-    one, few, gaussians = [], [], releases.variance
-    for law, n in releases.parts:
-        gaussians += n * law.mean * law.mean
-        one.append(math.log(n) + log_delta_of_sample(law.mean, law.rate, epsilon))
-        k = np.arange(2.0, min(n, MOST_LARGE) + 1)
-        if len(k):
-            chosen = np.cumsum(np.log(np.maximum(n - np.arange(len(k) + 1.0), 1.0) / np.arange(1.0, len(k) + 2)))[1:]
-            logs = _log_delta_of_gaussian(law.mean * np.sqrt(k), epsilon - k * math.log(law.rate))
-            few.append(float(np.logaddexp.reduce(logs + chosen + k * math.log(law.rate))))
-    ends = np.array([releases.deviation, math.sqrt(gaussians)])
-    small, most = _log_delta_of_gaussian(ends, np.array([epsilon, epsilon]))
-    return min(float(np.logaddexp.reduce([*one, *few, small])), float(most), -1e-3)
-
-
-def _log_delta_of_gaussian(mean: Array, epsilon: Array) -> Array:
-    """Return about log δ(ε) of N(μ, 1) against N(0, 1): φ(t)·(m(t) - m(t+μ)), m Mills' ratio, t = ε/μ - μ/2."""
-    from scipy.special import erfcx
-
-    t = np.maximum(epsilon / mean - mean / 2, LEAST_T)
-    mills = erfcx(t / math.sqrt(2.0)) - erfcx((t + mean) / math.sqrt(2.0))
-    return np.asarray(-t * t / 2 + np.log(np.maximum(mills, 1e-300) / 2))
-
-
-def _guess_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
-    """Return about the ε of a δ, by halving."""
-    low, high = LEAST_LOG_EPSILON, math.log(LARGEST_EPSILON)
-    ends = _guess_log_delta(releases, math.exp(low)), _guess_log_delta(releases, math.exp(high))
-    if ends[1] > log_delta or ends[0] < log_delta:
-        return None
-    while high - low > GUESS_NATS:
-        middle = (low + high) / 2
-        low, high = (middle, high) if _guess_log_delta(releases, math.exp(middle)) > log_delta else (low, middle)
-    return math.exp(high)
-
-
-# Plans ----------------------------------------------------------------------------------------------------------------
-
-
 class _Sorted(NamedTuple):
     """One law sorted by size, and whether δ sees its far releases; else they are left out."""
 
@@ -299,7 +186,7 @@ def plan_split(
     if near is None or far is None:
         return None
     unseen = math.fsum(law.n for law in known if not law.is_seen) / releases.count
-    left_out = log_delta - UNSEEN_NATS + math.log(2 * unseen) if unseen else -math.inf
+    left_out = log_delta - OUT_OF_SIGHT_NATS + math.log(2 * unseen) if unseen else -math.inf
     (line, quiet), (tails, far_line, ceiling) = near, far
     return SplitProfile(line, quiet, tails, far_line, ceiling, left_out)
 
@@ -310,20 +197,20 @@ def _sort(
     """Return far releases from a place on, at least as sharply as δ's tilt asks for; any are sound."""
     law, tilt = part[0], (4 - log_delta) / epsilon
     mean, at = law.mean, coordinate_of(place.share * epsilon, law.mean, law.rate)
-    unseen = _place_unseen(law, log_delta - UNSEEN_NATS - math.log(releases.count))
+    unseen = _place_unseen(law, log_delta - OUT_OF_SIGHT_NATS - math.log(releases.count))
     is_seen, at = at < unseen, min(at, unseen)
     if not mean * at < EXPONENT_AT_MOST:
         return None
     log_odds = math.log(law.rate) - math.log1p(-law.rate) + mean * at - mean**2 / 2
-    p = 1 / (1 + math.exp(min(-log_odds, LARGEST_NATS)))
+    p = 1 / (1 + math.exp(min(-log_odds, EXPONENT_AT_MOST)))
     rise, bend = (1 + tilt) * mean * p - at, (1 + tilt) * mean**2 * p * (1 - p) - 1
-    square = max(bend, 0.0) / 2 + max(rise, 0.0) ** 2 / (4 * RISE_NATS) + 1
+    square = max(bend, 0.0) / 2 + max(rise, 0.0) ** 2 / (4 * CUT_RISE_NATS) + 1
     sharpness = max(math.sqrt(square), LEAST_SHARPNESS, SHARPNESS_OF_STEEP * mean, place.sharpness * at)
     peak = (1 + tilt) * math.log1p(law.rate * math.expm1(mean * at - mean**2 / 2)) - at * at / 2
     while True:
         ends = at + np.array(ENDS) / sharpness
         logs = (1 + tilt) * np.log1p(law.rate * np.expm1(mean * ends - mean**2 / 2)) - ends**2 / 2
-        fallen = np.flatnonzero(logs + log_half_erfc(sharpness * (ends - at)) < peak - END_NATS)
+        fallen = np.flatnonzero(logs + log_half_erfc(sharpness * (ends - at)) < peak - FALLEN_AT_END_NATS)
         if len(fallen):
             break
         sharpness *= SHARPER
@@ -363,7 +250,7 @@ def _near_line(
             continue
         k = SizedMeasure(releases, True, tuple(chosen), tau).k
         some = len(k) if np.all(np.isfinite(k)) else int(np.argmin(np.isfinite(k)))  # tilts that doubles hold
-        if some < FEWEST_TILTS:
+        if some < FEWEST_MIDDLE_TILTS:
             continue
         measure = SizedMeasure(releases, True, tuple(_up_to(law, some) for law in chosen), tau[:some])
         contour = measure.contour(measure.plan(epsilon, log_delta))
@@ -400,7 +287,7 @@ def _call_quiet(
         ]
         k = chernoff + sum(law.n * log_s for (law, _, _), log_s in zip(known, logs, strict=True))
         is_fine = all(ok or not law.is_seen for (law, _, _), ok in zip(known, apart, strict=True)) and any(apart)
-        if is_fine and float(np.min(k)) <= log_delta - QUIET_NATS:
+        if is_fine and float(np.min(k)) <= log_delta - QUIET_DELTA_NATS:
             found, last = (places, apart, logs), middle
         else:
             first = middle + 1
@@ -434,7 +321,7 @@ def _far_line(
     if not measure.is_difference:
         return tails, None, (tau, np.full(len(tau), -np.inf))
     k = measure.k + 1e-9
-    if float(np.min(log_chernoff(tau) + k + (1 + tau) * epsilon)) <= log_delta - NEGLIGIBLE_NATS:
+    if float(np.min(log_chernoff(tau) + k + (1 + tau) * epsilon)) <= log_delta - SKIPPED_FAR_NATS:
         return tails, None, (tau, k)
     leaning = -math.log1p(-max(law.rate for law in releases.laws))
     some = int(np.sum(tau * leaning <= LEANING_NATS))

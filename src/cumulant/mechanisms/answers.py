@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cumulant.answer import EXACTLY, Guarantee, Interval, Method, above_of
+from cumulant.answer import CLOSELY, EXACTLY, Guarantee, Interval, Method, above_of
 from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
 from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.inversion.batch import rough_epsilon, rough_log_delta
@@ -37,7 +37,7 @@ def guarantee_at_delta(
     if method != "rdp" and known.sampled is not None:
         short = shortest_epsilon(known.sampled, log_delta)
         if short is not None:
-            return Guarantee.by_pairs(short, log_delta, "contour", excess=EXACTLY)
+            return Guarantee.by_pairs(short, log_delta, "contour", excess=CLOSELY)
     inverted = _invert(known, relation, lambda pairs: _epsilon(pairs, log_delta, accuracy), method)
     # next to the largest loss ε is exact while δ drowns in rounding
     is_settled = inverted is not None and inverted.excess <= EXACTLY and not known.may_be_sharper
@@ -109,7 +109,7 @@ def _guarantee_at_epsilon(
     if method != "rdp" and known.sampled is not None:
         short = shortest_log_delta(known.sampled, epsilon)
         if short is not None:
-            return Guarantee.by_pairs(epsilon, short, "contour", excess=EXACTLY)
+            return Guarantee.by_pairs(epsilon, short, "contour", excess=CLOSELY)
     inverted = _invert(known, relation, lambda pairs: _log_delta(pairs, epsilon, accuracy), method)
     if inverted is None or (method != "exact" and _is_doubtful(known, inverted)):
         log_delta, order = log_delta_from_cgf(known.curve(), epsilon)
@@ -152,7 +152,7 @@ def bound_from_below(known: Known, relation: Relation, guarantee: Guarantee) -> 
     except OutOfReach:
         return guarantee
     share = 1 - needed.value * (1 - needed.excess) / guarantee.epsilon
-    return replace(guarantee, at_most_above=above_of(min(max(share * (1 + 1e-9), EXACTLY), 1.0)))
+    return replace(guarantee, at_most_above=above_of(min(max(share * (1 + 1e-9), CLOSELY), 1.0)))
 
 
 def epsilon_interval(known: Known, relation: Relation, delta: float | None, log_delta: float | None) -> Interval:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cumulant import parameters
-from cumulant.answer import EXACTLY, Method, delta_from_log
+from cumulant.answer import CLOSELY, EXACTLY, Method, delta_from_log
 from cumulant.errors import OutOfReach
 from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows, profile_of_rows
 from cumulant.inversion.row_ceilings import are_within
@@ -186,8 +186,10 @@ def _one_run(known: Known, relation: Relation, questions: int, method: Method) -
 def _together(directed: Directed, answer: Answer, asked: Array, accuracy: float) -> Array:
     """Return the largest answer over directions in every row; NaN where one of them is not settled.
 
-    A direction is not asked where Chernoff's bound says that its answer is no larger than that of another.
+    A direction is not asked where Chernoff's bound says that its answer is no larger than that of another. Lines are as
+    near as they can be, unless a coarser answer is asked for.
     """
+    share = accuracy if accuracy > EXACTLY else CLOSELY
     found = np.full(len(asked), np.nan if not directed else -np.inf)
     for rows, fit in directed:
         there = np.flatnonzero(fit & ~np.isnan(found))
@@ -198,6 +200,6 @@ def _together(directed: Directed, answer: Answer, asked: Array, accuracy: float)
         open_still = np.flatnonzero(~is_less)
         if len(open_still):
             with contextlib.suppress(OutOfReach):
-                here[there[open_still]] = answer.of(some.of_rows(open_still), asked[there[open_still]], accuracy)
+                here[there[open_still]] = answer.of(some.of_rows(open_still), asked[there[open_still]], share)
         found = np.maximum(found, here)  # NaN stays
     return found
