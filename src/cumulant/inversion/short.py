@@ -31,7 +31,7 @@ from cumulant.pairs.sampled_gaussian import LARGEST_MEAN, SampledReleases
 DELTA_GUESSES = 2  # of log δ
 GUESSED_SHARES = (1.0, 0.3)  # of the tilt of a normal loss, around which it is looked for
 LEAST_ASKED = 1e-9  # ε, or -log δ
-LEAST_COUNT, LARGEST_COUNT = 2, 10**7  # of releases, between which lines are short and roundings few
+LEAST_COUNT, LARGEST_COUNT = 2, 10**12  # of releases, between which lines are short; rounding is bounded by itself
 MOST_RULE_POINTS = 1500  # of the rule of a law, and of a line, where ε is asked for
 ROOM = 3  # times that: where ε is found this way δ(ε) is to be found, too
 ANOTHER_LINE_NATS = 0.5  # of log δ, by which a guess of it may be off
