@@ -47,7 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     memory.add_argument("--questions", type=int, default=20_000)
     memory.set_defaults(command=_memory)
     _hunt_parser(commands.add_parser("hunt", help="search for answers below the truth"))
-    walk = commands.add_parser("walk", help="the files, calls and types that the README's question passes")
+    walk = commands.add_parser("walk", help="the files, calls and types that a question passes")
+    walk.add_argument("question", nargs="?", default="first", choices=["first", "rare", "mixed", "interval", "online"])
     walk.set_defaults(command=_walk)
     tools = commands.add_parser("integrations", help="calibration inside Opacus, dp_accounting and JAX Privacy")
     tools.set_defaults(command=_integrations)
@@ -128,10 +129,10 @@ def _integrations(options: argparse.Namespace) -> None:
         print(timed, flush=True)
 
 
-def _walk(_: argparse.Namespace) -> None:
-    from benchmarks.walk import walk_of_the_first_question
+def _walk(options: argparse.Namespace) -> None:
+    from benchmarks.walk import walk_of
 
-    print("\n".join(walk_of_the_first_question().lines()))
+    print("\n".join(walk_of(options.question).lines()))
 
 
 def _draws(options: argparse.Namespace) -> None:

@@ -1,16 +1,19 @@
-"""The walk of one question through the source: which files it visits, how often it changes file, which types it wears.
+"""The walk of a question through the source: which files it visits, how often it changes file, which types it wears.
 
-`python -m benchmarks walk` prints it; `tests/test_architecture.py` keeps it from growing.
+`python -m benchmarks walk` prints that of the README's question, `walk mixed` and so on those of others;
+`tests/test_architecture.py` keeps them from growing.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, final
+
+import cumulant as cm
 
 
 @final
@@ -28,16 +31,64 @@ class Walk:
         yield "types: " + ", ".join(self.types)
 
 
-def walk_of_the_first_question() -> Walk:
-    """Follow ε of the README's run, from `epsilon` on, asked for the first time."""
-    import cumulant
+Question = Callable[[], object]
 
-    run = cumulant.Gaussian(noise_multiplier=1.0).poisson(rate=0.01) * 1000
-    (cumulant.Gaussian(noise_multiplier=1.1).poisson(rate=0.011) * 1000).epsilon(delta=1e-5)  # imports are no walk
-    package = Path(cumulant.__file__).parent
-    walk = Walk()
 
-    def follow(frame: FrameType, event: str, _: Any) -> None:
+def first() -> Question:
+    """Return ε of the README's run."""
+    run = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01) * 1000
+    return lambda: run.epsilon(delta=1e-5)
+
+
+def rare() -> Question:
+    """Return ε of a few rare steps."""
+    run = cm.Gaussian(noise_multiplier=2.151).poisson(rate=0.001837) * 44
+    return lambda: run.epsilon(delta=1.53e-16)
+
+
+def mixed() -> Question:
+    """Return ε of three kinds of noise, composed."""
+    step = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01) * 1000
+    run = step + cm.Laplace(scale=20.0) * 10 + cm.RandomizedResponse(p=0.55) * 3
+    return lambda: run.epsilon(delta=1e-5)
+
+
+def interval() -> Question:
+    """Return the certified interval of the README's run."""
+    run = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01) * 1000
+    return lambda: run.epsilon_interval(delta=1e-5)
+
+
+def online() -> Question:
+    """Return ε after each of a hundred steps with noise of their own."""
+    accountant = cm.Accountant()
+    steps = [cm.Gaussian(noise_multiplier=1.0 + k / 100).poisson(rate=0.01) for k in range(100)]
+
+    def ask() -> None:
+        for step in steps:
+            accountant.compose(step)
+            accountant.epsilon(delta=1e-5)
+
+    return ask
+
+
+QUESTIONS = {"first": first, "rare": rare, "mixed": mixed, "interval": interval, "online": online}
+
+
+def walk_of(name: str) -> Walk:
+    """Follow one of the questions, asked for the first time; imports are no walk."""
+    similar = cm.Gaussian(noise_multiplier=1.1).poisson(rate=0.011) * 900
+    if name == "interval":
+        similar.epsilon_interval(delta=1e-5)
+    similar.epsilon(delta=1e-5)
+    return follow(QUESTIONS[name]())
+
+
+def follow(question: Question) -> Walk:
+    """Return the walk of one question through the package."""
+    package, walk = Path(cm.__file__).parent, Walk()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
         here = _file(frame, package)
         if event != "call" or here is None:
             return
@@ -51,9 +102,9 @@ def walk_of_the_first_question() -> Walk:
             if type(frame.f_locals["self"]).__module__.startswith("cumulant") and kind not in walk.types:
                 walk.types.append(kind)
 
-    sys.setprofile(follow)
+    sys.setprofile(note)
     try:
-        run.epsilon(delta=1e-5)
+        question()
     finally:
         sys.setprofile(None)
     return walk
