@@ -9,7 +9,6 @@ import pytest
 
 import cumulant as cm
 from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows
-from cumulant.inversion.row_ceilings import are_within
 from cumulant.inversion.rows import Rows
 from cumulant.inversion.solve import epsilon_of_pairs
 from cumulant.pairs.coordinate import CoordinatePair
@@ -80,8 +79,8 @@ def test_arrays_are_on_the_safe_side_of_certified_intervals(name: str) -> None:
 def test_rows_answer_what_they_are_there_for() -> None:
     """Where arrays fell back to single questions, all of this would still be true, but slow."""
     for row in rows_of(STEP * 1000):
-        assert np.all(epsilon_of_rows(row.repeated(6), np.log(DELTAS.ravel())) > 0)
-        assert np.all(log_delta_of_rows(row.repeated(3), np.array([0.1, 1.0, 4.0])) < 0)
+        assert np.all(epsilon_of_rows(row.of_rows(np.zeros(6, dtype=np.intp)), np.log(DELTAS.ravel())) > 0)
+        assert np.all(log_delta_of_rows(row.of_rows(np.zeros(3, dtype=np.intp)), np.array([0.1, 1.0, 4.0])) < 0)
 
 
 def test_a_line_that_is_too_short_settles_nothing() -> None:
@@ -204,7 +203,7 @@ def test_only_rows_that_are_within_are_called_so(sampling: Leave | Join) -> None
     rows, _ = Rows.multiples([(pair, 1)], counts)
     log_delta = np.full(len(counts), math.log(1e-5))
     epsilon = np.array([epsilon_of_pairs([[(pair, int(n))]], math.log(1e-5)).value for n in counts])
-    assert not np.any(are_within(rows, epsilon * (1 - 1e-8), log_delta))
-    assert np.all(are_within(rows, 1.5 * epsilon, log_delta)[counts >= 1000])
-    assert np.all(are_within(rows, epsilon, log_delta + math.log(100.0))[counts >= 1000])
-    assert np.all(are_within(rows, rows.supremum, np.full(len(counts), -1e9)))
+    assert not np.any(rows.are_within(epsilon * (1 - 1e-8), log_delta))
+    assert np.all(rows.are_within(1.5 * epsilon, log_delta)[counts >= 1000])
+    assert np.all(rows.are_within(epsilon, log_delta + math.log(100.0))[counts >= 1000])
+    assert np.all(rows.are_within(rows.supremum, np.full(len(counts), -1e9)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cumulant as cm
-from cumulant.inversion.running import RunningEpsilon
+from cumulant.inversion.growing import GrowingEpsilon
 from cumulant.mechanisms.online import Allowance
 from cumulant.numerics.compensated import CompensatedSum
 from cumulant.pairs.pair import DominatingPair
@@ -48,7 +48,7 @@ def test_lines_are_kept_and_settle() -> None:
     directions = STEP._known().directions(STEP.neighbors)
     assert directions is not None
     for direction in directions:
-        running = RunningEpsilon(math.log(1e-5))
+        running = GrowingEpsilon(math.log(1e-5))
         ((pair, _),) = direction
         assert isinstance(pair, DominatingPair)
         running.add(pair, 800)
@@ -60,7 +60,7 @@ def test_lines_are_kept_and_settle() -> None:
             values.append(running.epsilon())
         assert running._line is line is not None
         assert np.all(np.diff(values) > 0)
-        alone = RunningEpsilon(math.log(1e-5))
+        alone = GrowingEpsilon(math.log(1e-5))
         alone.add(pair, 820)
         assert values[-1] == pytest.approx(alone.epsilon(), rel=1e-10, abs=0)
 

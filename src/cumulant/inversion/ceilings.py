@@ -10,7 +10,7 @@ import numpy as np
 
 from cumulant.curves.failure import log_delta_with
 from cumulant.errors import OutOfReach
-from cumulant.inversion.contour import log_chernoff
+from cumulant.inversion.contour import bound_epsilon, bound_log_delta
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.grid import PER_OCTAVE
 
@@ -51,7 +51,7 @@ def _epsilons(question: Question, theta: Array, k: Array) -> Array:
     left_out = question.seen.left_out
     share = math.exp(math.log(left_out) - question.asked) if left_out > 0 else 0.0  # of δ
     less = -math.log1p(-share) if share < 1 else math.inf
-    return np.asarray((log_chernoff(theta) + k * (1 + 1e-13) - question.asked + 1e-9 + less) / theta)
+    return bound_epsilon(theta, k, question.asked - less)
 
 
 def log_delta_ceilings(questions: Sequence[Question]) -> list[float]:
@@ -73,7 +73,7 @@ def _log_delta_ceiling(question: Question) -> float:
         return math.inf
     if around is None:
         return math.inf
-    bound = float(np.min(log_chernoff(around.theta) + around.k * (1 + 1e-13) - around.theta * epsilon)) + 1e-9
+    bound = float(np.min(bound_log_delta(around.theta, around.k, epsilon)))
     left_out = question.seen.left_out
     bound = bound if left_out == 0 else float(np.logaddexp(bound, math.log(left_out))) + 1e-9
     return log_delta_with(losses.failure, bound) if losses.failure > 0 else bound

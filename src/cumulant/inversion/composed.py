@@ -230,7 +230,7 @@ class ComposedPairs:
         frequencies = chunk_frequencies(chunk)
         total = self.variance * frequencies**2 / 2
         for cluster, count in clusters:
-            total = total + count * _escape(cluster, index, chunk)
+            total = total + count * escape_of_cluster(cluster, index, chunk)
             if np.min(total) >= enough:
                 break
         return frequencies, total[:-1], float(total[-1])
@@ -311,7 +311,8 @@ def _lattice(parts: Parts) -> Lattice | None:
 
 
 @CACHE.remember
-def _escape(cluster: tuple[DominatingPair, ...], index: int, chunk: int) -> Array:
+def escape_of_cluster(cluster: tuple[DominatingPair, ...], index: int, chunk: int) -> Array:
+    """Return bounds of -log|φ| of one release, whichever of the pairs it is, at the frequencies of a chunk."""
     return escape(_cells(cluster, index), chunk_frequencies(chunk))
 
 

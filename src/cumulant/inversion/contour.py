@@ -41,6 +41,7 @@ EXACT_SHARE = 1e-9  # of ε, within which an answer is exact
 EXACT_AT_ZERO = 1e-12  # a change of ε near 0 that counts as one by EXACT_SHARE
 MANY_POINTS = 2048  # of a line, whose phases are products of few
 SAME_TILT = 1.01  # ratio of tilts that are taken as the same
+CHERNOFF_SHARE, CHERNOFF_NATS = 1e-12, 1e-9  # of K, and more, by which Chernoff's bound is raised for its rounding
 
 
 @final
@@ -109,18 +110,11 @@ class Contour:
         (theta, step), (k, error) = at, line
         if not error[0] <= LARGEST_ERROR_NATS:  # the scale itself is not known
             raise OutOfReach(f"K is known to {error[0]:.3g} nats only: too many releases for doubles")
-        # |M(z)| <= M(θ), whatever rounding says; where nothing else is known, it may be as large
-        k = np.where(error > LARGEST_ERROR_NATS, k[0].real, np.minimum(k.real, k[0].real)) + 1j * k.imag
-        error = np.minimum(error, LARGEST_ERROR_NATS)  # enough to make the bounds useless
         z = theta + 1j * step * np.arange(len(k))
         fixed = 1 / (z * (z + 1)) if lattice is None else np.ones(len(k))
-        share = np.full(len(k), step / math.pi)
-        share[0] /= 2
-        with np.errstate(under="ignore", over="ignore"):
-            size = np.exp(k.real - k[0].real) * share
-            weights = np.exp(k - k[0].real) * share * fixed
-            # |(M + Δ)^n - M^n| <= (|M| + |Δ|)^n - |M|^n, expanded by the binomial theorem
-            astray = np.exp(k.real - k[0].real + error) * share - size + ROUNDOFF * size * (8 + np.abs(k))
+        shares = shares_of_nodes(len(k), step)
+        sizes, turned, astray = weigh_nodes(k, error)
+        size, weights, astray = sizes * shares, turned * (shares * fixed), astray * shares
         if lattice is not None:
             astray += ROUNDOFF * size * (np.abs(z) + 1 / lattice.span) * abs(lattice.offset)  # of the way g
         doubts = np.abs(fixed) * astray, ROUNDOFF * np.abs(weights) * np.abs(z)
@@ -133,9 +127,7 @@ class Contour:
         """Return the contour at (θ, η) of a transform over e^scale, with its error, and of (τ, K(τ)) that bounds it."""
         (theta, step), (values, error) = at, line
         z = theta + 1j * step * np.arange(len(values))
-        share = np.full(len(values), step / math.pi)
-        share[0] /= 2
-        kernel = share / (z * (z + 1))
+        kernel = shares_of_nodes(len(values), step) / (z * (z + 1))
         weights, k = values * kernel, np.full(len(values), scale, dtype=complex)
         doubts = np.abs(kernel) * (error + ROUNDOFF * np.abs(values)), ROUNDOFF * np.abs(weights) * np.abs(z)
         return Contour(theta, step, k, error, tail, *tilts, None, z, weights, doubts)
@@ -216,17 +208,49 @@ class Contour:
 
     def alias(self, epsilon: float) -> float:
         """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^{K(θ)-θε}."""
-        scale, window = self._scale(epsilon), 2 * math.pi / self.step
         off = 0.0 if self.lattice is None else self.lattice.error
-        whole = math.exp(min(-scale - self.theta * window, 700.0)) / -math.expm1(-self.theta * window)  # δ <= 1
-        logs = log_chernoff(self.tilts) + self.k_tilts - self.tilts * (epsilon - off)
-        below, above = self.tilts < self.theta / SAME_TILT, self.tilts > self.theta * SAME_TILT  # not next to θ
-        sides = []
-        for some in (below, above):
-            gap = np.abs(self.tilts[some] - self.theta) * window
-            bound = float((logs[some] - gap - np.log(-np.expm1(-gap))).min(initial=np.inf)) - scale
-            sides.append(math.exp(min(bound, 700.0)))
-        return min(sides[0], whole) + sides[1]
+        at = self.theta, self.step
+        return float(bound_aliases(at, (self.tilts, self.k_tilts), epsilon - off, self._scale(epsilon)))
+
+
+def shares_of_nodes(count: int, step: float) -> Array:
+    """Return η/π for each node of a line, half of it for the first, which stands for itself alone."""
+    shares = np.full(count, step / math.pi)
+    shares[0] /= 2
+    return shares
+
+
+def weigh_nodes(k: Complex, error: Array) -> tuple[Array, Complex, Array]:
+    """Return |M(z)/M(θ)|, M(z)/M(θ) and bounds of its error at the nodes z of a line, from K there: the last axis.
+
+    K is off by at most `error`; where that is too large to be of use, nothing but |M(z)| <= M(θ) is known.
+    """
+    scale = k[..., :1].real
+    error = np.where(error[..., :1] <= LARGEST_ERROR_NATS, np.minimum(error, LARGEST_ERROR_NATS), LARGEST_ERROR_NATS)
+    # |M(z)| <= M(θ), whatever rounding says
+    real = np.where(error < LARGEST_ERROR_NATS, np.minimum(k.real - scale, 0.0), 0.0)
+    with np.errstate(under="ignore", over="ignore"):
+        size = np.exp(real)
+        # |(M + Δ)^n - M^n| <= (|M| + |Δ|)^n - |M|^n, expanded by the binomial theorem
+        astray = size * (np.expm1(error) + ROUNDOFF * (10 + np.abs(k.imag) + np.abs(k.real)))
+        return size, size * (np.cos(k.imag) + 1j * np.sin(k.imag)), astray
+
+
+def bound_aliases(
+    at: tuple[float, float], known: tuple[Array, Array], epsilon: float | Array, scale: float | Array
+) -> Array:
+    """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW) over e^scale, W = 2π/η, from K at tilts τ: of one line, or of rows.
+
+    Chernoff's bound at any τ > θ holds for k > 0, that at any τ < θ for k < 0, where δ <= 1 is another one.
+    """
+    (theta, step), (tau, k), scale = at, known, np.asarray(scale)
+    window, gap = 2 * math.pi / step, np.abs(tau - theta) * (2 * math.pi / step)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = log_chernoff(tau) + k - tau * np.asarray(epsilon)[..., None] - gap - np.log(-np.expm1(-gap))
+    above = np.min(logs, axis=-1, initial=np.inf, where=tau > theta * SAME_TILT)
+    below = np.min(logs, axis=-1, initial=np.inf, where=tau < theta / SAME_TILT)
+    below = np.minimum(below, -theta * window - math.log(-math.expm1(-theta * window)))
+    return np.asarray(np.exp(np.minimum(above - scale, 700.0)) + np.exp(np.minimum(below - scale, 700.0)))
 
 
 def is_lost(k: float, theta: float, epsilon: float) -> bool:
@@ -240,6 +264,16 @@ def is_lost(k: float, theta: float, epsilon: float) -> bool:
 def log_chernoff(tau: Array) -> Array:
     """Return log c(τ), c(τ) = max_x (1 - e^{-x}) e^{-τx} = τ^τ/(1+τ)^{1+τ}."""
     return -tau * np.log1p(1 / tau) - np.log1p(tau)
+
+
+def bound_log_delta(tau: Array, k: Array, epsilon: float | Array) -> Array:
+    """Return Chernoff's bound of log δ(ε), log c(τ) + K(τ) - τε, at every tilt, rounded up."""
+    return np.asarray(log_chernoff(tau) + k + CHERNOFF_SHARE * np.abs(k) - tau * epsilon + CHERNOFF_NATS)
+
+
+def bound_epsilon(tau: Array, k: Array, log_delta: float) -> Array:
+    """Return the ε at which Chernoff's bound is log δ, at every tilt, rounded up."""
+    return bound_log_delta(tau, k, 0.0) / tau - log_delta / tau
 
 
 # The ε of a δ, exactly or not at all ----------------------------------------------------------------------------------

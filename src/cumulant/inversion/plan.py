@@ -182,25 +182,28 @@ def spacing(step: int) -> float:
     return float(2.0 ** (step / 4))
 
 
-def plan_for(t: Tilts) -> Plan:
-    """Return the line that takes the fewest nodes: about W·√((height + TAIL_NATS)·2/F'')/π of them.
+def plan_for(t: Tilts, nats: float = TAIL_NATS, apart: int = 1) -> Plan:
+    """Return the line that takes the fewest nodes: about W·√((height + nats)·2/F'')/π of them, alias and tail e^-nats.
+
+    Tilts and steps are taken every so many of the grid, so that questions that are not quite the same share a line.
 
     Where a rare loss makes F'' grow with the tilt, what it leaves of φ falls like at smaller tilts: their F'' counts.
     """
     excess = t.k - t.theta * t.epsilon - t.log_delta
-    chernoff = excess + log_chernoff(t.theta) + TAIL_NATS
+    chernoff = excess + log_chernoff(t.theta) + nats
     gaps = t.theta - t.theta[:, None]  # row: the line, column: the tilt of the bound
     with np.errstate(divide="ignore", invalid="ignore"):
         windows = chernoff / np.abs(gaps)
         above = np.where(gaps > 0, windows, np.inf).min(axis=1)
         below = np.where(gaps < 0, windows, np.inf).min(axis=1)
-        window = np.maximum(np.maximum(above, np.minimum(below, (TAIL_NATS - t.log_delta) / t.theta)), 1 / t.theta)
+        window = np.maximum(np.maximum(above, np.minimum(below, (nats - t.log_delta) / t.theta)), 1 / t.theta)
         slowest = np.minimum.accumulate(t.curvature)
-        effort = np.log(window) + 0.5 * np.log((np.maximum(excess, 0.0) + TAIL_NATS) / slowest) + NODES_PER_NAT * excess
+        effort = np.log(window) + 0.5 * np.log((np.maximum(excess, 0.0) + nats) / slowest) + NODES_PER_NAT * excess
         effort += NODES_PER_DROWNED_NAT * np.maximum(excess - DROWNING_NATS, 0.0)
+    effort[(t.index + np.arange(len(effort))) % apart != 0] = np.inf
     best = int(np.argmin(effort))
     if not math.isfinite(window[best]):  # without a larger tilt, or a K that is a number, aliases are not bounded
         raise OutOfReach("no tilt that is known bounds what a line would miss")
-    step = math.floor(4 * math.log2(2 * math.pi / max(float(window[best]), 1e-250)))
+    step = apart * math.floor(4 * math.log2(2 * math.pi / max(float(window[best]), 1e-250)) / apart)
     height, curvature = max(float(excess[best]), 0.0), float(t.curvature[best])
-    return Plan(t.index + best, float(t.theta[best]), spacing(step), height, curvature, t)
+    return Plan(t.index + best, float(t.theta[best]), spacing(step), height, curvature, t, nats)

@@ -15,7 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.composed import ALIKE_OCTAVES, ComposedPairs, LinePoints, LineTable
+from cumulant.inversion.composed import ALIKE_OCTAVES, ComposedPairs, LinePoints, LineTable, escape_of_cluster
+from cumulant.inversion.contour import bound_log_delta
+from cumulant.inversion.plan import approximate, curvature_of
+from cumulant.inversion.row_lines import Indices
 from cumulant.inversion.unseen import leave_out_unseen
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
@@ -28,41 +31,33 @@ from cumulant.pairs.pair import DominatingPair, GaussianPair
 SAME_NATS = 1.0  # of log δ, or of log counts, within which rows are cut off at the same place
 MANY_SUMS = 1000  # of losses, up to which they are formed one by one
 LOWEST_OCTAVE, HIGHEST_OCTAVE = -40, 40  # of tilts for many questions; others are asked one by one
-OCTAVES_BELOW, OCTAVES_ABOVE_SADDLE = 2, 1  # beside those of the saddles, for Chernoff's bounds
-
-Indices = NDArray[np.intp]
-RowExcess = Callable[["RowTilts"], Array]  # of every row at every tilt: falls with the tilt, 0 at the saddle
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class RowTilts:
-    """K, K' and K'' of every row at the tilts of neighbouring octaves, with the saddle-point approximation there."""
+    """K and F'' of every row at the tilts of neighbouring octaves, with the log δ and ε whose saddle is at each."""
 
     index: int  # of the first tilt
     theta: Array
     k: Array
-    mean: Array
-    spread: Array
+    curvature: Array
+    log_delta: Array
+    epsilon: Array
 
-    @property
-    def curvature(self) -> Array:
-        """F'' of `plan`."""
-        return np.asarray(self.spread + self.theta**-2 + (1 + self.theta) ** -2)
+    def epsilon_near(self, log_delta: Array) -> Array:
+        """Return about ε at log δ: on the line through the tilt whose approximation is the nearest."""
+        theta, here, epsilon = self._nearest(self.log_delta - log_delta[:, None])
+        return np.asarray(np.maximum(epsilon + (here - log_delta) / theta, 0.0))
 
-    @property
-    def epsilon(self) -> Array:
-        """The ε whose saddle is at each tilt."""
-        return np.asarray(self.mean - 1 / self.theta - 1 / (1 + self.theta))
+    def log_delta_near(self, epsilon: Array) -> Array:
+        """Return about log δ at ε: on the line through the tilt whose ε is the nearest."""
+        theta, here, nearby = self._nearest(self.epsilon - epsilon[:, None])
+        return np.asarray(np.minimum(here + theta * (nearby - epsilon), -1e-9))
 
-    @property
-    def log_delta(self) -> Array:
-        """About log δ of that ε."""
-        width = 0.5 * np.log(2 * math.pi * self.curvature)
-        return np.asarray(self.k - self.theta * self.epsilon - np.log(self.theta) - np.log1p(self.theta) - width)
-
-    def of_rows(self, rows: Indices) -> RowTilts:
-        return RowTilts(self.index, self.theta, self.k[rows], self.mean[rows], self.spread[rows])
+    def _nearest(self, away: Array) -> tuple[Array, Array, Array]:
+        at = np.argmin(np.abs(away), axis=1)[:, None]
+        log_delta, epsilon = (np.take_along_axis(one, at, axis=1)[:, 0] for one in (self.log_delta, self.epsilon))
+        return self.theta[at[:, 0]], log_delta, epsilon
 
 
 @final
@@ -115,10 +110,6 @@ class Rows:
         there = np.flatnonzero(np.any(counts > 0, axis=0))
         return Rows(tuple(self.pairs[i] for i in there), counts[:, there], self.variance[rows])
 
-    def repeated(self, times: int) -> Rows:
-        """Return the first row, so many times."""
-        return self.of_rows(np.zeros(times, dtype=np.intp))
-
     @property
     def releases(self) -> Array:
         return np.asarray(np.sum(self.counts, axis=1))
@@ -139,7 +130,7 @@ class Rows:
         return np.asarray(self.counts @ np.array([pair.left_out for pair in self.pairs]) * (1 + 1e-12))
 
     def seen(self, log_delta: Array) -> Rows:
-        """Return the same with losses cut off that a δ of this size cannot see, in each row; any cut is sound.
+        """Return rows with losses cut off that a δ of this size cannot see; any cut is sound.
 
         Rows with about the same δ and counts are cut off at one place, the farthest that one of them needs.
         """
@@ -170,48 +161,71 @@ class Rows:
 
     # K on the grid --------------------------------------------------------------------------------
 
-    def tilts(self, excess: RowExcess) -> RowTilts | None:
-        """Return tilts that reach from below the saddle of every row to above it; None if none is within reach."""
+    def tilts(self, excess: Callable[[RowTilts], Array]) -> RowTilts | None:
+        """Return tilts from below the zero of `excess` in every row, which falls with the tilt, to above it.
+
+        They go two octaves further down and one up, for Chernoff's bounds; None if none is within reach.
+        """
         octaves: dict[int, Array] = {}
-        with contextlib.suppress(OutOfReach):
-            octaves[0] = self._cumulants(0)
-        if not octaves:
-            return None
         for direction, last in ((1, HIGHEST_OCTAVE), (-1, LOWEST_OCTAVE)):
-            octave = 0
             with contextlib.suppress(OutOfReach):
-                while octave != last:
-                    values = excess(self._at(octave, octaves[octave][None]))
+                for octave in range(0, last, direction):
+                    if octave not in octaves:
+                        octaves[octave] = self._cumulants(octave)
+                    values = excess(self._at(octave, octaves[octave]))
                     if np.all(values[:, -1] < 0) if direction > 0 else np.all(values[:, 0] >= 0):
                         break
-                    octave += direction
-                    octaves[octave] = self._cumulants(octave)
-        for near in [min(octaves) - 1, min(octaves) - OCTAVES_BELOW, max(octaves) + OCTAVES_ABOVE_SADDLE]:
+        if not octaves:
+            return None
+        for near in (min(octaves) - 1, min(octaves) - 2, max(octaves) + 1):
             with contextlib.suppress(OutOfReach):
                 octaves[near] = self._cumulants(near)
-        return self._at(min(octaves), np.array([octaves[octave] for octave in sorted(octaves)]))
+        first = max(octave for octave in octaves if octave - 1 not in octaves)
+        return self._at(first, np.concatenate([octaves[i] for i in sorted(octaves) if i >= first], axis=2))
 
     def _cumulants(self, octave: int) -> Array:
         """Return K, K' and K'' of each pair."""
         kept = CUMULANTS.of(self.pairs, [shared_octaves(pair, octave) for pair in self.pairs])
         return np.array([block.at(octave) for block in kept]).reshape(len(kept), 3, PER_OCTAVE)
 
-    def k(self, octave: int) -> Array:
-        """Return K of every row at the tilts of an octave."""
-        theta = tilts(octave)
-        return np.asarray(
-            self.counts @ self._cumulants(octave)[:, 0] + self.variance[:, None] * theta * (theta + 1) / 2
-        )
-
     def _at(self, octave: int, of_each: Array) -> RowTilts:
-        """Return the cumulants of all rows, from those of each pair in neighbouring octaves."""
-        theta = np.concatenate([tilts(octave + i) for i in range(len(of_each))])
+        """Return K of all rows, from the cumulants of each pair in neighbouring octaves."""
+        theta = np.concatenate([tilts(octave + i) for i in range(of_each.shape[2] // PER_OCTAVE)])
         gaussian = theta * (theta + 1) / 2, theta + 0.5, np.ones(len(theta))
-        rows = [
-            self.counts @ np.concatenate(list(of_each[:, :, i, :]), axis=1) + self.variance[:, None] * gaussian[i]
-            for i in range(3)
-        ]
-        return RowTilts(octave * PER_OCTAVE, theta, *rows)
+        k, mean, spread = (self.counts @ of_each[:, i] + self.variance[:, None] * gaussian[i] for i in range(3))
+        return RowTilts(octave * PER_OCTAVE, theta, k, curvature_of(theta, spread), *approximate(theta, k, mean, spread))
+
+    def are_within(self, epsilon: Array, log_delta: Array) -> NDArray[np.bool_]:
+        """Return which rows are proven to be within (ε, δ): no loss is larger than ε, or Chernoff's bound says so.
+
+        Tilts are followed from 1 as long as the best of them is at an end; others leave open what a line will say.
+
+        Holds for:  rows whose pairs cannot fail.
+        Tightness:  that of the best tilt; δ is often a tenth of it.
+        """
+        found = np.asarray(self.supremum <= epsilon)
+        below = np.flatnonzero(~found & (epsilon > 0) & (log_delta < 0))
+        for direction, last in ((1, HIGHEST_OCTAVE), (-1, LOWEST_OCTAVE)):
+            octave, some = 0, below
+            with contextlib.suppress(OutOfReach):
+                while len(some) and octave != last:
+                    bounds = self.of_rows(some)._chernoff(octave, epsilon[some])
+                    found[some] = np.min(bounds, axis=1) <= log_delta[some]
+                    best, open_still = np.argmin(bounds, axis=1), ~found[some]
+                    if octave == 0:
+                        below = some[open_still & (best == 0)]
+                    some = some[open_still & (best == (PER_OCTAVE - 1 if direction > 0 else 0))]
+                    octave += direction
+        return found
+
+    def _chernoff(self, octave: int, epsilon: Array) -> Array:
+        """Return bounds of log δ(ε) at the tilts of an octave, with what is left out."""
+        theta = tilts(octave)
+        k = self.counts @ self._cumulants(octave)[:, 0] + self.variance[:, None] * theta * (theta + 1) / 2
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(bound_log_delta(theta, k, epsilon[:, None]), np.log(self.left_out)[:, None]) + 1e-15
+
+    # K along a line -------------------------------------------------------------------------------
 
     def escape(self, index: int, chunk: int) -> tuple[Array, Array, Array]:
         """Return frequencies, bounds of -log|φ| from each to the next in every row, and one for all beyond the last."""
@@ -221,23 +235,17 @@ class Rows:
         for i, pair in enumerate(self.pairs):
             groups.setdefault(pair.batch_key(ALIKE_OCTAVES), []).append(i)
         for columns in groups.values():
-            cluster = tuple(self.pairs[i] for i in columns)
-            nobody = ComposedPairs((), 0.0, 0.0, 0.0, math.inf, None)
-            _, bounds, last = nobody.escape([(cluster, 1)], index, chunk, math.inf)
-            total = total + np.sum(self.counts[:, columns], axis=1)[:, None] * np.append(bounds, last)
+            bounds = escape_of_cluster(tuple(self.pairs[i] for i in columns), index, chunk)
+            total = total + np.sum(self.counts[:, columns], axis=1)[:, None] * bounds
         return frequencies, total[:, :-1], total[:, -1]
 
     def line(self, points: LinePoints, z: Complex, table: LineTable) -> tuple[Complex, Array]:
         """Return K along a line in every row, and a bound of its error; see `ComposedPairs.add_up`."""
         kept = table.of(self.pairs, [points] * len(self.pairs))
         values, errors = (np.array([line[i] for line in kept]) for i in range(2))
-        gaussian = z * (z + 1) / 2
-        real = self.counts @ values.real + self.variance[:, None] * gaussian.real
-        imaginary = self.counts @ values.imag + self.variance[:, None] * gaussian.imag
-        error = self.counts @ errors
-        if len(values) > 1:
-            error = error + HALF_ULP * (len(values) - 1) * (self.counts @ np.abs(values))
-        return real + 1j * imaginary, error * (1 + 2 * HALF_ULP * len(values))
+        total = np.asarray(self.counts @ values + self.variance[:, None] * (z * (z + 1) / 2), dtype=complex)
+        error = self.counts @ errors + HALF_ULP * (len(values) - 1) * (self.counts @ np.abs(values))
+        return total, error * (1 + 2 * HALF_ULP * len(values))
 
     def effort(self, index: int) -> tuple[float, float]:
         """Return (a, b): about a + bω nodes are needed up to frequency ω, over all pairs."""

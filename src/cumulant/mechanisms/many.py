@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from cumulant import parameters
 from cumulant.answer import CLOSELY, EXACTLY, Method, delta_from_log
 from cumulant.errors import OutOfReach
-from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows, profile_of_rows
-from cumulant.inversion.row_ceilings import are_within
+from cumulant.inversion.batch import ENOUGH, epsilon_of_rows, log_delta_of_rows, profile_of_rows
 from cumulant.inversion.rows import Rows
+from cumulant.inversion.solve import Directions
 from cumulant.mechanisms import answers
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.profiles.legendre import false_negative_rates
@@ -40,10 +41,11 @@ class Answer(NamedTuple):
     is_at_most: Callable[[Rows, Array, Array], NDArray[np.bool_]]
 
 
-EPSILON = Answer(epsilon_of_rows, lambda rows, log_delta, epsilon: are_within(rows, epsilon, log_delta))
-LOG_DELTA = Answer(log_delta_of_rows, are_within)
+EPSILON = Answer(epsilon_of_rows, lambda rows, log_delta, epsilon: rows.are_within(epsilon, log_delta))
+LOG_DELTA = Answer(log_delta_of_rows, Rows.are_within)
 
 CLOSE_RATES = 1e-8  # share of ε: δ is known better than the rates that are read off it
+FEW_RUNS = 4  # of the same pairs: fewer are asked one by one
 MOST_NUMBERS = 2_000_000  # of a matrix of counts: more runs are asked in parts
 
 
@@ -90,7 +92,9 @@ def tradeoffs_at(known: Known, relation: Relation, rate: Array, method: Method, 
     if rows and all(fit[0] for _, fit in rows):
 
         def profile(row: Rows) -> Callable[[Array], tuple[Array, Array, Array]]:
-            return lambda epsilon: profile_of_rows(row.repeated(len(epsilon)), epsilon, max(accuracy, CLOSE_RATES))
+            return lambda epsilon: profile_of_rows(
+                row.of_rows(np.zeros(len(epsilon), dtype=np.intp)), epsilon, accuracy if accuracy > ENOUGH else CLOSE_RATES
+            )
 
         def last(log_delta: float) -> float:
             """Return an ε at about this δ, or more; NaN where that is not settled."""
@@ -154,18 +158,30 @@ def epsilons(
     if delta is not None:
         each = np.broadcast_to(np.asarray(delta, dtype=float), asked.shape)
         asked = np.array([answers.log_asked(*one) for one in zip(knowns, each.tolist(), asked.tolist(), strict=True)])
-    several = [
-        directions if _goes_by_pairs(known, method) and (directions := known.directions(run.neighbors)) else ()
-        for run, known in zip(runs, knowns, strict=True)
-    ]
+    # rows share what is kept of a pair: a run whose pairs hardly any other has is asked by itself
+    kinds = Counter((known.sampled.mean, known.sampled.rate) for known in knowns if known.sampled is not None)
+    several = [_directions(run, known, method, kinds) for run, known in zip(runs, knowns, strict=True)]
+    number_of_runs = Counter(pair for directions in several for pair in {pair for one in directions for pair, _ in one})
     for number in {len(directions) for directions in several} - {0}:
-        chosen = np.array([i for i, directions in enumerate(several) if len(directions) == number])
-        for part in np.array_split(chosen, math.ceil(len(chosen) ** 2 / MOST_NUMBERS)):
+        alike = [i for i, directions in enumerate(several) if len(directions) == number]
+        shared = [i for i in alike if min(number_of_runs[pair] for one in several[i] for pair, _ in one) >= FEW_RUNS]
+        for part in np.array_split(np.array(shared, dtype=np.intp), 1 + len(shared) ** 2 // MOST_NUMBERS):
             directed = [Rows.of([several[i][side] for i in part]) for side in range(number)]
             found[part] = _together(directed, EPSILON, asked[part], share)
     for i in np.flatnonzero(np.isnan(found)):
         found[i] = runs[i].epsilon(log_delta=float(asked[i]), method=method, accuracy=share)
     return found
+
+
+def _directions(
+    run: AbstractMechanism, known: Known, method: Method, kinds: Mapping[tuple[float, float], int]
+) -> Directions:
+    """Return the pairs of a run that rows may answer; none where it has none, or no other is of its kind."""
+    law = known.sampled
+    if (law is not None and kinds[law.mean, law.rate] < FEW_RUNS) or not _goes_by_pairs(known, method):
+        return ()
+    directions = known.directions(run.neighbors)
+    return directions if directions is not None and all(directions) else ()
 
 
 def _goes_by_pairs(known: Known, method: Method, *, single: bool = True) -> bool:

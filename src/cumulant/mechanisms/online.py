@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from cumulant.inversion.contour import log_chernoff
-from cumulant.inversion.running_side import RunningSide
+from cumulant.inversion.growing import GrowingEpsilon
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.known import Relation
 from cumulant.pairs.noise import Pair
@@ -36,7 +36,7 @@ class Followed:
         self.run, self.relation = run, relation  # the counts of the accountant, to know them by
         self._new: dict[AbstractMechanism, int] = {}
         self._releases: dict[AbstractMechanism, tuple[Directions, int]] = {}  # to follow another δ
-        self._running: dict[float, list[RunningSide]] = {}
+        self._running: dict[float, list[GrowingEpsilon]] = {}
         self._answers: dict[float, float] = {}
         self._sides = 1  # directions of the neighbours
         self._closed = False
@@ -64,7 +64,7 @@ class Followed:
         running = self._running.get(log_delta)
         if running is None:  # followed from the next question on
             if len(self._running) < MOST_DELTAS:
-                self._running[log_delta] = [RunningSide(log_delta) for _ in range(self._sides)]
+                self._running[log_delta] = [GrowingEpsilon(log_delta) for _ in range(self._sides)]
                 for directions, count in self._releases.values():
                     _add_to(self._running[log_delta], directions, count)
             return None
@@ -77,7 +77,6 @@ class Followed:
                 if math.isnan(epsilon):
                     return None
                 worst = max(worst, epsilon)
-                side.look_ahead(worst)
         self._answers[log_delta] = worst
         return worst
 
@@ -108,7 +107,7 @@ def _may_fail(pair: Pair) -> bool:
     return not isinstance(pair, GaussianPair) and pair.failure > 0
 
 
-def _add_to(running: list[RunningSide], directions: Directions, count: int) -> None:
+def _add_to(running: list[GrowingEpsilon], directions: Directions, count: int) -> None:
     for side, one in enumerate(running):
         for pair, n in directions[side % len(directions)]:
             if isinstance(pair, GaussianPair):

@@ -1,0 +1,339 @@
+"""ε of a composition that grows: K along one line is added up as releases come.
+
+A line stays where it is while releases are added. Its tail, a share of e^{K(θ)-θε}, only becomes smaller: φ of more
+releases is a product with one more factor of modulus at most 1. So all that a new release takes is its own K at the
+same points. When a line no longer settles ε, or there are several times as many releases, a new one is planned.
+
+A direction of the neighbours that matters less needs no line of its own: it is enough that a composition of few kinds,
+each of which dominates the releases it stands for, has no larger ε, with some releases more than there are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from cumulant.errors import OutOfReach
+from cumulant.inversion.batch import ENOUGH, MOST_SHARED_POINTS, Asked, ends_of_rows, log_delta_of_rows, meet_in_rows
+from cumulant.inversion.composed import FINE_SINES, ComposedPairs
+from cumulant.inversion.contour import EXACT_SHARE
+from cumulant.inversion.lines import SHOWN_NATS
+from cumulant.inversion.plan import TAIL_NATS, Tilts, plan_for, spacing
+from cumulant.inversion.row_lines import RowLines
+from cumulant.inversion.rows import Rows, RowTilts
+from cumulant.inversion.unseen import Sight, sight_of
+from cumulant.numerics.compensated import ADDED_UP, CompensatedSum
+from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import less_rounding
+from cumulant.pairs.cache import BatchedTable
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.curve import nodes_together
+from cumulant.pairs.cut_law import CutLaw
+from cumulant.pairs.discrete import CHEAP
+from cumulant.pairs.grid import PER_OCTAVE, tilt
+from cumulant.pairs.maps import Join, Leave
+from cumulant.pairs.noise import GaussianNoise
+from cumulant.pairs.pair import DominatingPair
+from cumulant.pairs.shared_line import LineAt, lines_together
+
+TRIES = ((EXACT_SHARE, MOST_SHARED_POINTS), (ENOUGH, 1 << 14))  # a share of ε, and the points of a line for it
+SPARE_RELEASES = {128: 16, 256: 4, math.inf: 2}  # times as many as there are, by points up to which a line is kept
+SPARE_SIGHT = 4  # times as many, whose cuts together leave out next to nothing
+SPARE_STEPS = 2  # of 2^{m/4}, by which a line is finer than it need be today
+SPARE_HEIGHT = 4.0  # nats that a line may come to lie higher above the answer
+BESIDE = np.array([-8, -4, 4, 8])  # tilts 2^{k/8} beside that of the line, at which K is kept for the bound of aliases
+PATIENCE = 1.3  # times as many releases as when no line settled ε, or a bound failed, from which one is tried again
+KINDS_OF_MEANS = 32  # per octave
+MOST_KINDS = 256  # of releases that stand for others
+AHEAD_SHARES = np.array([1 / 8, 1 / 32, 1 / 128, 0.0])  # of all releases, that are added ahead
+
+
+Cuts = dict[DominatingPair, DominatingPair]
+"""What is seen of kinds."""
+
+
+# A line ---------------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(slots=True, eq=False)
+class GrowingLine:
+    """A line with K of all releases so far, added up: `count` points θ + ijη at the tilt of an index."""
+
+    index: int
+    eta: float
+    count: int
+    sines: float  # worth taking
+    accuracy: float
+    sight: Sight | None
+    tail: float
+    most: int  # releases, from which another line is due
+    k: CompensatedSum  # real and imaginary parts along the line, and the error of each release
+    at_tilts: CompensatedSum
+    left_out: float = 0.0
+    cuts: Cuts = field(default_factory=dict)
+
+    def add(self, releases: Mapping[DominatingPair, int]) -> None:
+        """Add releases; those of one kind are evaluated together."""
+        pairs, points = [self._seen(pair) for pair in releases], (self.index, self.eta, self.count, self.sines)
+        for n, pair, (line, at_tilts) in zip(
+            releases.values(), pairs, ALONG.of(pairs, [points] * len(pairs)), strict=True
+        ):
+            self.k.add(n * line)
+            self.at_tilts.add(n * at_tilts)
+            self.left_out += n * pair.left_out * (1 + 1e-12)
+
+    def _seen(self, pair: DominatingPair) -> DominatingPair:
+        return pair if self.sight is None else see(pair, self.sight, self.cuts)
+
+    def rows(self, variance: float) -> RowLines:
+        """Return the sums as the line of one row, with Gaussians whose losses have this variance."""
+        theta, beside = tilt(self.index), _tilts_beside(self.index)
+        z = theta + 1j * self.eta * np.arange(self.count)
+        real, imaginary, error = self.k.total
+        size = self.k.size
+        k = real + 1j * imaginary + variance * (z * (z + 1) / 2)
+        error = (error + ADDED_UP * (size[0] + size[1])) * (1 + ADDED_UP)
+        known = beside, (self.at_tilts.total + variance * beside * (beside + 1) / 2)[None]
+        return RowLines.of(
+            (theta, self.eta), (k[None], error[None]), np.array([self.tail]), known, np.array([self.left_out])
+        )
+
+
+def see(pair: DominatingPair, sight: Sight, cuts: Cuts) -> DominatingPair:
+    """Return what is seen of a pair: cut where its kind is, so that pairs of one kind share their nodes."""
+    kind = coarsen(pair)
+    cut = cuts[kind] if kind in cuts else cuts.setdefault(kind, sight(kind))
+    if kind is pair or not isinstance(pair, CoordinatePair) or not isinstance(cut, CoordinatePair):
+        return cut
+    law = CutLaw(pair.law, cut.law.at, cut.law.sharpness) if isinstance(cut.law, CutLaw) else pair.law
+    return CoordinatePair(law, pair.sampling)
+
+
+def _tilts_beside(index: int) -> Array:
+    return np.asarray(2.0 ** ((index + BESIDE) / PER_OCTAVE))
+
+
+def _along(
+    pairs: Sequence[DominatingPair], index: int, eta: float, count: int, sines: float
+) -> list[tuple[Array, Array]]:
+    """Return K along a line with its error, and K at tilts beside it: by nodes for the largest, which serve all."""
+    theta, beside = tilt(index), _tilts_beside(index)
+    shared = lines_together(pairs, LineAt((theta, *beside.tolist()), eta, count), sines)
+    if shared is not None:
+        return shared
+    nodes = nodes_together(pairs, float(beside[-1]), eta * (count - 1))
+    k, _, _ = nodes.cumulants(np.append(theta, beside))
+    line, error = nodes.log_moment(theta, eta, count, k[:, 0], cheap=sines)
+    return list(zip(np.stack([line.real, line.imag, error], axis=1), k[:, 1:], strict=True))
+
+
+ALONG = BatchedTable("growing lines", _along)
+
+
+# A direction ----------------------------------------------------------------------------------------------------------
+
+
+@final
+class GrowingEpsilon:
+    """ε at one δ of one direction of the neighbours, while releases are added."""
+
+    def __init__(self, log_delta: float) -> None:
+        self.goal = less_rounding(log_delta)
+        self.kinds = Kinds(self.goal)
+        self._releases: dict[DominatingPair, int] = {}
+        self._new: dict[DominatingPair, int] = {}
+        self._square = Fraction(0)  # Σ μ² of Gaussians
+        self._count = 0
+        self._line: GrowingLine | None = None
+        self._last, self._way = -math.inf, 0.0  # ε, and by how much it grew
+        self._later = 0  # releases, from which a line is planned again
+
+    def add(self, pair: DominatingPair, count: int) -> None:
+        if not pair.reveals_nothing:
+            self._new[pair] = self._new.get(pair, 0) + count
+            self._count += count
+            self.kinds.add(pair, count)
+
+    def add_gaussian(self, mean: float, count: int) -> None:
+        self._square += count * Fraction(mean) ** 2
+        self.kinds.forget()
+
+    @property
+    def last(self) -> float:
+        """The last ε that was settled; -inf before the first."""
+        return self._last
+
+    def hear(self, epsilon: float) -> None:
+        """Take about ε from elsewhere."""
+        self._last, self._way = epsilon, 0.0
+
+    @property
+    def variance(self) -> float:
+        """That of the losses of Gaussians, rounded up."""
+        return float(self._square) * (1 + 2.0**-50)  # up: a larger mean is easier to tell apart
+
+    def is_at_most(self, epsilon: float) -> bool:
+        """Return whether ε is proven to be no larger, by less than a line of its own."""
+        return self.kinds.are_within(epsilon, self.variance)
+
+    def epsilon(self) -> float:
+        """Return ε, rounded up; NaN where no line settles it."""
+        new, self._new = self._new, {}
+        for pair, count in new.items():
+            self._releases[pair] = self._releases.get(pair, 0) + count
+        line, self._line = self._line, None
+        if line is not None and self._count <= line.most:
+            with contextlib.suppress(OutOfReach):
+                line.add(new)
+                if self._settles(line):
+                    return self._last
+        if self._count < self._later or not self._releases:
+            return math.nan
+        for accuracy, most in TRIES:
+            with contextlib.suppress(OutOfReach):
+                line = self._planned(accuracy, most)
+                if line is not None and self._settles(line):
+                    self._later = 0
+                    return self._last
+        # counted from where lines were tried: questions in between do not put the next one off
+        self._later = math.ceil(PATIENCE * self._count)
+        return math.nan
+
+    def _settles(self, line: GrowingLine) -> bool:
+        """Return whether a line settles ε, and keep both then."""
+        asked = Asked(np.array([max(self._last, 0.0) + self._way]), np.array([self.goal]))
+        (epsilon,), (is_settled,) = meet_in_rows(line.rows(self.variance), asked, line.accuracy)
+        if is_settled:
+            self._way = max(float(epsilon) - self._last, 0.0) if self._last > 0 else 0.0
+            self._last, self._line = float(epsilon), line
+        return bool(is_settled)
+
+    def _planned(self, accuracy: float, most: int) -> GrowingLine | None:
+        """Return a new line for what was released so far, with room for more."""
+        losses = ComposedPairs(tuple(self._releases.items()), 0.0, self.variance, 0.0, math.inf, None)
+        sight, cuts, counts = sight_of(losses, self.goal, SPARE_SIGHT), Cuts(), Counter[DominatingPair]()
+        for pair, n in self._releases.items():
+            counts[pair if sight is None else see(pair, sight, cuts)] += n
+        rows, goal = Rows(tuple(counts), np.array([[*map(float, counts.values())]]), np.array([self.variance])), self.goal
+        around = rows.tilts(lambda t: t.log_delta - goal)
+        if around is None:
+            return None
+        self.hear(float(around.epsilon_near(np.array([goal]))[0]))
+        line = self._placed(rows, around, accuracy, most)
+        if line is not None:
+            line.sight, line.cuts = sight, cuts
+            line.add(self._releases)
+        return line
+
+    def _placed(self, rows: Rows, t: RowTilts, accuracy: float, most: int) -> GrowingLine | None:
+        """Return where a line is, with nothing added yet."""
+        nats = TAIL_NATS + math.log(EXACT_SHARE / accuracy)
+        plan = plan_for(Tilts(t.index, t.theta, t.k[0], t.curvature[0], self._last, self.goal), nats)
+        plan = replace(plan, eta=plan.eta * spacing(-SPARE_STEPS))
+        below = np.array([plan.height + nats + SPARE_HEIGHT])
+        for _, count, tail in ends_of_rows(rows, plan, below, most):
+            spare = next(times for points, times in SPARE_RELEASES.items() if count <= points)
+            # a coarser answer does not show what rounding takes
+            shown = plan.height + math.log(self._count + 1) - (TAIL_NATS - nats)
+            sines = FINE_SINES if shown > SHOWN_NATS else CHEAP
+            empty = CompensatedSum((3, count)), CompensatedSum((len(BESIDE),))
+            at = plan.index, plan.eta, count, sines, accuracy
+            return GrowingLine(*at, None, float(tail[0]), spare * self._count, *empty)
+        return None
+
+
+# Kinds ----------------------------------------------------------------------------------------------------------------
+
+
+@final
+class Kinds:
+    """Few pairs that dominate all releases, and what is proven of them with some releases more.
+
+    Where these and m more of a pair are within (ε, δ), so are the releases with up to m others that the pair dominates.
+    """
+
+    def __init__(self, log_delta: float) -> None:
+        self._log_delta = log_delta
+        self._new: Counter[DominatingPair] = Counter()
+        self._counts: Counter[DominatingPair] = Counter()
+        self._last: DominatingPair | None = None
+        self._epsilon, self._by, self._left = math.inf, self._last, 0  # proven for so many more of a pair
+        self._later = 0.0  # releases, from which it is asked again
+
+    def add(self, pair: DominatingPair, count: int) -> None:
+        self._new[pair] += count
+
+    def _take_new(self) -> None:
+        for pair, count in self._new.items():
+            self._last = coarsen(pair)
+            self._counts[self._last] += count
+            self._left -= count
+            if self._left < 0 or self._by is None or not is_dominated(self._last, self._by):
+                self.forget()
+        self._new.clear()
+
+    def forget(self) -> None:
+        """Know nothing of what comes, as after a release that is no pair of its own."""
+        self._epsilon, self._by = math.inf, None
+
+    def are_within(self, epsilon: float, variance: float) -> bool:
+        """Return whether δ(ε) of the kinds is proven to be at most δ: by Chernoff's bound, or on a line in rows."""
+        self._take_new()
+        number = self._counts.total()
+        if epsilon >= self._epsilon:
+            return True
+        if number < self._later or len(self._counts) > MOST_KINDS or not 0 < epsilon < math.inf:
+            return False
+        more = np.floor(AHEAD_SHARES * number)
+        counts = np.tile([float(n) for n in self._counts.values()], (len(more), 1))
+        counts[:, list(self._counts).index(self._last)] += more
+        rows = Rows(tuple(self._counts), counts, np.full(len(more), variance))
+        at, goal = np.full(len(more), epsilon), np.full(len(more), self._log_delta)
+        fine = np.flatnonzero(rows.are_within(at, goal))
+        if not len(fine):
+            with contextlib.suppress(OutOfReach):
+                fine = np.flatnonzero(log_delta_of_rows(rows, at) <= goal)  # never of NaN
+        if not len(fine):
+            self._later = PATIENCE * number
+            return False
+        self._epsilon, self._by, self._left = epsilon, self._last, int(more[fine[0]])
+        return True
+
+
+def coarsen(pair: DominatingPair) -> DominatingPair:
+    """Return a pair that dominates this one, of which there are few: a mean of Gaussian noise is rounded up."""
+    if not isinstance(pair, CoordinatePair) or not isinstance(pair.law, GaussianNoise):
+        return pair
+    if not isinstance(pair.sampling, Leave | Join):
+        return pair
+    step = math.ceil(KINDS_OF_MEANS * math.log2(pair.law.mean))
+    means = [2.0 ** (m / KINDS_OF_MEANS) for m in (step, step + 1)]  # the first may have been rounded down
+    return CoordinatePair(GaussianNoise(means[0] if means[0] >= pair.law.mean else means[1]), pair.sampling)
+
+
+def is_dominated(pair: DominatingPair, by: DominatingPair) -> bool:
+    """Return whether one pair is known to dominate another: both outputs of it, worked on, are those of the other.
+
+    With μ' <= μ, t ↦ (μ'/μ)t + N(0, 1 - (μ'/μ)²) takes N(0, 1) to itself and N(μ, 1) to N(μ', 1). With γ' <= γ, an
+    output that is kept with probability γ'/γ, and else is a new one of N(0, 1), takes the mixture at γ to that at γ'.
+
+    Holds for:  the same pair; Gaussian noise sampled in the same direction of the neighbours.
+    Tightness:  sufficient alone.
+    """
+    if pair == by:
+        return True
+    if not isinstance(pair, CoordinatePair) or not isinstance(by, CoordinatePair):
+        return False
+    if not isinstance(pair.law, GaussianNoise) or not isinstance(by.law, GaussianNoise):
+        return False
+    if type(pair.sampling) is not type(by.sampling) or not isinstance(pair.sampling, Leave | Join):
+        return False
+    return bool(pair.law.mean <= by.law.mean and pair.sampling.rate <= by.sampling.rate)
