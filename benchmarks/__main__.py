@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks run`, `growth`, `draws`, `memory`, `hunt`, `walk`, `freeze`, ..."""
+"""The command line: `python -m benchmarks run`, `growth`, `draws`, `memory`, `hunt`, `walk`, `arrays`, `freeze`, ..."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     walk = commands.add_parser("walk", help="the files, calls and types that a question passes")
     walk.add_argument("question", nargs="?", default="first", choices=["first", "rare", "mixed", "interval", "online"])
     walk.set_defaults(command=_walk)
+    arrays = commands.add_parser("arrays", help="many questions together beside a loop, and ε after every step")
+    arrays.set_defaults(command=_arrays)
     tools = commands.add_parser("integrations", help="calibration inside Opacus, dp_accounting and JAX Privacy")
     tools.set_defaults(command=_integrations)
     _freeze_parser(commands.add_parser("freeze", help="record answers that must not change unnoticed"))
@@ -133,6 +135,13 @@ def _walk(options: argparse.Namespace) -> None:
     from benchmarks.walk import walk_of
 
     print("\n".join(walk_of(options.question).lines()))
+
+
+def _arrays(_: argparse.Namespace) -> None:
+    from benchmarks.arrays import measure
+
+    for line in measure():
+        print(line, flush=True)
 
 
 def _draws(options: argparse.Namespace) -> None:

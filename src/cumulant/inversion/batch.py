@@ -195,8 +195,8 @@ def _plan_rows(t: RowTilts, asked: Asked, nats: float) -> list[tuple[Indices, Pl
     about = np.log(np.clip(np.nan_to_num(np.take_along_axis(bounds, around, axis=1), nan=np.inf), 1e-3, 1e15))
     kinds = np.column_stack([saddle, np.floor(about / ALIKE)])
     _, some, which = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
-    # a coarser answer may lie lower: fewer lines
-    apart, plans = PLANNED_TILTS if nats >= TAIL_NATS else 2 * PLANNED_TILTS, {}
+    plans: dict[tuple[int, float], tuple[Plan, list[int]]] = {}
+    apart = PLANNED_TILTS if nats >= TAIL_NATS else 2 * PLANNED_TILTS  # a coarser answer may lie lower: fewer lines
     for kind, row in enumerate(some.tolist()):
         question = float(asked.epsilon[row]), float(asked.log_delta[row])
         with contextlib.suppress(OutOfReach):

@@ -14,9 +14,9 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import final
+from typing import TypeGuard, final
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from cumulant.inversion.contour import EXACT_SHARE
 from cumulant.inversion.lines import SHOWN_NATS
 from cumulant.inversion.plan import TAIL_NATS, Tilts, plan_for, spacing
 from cumulant.inversion.row_lines import RowLines
-from cumulant.inversion.rows import Rows, RowTilts
+from cumulant.inversion.rows import Rows
 from cumulant.inversion.unseen import Sight, sight_of
 from cumulant.numerics.compensated import ADDED_UP, CompensatedSum
 from cumulant.numerics.logspace import Array
@@ -38,10 +38,9 @@ from cumulant.pairs.curve import nodes_together
 from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.discrete import CHEAP
 from cumulant.pairs.grid import PER_OCTAVE, tilt
-from cumulant.pairs.maps import Join, Leave
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import DominatingPair
-from cumulant.pairs.shared_line import LineAt, lines_together
+from cumulant.pairs.shared_line import LineAt, can_share, lines_together, mean_of
 
 TRIES = ((EXACT_SHARE, MOST_SHARED_POINTS), (ENOUGH, 1 << 14))  # a share of ε, and the points of a line for it
 SPARE_RELEASES = {128: 16, 256: 4, math.inf: 2}  # times as many as there are, by points up to which a line is kept
@@ -55,66 +54,43 @@ MOST_KINDS = 256  # of releases that stand for others
 AHEAD_SHARES = np.array([1 / 8, 1 / 32, 1 / 128, 0.0])  # of all releases, that are added ahead
 
 
-Cuts = dict[DominatingPair, DominatingPair]
-"""What is seen of kinds."""
-
-
 # A line ---------------------------------------------------------------------------------------------------------------
 
 
 @final
 @dataclass(slots=True, eq=False)
 class GrowingLine:
-    """A line with K of all releases so far, added up: `count` points θ + ijη at the tilt of an index."""
+    """A line with K of all releases so far, added up, that is good enough for a share of ε."""
 
-    index: int
-    eta: float
-    count: int
-    sines: float  # worth taking
-    accuracy: float
-    sight: Sight | None
+    points: tuple[int, float, int, float]  # the index of θ, η, how many there are, and sines worth taking
+    accuracy: float  # share of ε
+    sight: Sight
     tail: float
     most: int  # releases, from which another line is due
     k: CompensatedSum  # real and imaginary parts along the line, and the error of each release
     at_tilts: CompensatedSum
     left_out: float = 0.0
-    cuts: Cuts = field(default_factory=dict)
 
     def add(self, releases: Mapping[DominatingPair, int]) -> None:
         """Add releases; those of one kind are evaluated together."""
-        pairs, points = [self._seen(pair) for pair in releases], (self.index, self.eta, self.count, self.sines)
-        for n, pair, (line, at_tilts) in zip(
-            releases.values(), pairs, ALONG.of(pairs, [points] * len(pairs)), strict=True
-        ):
+        pairs = [self.sight(pair) for pair in releases]
+        values = ALONG.of(pairs, [self.points] * len(pairs))
+        for n, pair, (line, at_tilts) in zip(releases.values(), pairs, values, strict=True):
             self.k.add(n * line)
             self.at_tilts.add(n * at_tilts)
             self.left_out += n * pair.left_out * (1 + 1e-12)
 
-    def _seen(self, pair: DominatingPair) -> DominatingPair:
-        return pair if self.sight is None else see(pair, self.sight, self.cuts)
-
     def rows(self, variance: float) -> RowLines:
         """Return the sums as the line of one row, with Gaussians whose losses have this variance."""
-        theta, beside = tilt(self.index), _tilts_beside(self.index)
-        z = theta + 1j * self.eta * np.arange(self.count)
-        real, imaginary, error = self.k.total
-        size = self.k.size
+        index, eta, count, _ = self.points
+        theta, beside = tilt(index), _tilts_beside(index)
+        z = theta + 1j * eta * np.arange(count)
+        (real, imaginary, error), size = self.k.total, self.k.size
         k = real + 1j * imaginary + variance * (z * (z + 1) / 2)
         error = (error + ADDED_UP * (size[0] + size[1])) * (1 + ADDED_UP)
         known = beside, (self.at_tilts.total + variance * beside * (beside + 1) / 2)[None]
-        return RowLines.of(
-            (theta, self.eta), (k[None], error[None]), np.array([self.tail]), known, np.array([self.left_out])
-        )
-
-
-def see(pair: DominatingPair, sight: Sight, cuts: Cuts) -> DominatingPair:
-    """Return what is seen of a pair: cut where its kind is, so that pairs of one kind share their nodes."""
-    kind = coarsen(pair)
-    cut = cuts[kind] if kind in cuts else cuts.setdefault(kind, sight(kind))
-    if kind is pair or not isinstance(pair, CoordinatePair) or not isinstance(cut, CoordinatePair):
-        return cut
-    law = CutLaw(pair.law, cut.law.at, cut.law.sharpness) if isinstance(cut.law, CutLaw) else pair.law
-    return CoordinatePair(law, pair.sampling)
+        tail, left_out = np.array([self.tail]), np.array([self.left_out])
+        return RowLines.of((theta, eta), (k[None], error[None]), tail, known, left_out)
 
 
 def _tilts_beside(index: int) -> Array:
@@ -219,34 +195,26 @@ class GrowingEpsilon:
     def _planned(self, accuracy: float, most: int) -> GrowingLine | None:
         """Return a new line for what was released so far, with room for more."""
         losses = ComposedPairs(tuple(self._releases.items()), 0.0, self.variance, 0.0, math.inf, None)
-        sight, cuts, counts = sight_of(losses, self.goal, SPARE_SIGHT), Cuts(), Counter[DominatingPair]()
+        sight, counts = sight_by_kinds(losses, self.goal), Counter[DominatingPair]()
         for pair, n in self._releases.items():
-            counts[pair if sight is None else see(pair, sight, cuts)] += n
-        rows, goal = Rows(tuple(counts), np.array([[*map(float, counts.values())]]), np.array([self.variance])), self.goal
-        around = rows.tilts(lambda t: t.log_delta - goal)
-        if around is None:
+            counts[sight(pair)] += n
+        rows = Rows(tuple(counts), np.array([list(counts.values())], dtype=float), np.array([self.variance]))
+        t = rows.tilts(lambda tilts: tilts.log_delta - self.goal)
+        if t is None:
             return None
-        self.hear(float(around.epsilon_near(np.array([goal]))[0]))
-        line = self._placed(rows, around, accuracy, most)
-        if line is not None:
-            line.sight, line.cuts = sight, cuts
-            line.add(self._releases)
-        return line
-
-    def _placed(self, rows: Rows, t: RowTilts, accuracy: float, most: int) -> GrowingLine | None:
-        """Return where a line is, with nothing added yet."""
+        self.hear(float(t.epsilon_near(np.array([self.goal]))[0]))
         nats = TAIL_NATS + math.log(EXACT_SHARE / accuracy)
         plan = plan_for(Tilts(t.index, t.theta, t.k[0], t.curvature[0], self._last, self.goal), nats)
         plan = replace(plan, eta=plan.eta * spacing(-SPARE_STEPS))
-        below = np.array([plan.height + nats + SPARE_HEIGHT])
-        for _, count, tail in ends_of_rows(rows, plan, below, most):
+        for _, count, tail in ends_of_rows(rows, plan, np.array([plan.height + nats + SPARE_HEIGHT]), most):
             spare = next(times for points, times in SPARE_RELEASES.items() if count <= points)
             # a coarser answer does not show what rounding takes
             shown = plan.height + math.log(self._count + 1) - (TAIL_NATS - nats)
-            sines = FINE_SINES if shown > SHOWN_NATS else CHEAP
+            points = plan.index, plan.eta, count, FINE_SINES if shown > SHOWN_NATS else CHEAP
             empty = CompensatedSum((3, count)), CompensatedSum((len(BESIDE),))
-            at = plan.index, plan.eta, count, sines, accuracy
-            return GrowingLine(*at, None, float(tail[0]), spare * self._count, *empty)
+            line = GrowingLine(points, accuracy, sight, float(tail[0]), spare * self._count, *empty)
+            line.add(self._releases)
+            return line
         return None
 
 
@@ -265,7 +233,8 @@ class Kinds:
         self._new: Counter[DominatingPair] = Counter()
         self._counts: Counter[DominatingPair] = Counter()
         self._last: DominatingPair | None = None
-        self._epsilon, self._by, self._left = math.inf, self._last, 0  # proven for so many more of a pair
+        self._epsilon, self._left = math.inf, 0  # proven for so many more of a pair
+        self._by: DominatingPair | None = None
         self._later = 0.0  # releases, from which it is asked again
 
     def add(self, pair: DominatingPair, count: int) -> None:
@@ -294,7 +263,7 @@ class Kinds:
             return False
         more = np.floor(AHEAD_SHARES * number)
         counts = np.tile([float(n) for n in self._counts.values()], (len(more), 1))
-        counts[:, list(self._counts).index(self._last)] += more
+        counts[:, [kind == self._last for kind in self._counts]] += more[:, None]
         rows = Rows(tuple(self._counts), counts, np.full(len(more), variance))
         at, goal = np.full(len(more), epsilon), np.full(len(more), self._log_delta)
         fine = np.flatnonzero(rows.are_within(at, goal))
@@ -310,13 +279,30 @@ class Kinds:
 
 def coarsen(pair: DominatingPair) -> DominatingPair:
     """Return a pair that dominates this one, of which there are few: a mean of Gaussian noise is rounded up."""
-    if not isinstance(pair, CoordinatePair) or not isinstance(pair.law, GaussianNoise):
+    if not _is_noise_on_samples(pair):
         return pair
-    if not isinstance(pair.sampling, Leave | Join):
-        return pair
-    step = math.ceil(KINDS_OF_MEANS * math.log2(pair.law.mean))
+    mean = mean_of(pair)
+    step = math.ceil(KINDS_OF_MEANS * math.log2(mean))
     means = [2.0 ** (m / KINDS_OF_MEANS) for m in (step, step + 1)]  # the first may have been rounded down
-    return CoordinatePair(GaussianNoise(means[0] if means[0] >= pair.law.mean else means[1]), pair.sampling)
+    return CoordinatePair(GaussianNoise(means[0] if means[0] >= mean else means[1]), pair.sampling)
+
+
+def sight_by_kinds(losses: ComposedPairs, log_delta: float) -> Sight:
+    """Return what is seen of a pair: cut where its kind is, which is farther out, so that pairs share their nodes."""
+    sight, cuts = sight_of(losses, log_delta, SPARE_SIGHT), dict[DominatingPair, DominatingPair]()
+
+    def see(pair: DominatingPair) -> DominatingPair:
+        if sight is None:
+            return pair
+        kind = coarsen(pair)
+        cut = cuts[kind] if kind in cuts else cuts.setdefault(kind, sight(kind))
+        if not _is_noise_on_samples(pair) or not isinstance(cut, CoordinatePair):
+            return cut
+        if not isinstance(cut.law, CutLaw):
+            return pair
+        return CoordinatePair(CutLaw(GaussianNoise(mean_of(pair)), cut.law.at, cut.law.sharpness), pair.sampling)
+
+    return see
 
 
 def is_dominated(pair: DominatingPair, by: DominatingPair) -> bool:
@@ -330,10 +316,10 @@ def is_dominated(pair: DominatingPair, by: DominatingPair) -> bool:
     """
     if pair == by:
         return True
-    if not isinstance(pair, CoordinatePair) or not isinstance(by, CoordinatePair):
+    if not _is_noise_on_samples(pair) or not _is_noise_on_samples(by) or type(pair.sampling) is not type(by.sampling):
         return False
-    if not isinstance(pair.law, GaussianNoise) or not isinstance(by.law, GaussianNoise):
-        return False
-    if type(pair.sampling) is not type(by.sampling) or not isinstance(pair.sampling, Leave | Join):
-        return False
-    return bool(pair.law.mean <= by.law.mean and pair.sampling.rate <= by.sampling.rate)
+    return mean_of(pair) <= mean_of(by) and pair.sampling.rate <= by.sampling.rate
+
+
+def _is_noise_on_samples(pair: DominatingPair) -> TypeGuard[CoordinatePair]:
+    return can_share(pair) and isinstance(pair.law, GaussianNoise)

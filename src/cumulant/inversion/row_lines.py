@@ -64,7 +64,7 @@ class RowLines:
         kernel = shares_of_nodes(len(omega), step) / (z * (z + 1))
         size, turned, astray = weigh_nodes(k, error)
         doubts = astray @ np.abs(kernel), ROUNDOFF * (size @ np.abs(kernel * z))
-        return RowLines(at, omega, k[:, 0].real, turned * kernel, doubts, tail, known, left_out)
+        return RowLines(at, omega, np.asarray(k[:, 0].real), turned * kernel, doubts, tail, known, left_out)
 
     def of_rows(self, rows: Indices) -> RowLines:
         (doubt, more), (tilts, k) = self.doubts, self.known

@@ -32,6 +32,7 @@ SAME_NATS = 1.0  # of log δ, or of log counts, within which rows are cut off at
 MANY_SUMS = 1000  # of losses, up to which they are formed one by one
 LOWEST_OCTAVE, HIGHEST_OCTAVE = -40, 40  # of tilts for many questions; others are asked one by one
 
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class RowTilts:
@@ -193,7 +194,9 @@ class Rows:
         theta = np.concatenate([tilts(octave + i) for i in range(of_each.shape[2] // PER_OCTAVE)])
         gaussian = theta * (theta + 1) / 2, theta + 0.5, np.ones(len(theta))
         k, mean, spread = (self.counts @ of_each[:, i] + self.variance[:, None] * gaussian[i] for i in range(3))
-        return RowTilts(octave * PER_OCTAVE, theta, k, curvature_of(theta, spread), *approximate(theta, k, mean, spread))
+        return RowTilts(
+            octave * PER_OCTAVE, theta, k, curvature_of(theta, spread), *approximate(theta, k, mean, spread)
+        )
 
     def are_within(self, epsilon: Array, log_delta: Array) -> NDArray[np.bool_]:
         """Return which rows are proven to be within (ε, δ): no loss is larger than ε, or Chernoff's bound says so.

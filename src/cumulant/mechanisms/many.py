@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cumulant import parameters
-from cumulant.answer import CLOSELY, EXACTLY, Method, delta_from_log
+from cumulant.answer import EXACTLY, Guarantee, Method, delta_from_log
 from cumulant.errors import OutOfReach
 from cumulant.inversion.batch import ENOUGH, epsilon_of_rows, log_delta_of_rows, profile_of_rows
 from cumulant.inversion.rows import Rows
@@ -51,37 +51,43 @@ MOST_NUMBERS = 2_000_000  # of a matrix of counts: more runs are asked in parts
 
 def epsilons_at(known: Known, relation: Relation, log_delta: Array, method: Method, accuracy: float) -> Array:
     """Return ε of one run at every δ."""
-    found = _together(_one_run(known, relation, log_delta.size, method), EPSILON, log_delta.ravel(), accuracy)
+    asked = log_delta.ravel()
+    found = _together(_one_run(known, relation, asked.size, method), EPSILON, asked, accuracy)
     for i in np.flatnonzero(np.isnan(found)):
-        found[i] = answers.guarantee_at_delta(
-            known, relation, float(log_delta.flat[i]), method, accuracy=accuracy
-        ).epsilon
+        found[i] = answers.guarantee_at_delta(known, relation, float(asked[i]), method, accuracy=accuracy).epsilon
     return found.reshape(log_delta.shape)
 
 
 def deltas_at(known: Known, relation: Relation, epsilon: Array, method: Method, accuracy: float) -> Array:
     """Return δ of one run at every ε."""
-    asked = _nearer(known, epsilon.ravel())
-    found = _together(_one_run(known, relation, asked.size, method), LOG_DELTA, asked, accuracy)
+    found, others = _logs_at(known, relation, epsilon, method, accuracy)
     values = np.array([math.nan if math.isnan(one) else delta_from_log(one) for one in found])
-    for i in np.flatnonzero(np.isnan(values)):
-        values[i] = answers.guarantee_at_epsilon(known, relation, float(asked[i]), method, accuracy=accuracy).delta
+    for i, one in others.items():
+        values[i] = one.delta
     return values.reshape(epsilon.shape)
 
 
 def log_deltas_at(known: Known, relation: Relation, epsilon: Array, method: Method, accuracy: float) -> Array:
     """Return log δ of one run at every ε."""
-    asked = _nearer(known, epsilon.ravel())
-    found = _together(_one_run(known, relation, asked.size, method), LOG_DELTA, asked, accuracy)
-    for i in np.flatnonzero(np.isnan(found)):
-        found[i] = answers.guarantee_at_epsilon(known, relation, float(asked[i]), method, accuracy=accuracy).log_delta
+    found, others = _logs_at(known, relation, epsilon, method, accuracy)
+    for i, one in others.items():
+        found[i] = one.log_delta
     return found.reshape(epsilon.shape)
 
 
-def _nearer(known: Known, epsilon: Array) -> Array:
-    """Return ε, none so large that its products are no doubles; see `answers.nearer_epsilon`."""
-    most = answers.nearer_epsilon(known, float(np.max(epsilon, initial=0.0)))
-    return np.minimum(epsilon, most)
+def _logs_at(
+    known: Known, relation: Relation, epsilon: Array, method: Method, accuracy: float
+) -> tuple[Array, dict[int, Guarantee]]:
+    """Return log δ that rows settle, NaN elsewhere, and what single questions say there.
+
+    No ε is so large that its products are no doubles; see `answers.nearer_epsilon`.
+    """
+    asked = np.minimum(epsilon.ravel(), answers.nearer_epsilon(known, float(np.max(epsilon, initial=0.0))))
+    found = _together(_one_run(known, relation, asked.size, method), LOG_DELTA, asked, accuracy)
+    return found, {
+        int(i): answers.guarantee_at_epsilon(known, relation, float(asked[i]), method, accuracy=accuracy)
+        for i in np.flatnonzero(np.isnan(found))
+    }
 
 
 def tradeoffs_at(known: Known, relation: Relation, rate: Array, method: Method, accuracy: float) -> Array:
@@ -90,11 +96,10 @@ def tradeoffs_at(known: Known, relation: Relation, rate: Array, method: Method, 
     directions = known.directions(relation) if rate.size and _goes_by_pairs(known, method) else None
     rows = [Rows.multiples(direction, np.ones(1)) for direction in directions or ()]
     if rows and all(fit[0] for _, fit in rows):
+        share = accuracy if accuracy > ENOUGH else CLOSE_RATES
 
         def profile(row: Rows) -> Callable[[Array], tuple[Array, Array, Array]]:
-            return lambda epsilon: profile_of_rows(
-                row.of_rows(np.zeros(len(epsilon), dtype=np.intp)), epsilon, accuracy if accuracy > ENOUGH else CLOSE_RATES
-            )
+            return lambda epsilon: profile_of_rows(row.of_rows(np.zeros(len(epsilon), dtype=np.intp)), epsilon, share)
 
         def last(log_delta: float) -> float:
             """Return an ε at about this δ, or more; NaN where that is not settled."""

@@ -141,7 +141,7 @@ class SharedLine:
 
         What DiscreteLosses says of the same nodes, but for how t is rounded: see `_doubt_of_place`.
         """
-        mean, theta, tilts = _mean(pair), self.at.tilts[0], np.array(self.at.tilts)
+        mean, theta, tilts = mean_of(pair), self.at.tilts[0], np.array(self.at.tilts)
         t = self.u / mean + mean / 2
         log_masses = (self.log_step - math.log(mean)) + pair.law.log_density(t)
         if self.kind.sampling.sign > 0:
@@ -186,7 +186,8 @@ class SharedLine:
         return values[0], error[0]
 
 
-def _mean(pair: CoordinatePair) -> float:
+def mean_of(pair: CoordinatePair) -> float:
+    """Return μ of Gaussian noise, cut off or not."""
     law = pair.law.law if isinstance(pair.law, CutLaw) else pair.law
     assert isinstance(law, GaussianNoise)
     return float(law.mean)
