@@ -36,6 +36,7 @@ ROUNDS = 2  # plans that are made, each from the answer of the last
 TURNS = 12  # points at which the bounds of one line are tried
 NEAR = 1e-5  # a relative step of Newton's method to second order, whose cube is rounding
 MOST_BENT = 0.25  # of such a step, up to which it is bent
+SLOPE_SHARE = 0.9  # of the slope, that is relied on
 SAFE = 2e-14  # relative, by which ε is raised beyond where the upper bound meets δ: a few units of rounding
 MOST_SHARED_POINTS = 4096  # of a line that many share; longer ones are for single questions
 NODES_PER_POINT = 50  # that a line of a single pair may take, where it may take all its points
@@ -93,7 +94,8 @@ def meet_in_rows(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, 
     """Return an ε in every row at which the upper bound was tested to be at most δ, and whether that is settled.
 
     Newton's method to second order goes on until what a step leaves is below rounding; ε is raised by a few units, and
-    by what δ(ε) on a line of its own may be above this one. As δ is convex in e^ε, its tangent bounds it below ε.
+    by what δ(ε) on a line of its own may be above this one. δ is convex in e^ε, so it lies above its tangent:
+    log δ(ε - x) >= log δ(ε) + log(1 + s(1 - e^{-x})), s = -d log δ/dε, which the sum tells to far less than a tenth.
     """
     epsilon, goal, more = asked.epsilon.copy(), asked.log_delta, np.zeros(len(asked.epsilon))
     active, still = np.arange(len(epsilon)), line
@@ -115,7 +117,8 @@ def meet_in_rows(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, 
             still = line.of_rows(active)
     epsilon = np.where(epsilon > 0, epsilon * (1 + SAFE) + more, 0.0)
     sums = line.sums(epsilon)
-    room = np.nan_to_num(np.maximum(accuracy * epsilon, EXACT_AT_ZERO) * sums.slope)
+    slope = SLOPE_SHARE * np.where(np.isnan(sums.slope), 0.0, sums.slope)
+    room = np.log1p(slope * -np.expm1(-np.maximum(accuracy * epsilon, EXACT_AT_ZERO)))
     is_near = (line.log_lower(epsilon, sums) + room >= goal) | (epsilon == 0)
     return epsilon, is_near & (line.log_upper(epsilon, sums) <= goal)
 

@@ -232,7 +232,7 @@ def weigh_nodes(k: Complex, error: Array) -> tuple[Array, Complex, Array]:
     with np.errstate(under="ignore", over="ignore"):
         size = np.exp(real)
         # |(M + Δ)^n - M^n| <= (|M| + |Δ|)^n - |M|^n, expanded by the binomial theorem
-        astray = size * (np.expm1(error) + ROUNDOFF * (10 + np.abs(k.imag) + np.abs(k.real)))
+        astray = size * (np.expm1(error) + ROUNDOFF * (8 + np.abs(k)))
         return size, size * (np.cos(k.imag) + 1j * np.sin(k.imag)), astray
 
 

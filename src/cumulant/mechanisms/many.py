@@ -165,7 +165,7 @@ def epsilons(
         asked = np.array([answers.log_asked(*one) for one in zip(knowns, each.tolist(), asked.tolist(), strict=True)])
     # rows share what is kept of a pair: a run whose pairs hardly any other has is asked by itself
     kinds = Counter((known.sampled.mean, known.sampled.rate) for known in knowns if known.sampled is not None)
-    several = [_directions(run, known, method, kinds) for run, known in zip(runs, knowns, strict=True)]
+    several = [_shared_directions(run, known, method, kinds) for run, known in zip(runs, knowns, strict=True)]
     number_of_runs = Counter(pair for directions in several for pair in {pair for one in directions for pair, _ in one})
     for number in {len(directions) for directions in several} - {0}:
         alike = [i for i, directions in enumerate(several) if len(directions) == number]
@@ -178,7 +178,7 @@ def epsilons(
     return found
 
 
-def _directions(
+def _shared_directions(
     run: AbstractMechanism, known: Known, method: Method, kinds: Mapping[tuple[float, float], int]
 ) -> Directions:
     """Return the pairs of a run that rows may answer; none where it has none, or no other is of its kind."""
