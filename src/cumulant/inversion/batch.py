@@ -102,7 +102,8 @@ def meet_in_rows(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, 
     for _ in range(TURNS):
         here, sums = epsilon[active], still.sums(epsilon[active])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            slope = np.where(np.isnan(sums.slope), line.at[0], sums.slope)  # that of the scale where errors rule
+            slope = sums.slope
+            slope = np.where(np.isnan(slope), line.at[0], slope)  # that of the scale where errors rule
             way = (still.log_upper(here, sums) - goal[active]) / slope
             bent = sums.bend * way**2 / (2 * slope)
             way = way + np.where(np.abs(bent) <= MOST_BENT * np.abs(way), bent, 0.0)
@@ -117,7 +118,7 @@ def meet_in_rows(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, 
             still = line.of_rows(active)
     epsilon = np.where(epsilon > 0, epsilon * (1 + SAFE) + more, 0.0)
     sums = line.sums(epsilon)
-    slope = SLOPE_SHARE * np.where(np.isnan(sums.slope), 0.0, sums.slope)
+    slope = SLOPE_SHARE * np.nan_to_num(sums.slope)
     room = np.log1p(slope * -np.expm1(-np.maximum(accuracy * epsilon, EXACT_AT_ZERO)))
     is_near = (line.log_lower(epsilon, sums) + room >= goal) | (epsilon == 0)
     return epsilon, is_near & (line.log_upper(epsilon, sums) <= goal)

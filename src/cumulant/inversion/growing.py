@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeGuard, final
 
 import numpy as np
@@ -50,6 +51,7 @@ SPARE_HEIGHT = 4.0  # nats that a line may come to lie higher above the answer
 BESIDE = np.array([-8, -4, 4, 8])  # tilts 2^{k/8} beside that of the line, at which K is kept for the bound of aliases
 PATIENCE = 1.3  # times as many releases as when no line settled ε, or a bound failed, from which one is tried again
 KINDS_OF_MEANS = 32  # per octave
+KEPT_KINDS = 1024  # pairs whose kind is kept
 MOST_KINDS = 256  # of releases that stand for others
 AHEAD_SHARES = np.array([1 / 8, 1 / 32, 1 / 128, 0.0])  # of all releases, that are added ahead
 
@@ -277,6 +279,7 @@ class Kinds:
         return True
 
 
+@lru_cache(maxsize=KEPT_KINDS)
 def coarsen(pair: DominatingPair) -> DominatingPair:
     """Return a pair that dominates this one, of which there are few: a mean of Gaussian noise is rounded up."""
     if not _is_noise_on_samples(pair):
@@ -289,11 +292,12 @@ def coarsen(pair: DominatingPair) -> DominatingPair:
 
 def sight_by_kinds(losses: ComposedPairs, log_delta: float) -> Sight:
     """Return what is seen of a pair: cut where its kind is, which is farther out, so that pairs share their nodes."""
-    sight, cuts = sight_of(losses, log_delta, SPARE_SIGHT), dict[DominatingPair, DominatingPair]()
+    sight = sight_of(losses, log_delta, SPARE_SIGHT)
+    if sight is None:
+        return lambda pair: pair
+    seen, cuts = dict[DominatingPair, DominatingPair](), dict[DominatingPair, DominatingPair]()
 
     def see(pair: DominatingPair) -> DominatingPair:
-        if sight is None:
-            return pair
         kind = coarsen(pair)
         cut = cuts[kind] if kind in cuts else cuts.setdefault(kind, sight(kind))
         if not _is_noise_on_samples(pair) or not isinstance(cut, CoordinatePair):
@@ -302,7 +306,7 @@ def sight_by_kinds(losses: ComposedPairs, log_delta: float) -> Sight:
             return pair
         return CoordinatePair(CutLaw(GaussianNoise(mean_of(pair)), cut.law.at, cut.law.sharpness), pair.sampling)
 
-    return see
+    return lambda pair: seen[pair] if pair in seen else seen.setdefault(pair, see(pair))
 
 
 def is_dominated(pair: DominatingPair, by: DominatingPair) -> bool:

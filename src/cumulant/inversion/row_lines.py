@@ -30,13 +30,14 @@ class Sums(NamedTuple):
     @property
     def slope(self) -> Array:
         """About -d log δ/dε, positive; NaN where errors rule."""
-        fine = (self.total > self.doubt) & (self.first > 0)
-        return np.where(fine, self.first, np.nan) / np.where(fine, self.total, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where((self.total > self.doubt) & (self.first > 0), self.first / self.total, np.nan)
 
     @property
     def bend(self) -> Array:
-        """About the second derivative of log δ."""
-        return self.second / np.where(self.total > 0, self.total, np.nan) - self.slope**2
+        """About the second derivative of log δ; NaN where errors rule."""
+        slope = self.slope
+        return np.where(np.isnan(slope), np.nan, self.second / np.where(self.total > 0, self.total, 1.0) - slope**2)
 
 
 @final
