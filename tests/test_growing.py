@@ -10,7 +10,7 @@ import pytest
 from mpmath import mp, mpf
 
 import cumulant as cm
-from cumulant.inversion.batch import ENOUGH
+from cumulant.answer import EXACTLY
 from cumulant.inversion.growing import GrowingEpsilon, Kinds, coarsen, is_dominated
 from cumulant.inversion.rows import Rows
 from cumulant.pairs.coordinate import CoordinatePair
@@ -88,7 +88,7 @@ def test_a_line_of_many_that_are_all_different() -> None:
     epsilon = growing.epsilon()
     bracket = Bracket([(removed_masses(1 / mean, rate), 1) for mean, rate in samples], 2e-3, 16.0)
     assert bracket.below(epsilon) <= 1e-5
-    assert bracket.above(epsilon * (1 - 2 * ENOUGH)) >= 1e-5
+    assert bracket.above(epsilon * (1 - 2 * EXACTLY)) >= 1e-5
 
 
 # A schedule, asked after every step -----------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ def test_first_steps_of_a_schedule(sigma: float, rate: float, number: int) -> No
         before = epsilon
         if i in (1, 2, 5, number - 1):
             anew = accountant.run.guarantee(delta=1e-5)
-            assert epsilon <= anew.epsilon * (1 + ENOUGH)
-            assert epsilon >= anew.epsilon * (1 - ENOUGH) or not anew.exact
+            assert epsilon <= anew.epsilon * (1 + EXACTLY)
+            assert epsilon >= anew.epsilon * (1 - EXACTLY) or not anew.exact
             assert accountant.delta(epsilon=epsilon) <= 1e-5
     assert epsilon >= accountant.run.epsilon_interval(delta=1e-5).lower
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cumulant.answer import EXACTLY
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import FINE_LINES, LINES
 from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE, log_chernoff
@@ -31,7 +32,6 @@ from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding
 from cumulant.pairs.grid import PER_OCTAVE, SCALES
 
-ENOUGH = 1e-6  # share of ε, within which an answer needs no other
 ROUNDS = 2  # plans that are made, each from the answer of the last
 TURNS = 12  # points at which the bounds of one line are tried
 NEAR = 1e-5  # a relative step of Newton's method to second order, whose cube is rounding
@@ -58,13 +58,13 @@ class Asked(NamedTuple):
 
 def tail_nats(accuracy: float) -> float:
     """Return how far below δ alias and tail are pushed: 1e-4 of what the accuracy leaves, at most TAIL_NATS."""
-    return TAIL_NATS if accuracy <= ENOUGH else TAIL_NATS + math.log(EXACT_SHARE / accuracy)
+    return TAIL_NATS if accuracy <= EXACTLY else TAIL_NATS + math.log(EXACT_SHARE / accuracy)
 
 
 # ε at δ ---------------------------------------------------------------------------------------------------------------
 
 
-def epsilon_of_rows(rows: Rows, log_delta: Array, accuracy: float = ENOUGH) -> Array:
+def epsilon_of_rows(rows: Rows, log_delta: Array, accuracy: float = EXACTLY) -> Array:
     """Return ε at δ in every row, rounded up; NaN where it is not settled to `accuracy`, a share of ε."""
     found = np.full(len(rows), np.nan)
     wanted = np.array([less_rounding(float(one)) for one in log_delta])
@@ -135,13 +135,14 @@ class Point(NamedTuple):
     bend: Array
 
 
-def log_delta_of_rows(rows: Rows, epsilon: Array, accuracy: float = ENOUGH) -> Array:
+def log_delta_of_rows(rows: Rows, epsilon: Array, accuracy: float = EXACTLY) -> Array:
     """Return log δ at ε in every row, rounded up; NaN where that is not settled: to `accuracy`, a share of ε."""
     return profile_of_rows(rows, epsilon, accuracy).log_delta
 
 
-def profile_of_rows(rows: Rows, epsilon: Array, accuracy: float = ENOUGH) -> Point:
+def profile_of_rows(rows: Rows, epsilon: Array, accuracy: float = EXACTLY) -> Point:
     """Return log δ at ε in every row, rounded up, with slopes; NaN where it is not settled."""
+    share = accuracy if accuracy > EXACTLY else EXACT_SHARE  # what is nothing to ε moves log δ further
     found = np.full((3, len(rows)), np.nan)
     todo = np.flatnonzero((epsilon >= 0) & (epsilon < rows.supremum))
     sight, start = np.full(len(todo), FIRST_LOG_DELTA), None
@@ -158,8 +159,8 @@ def profile_of_rows(rows: Rows, epsilon: Array, accuracy: float = ENOUGH) -> Poi
             low[group] = line.log_lower(here[group], sums)
         high, slope, _ = points
         with np.errstate(divide="ignore"):
-            in_sight = (np.log(some.left_out) <= low + LEFT_OUT_NATS) | (accuracy > ENOUGH)
-        is_settled = (high - low <= np.maximum(CLOSE_NATS, np.nan_to_num(-slope * accuracy * here))) & in_sight
+            in_sight = (np.log(some.left_out) <= low + LEFT_OUT_NATS) | (accuracy > EXACTLY)
+        is_settled = (high - low <= np.maximum(CLOSE_NATS, np.nan_to_num(-slope * share * here))) & in_sight
         found[:, todo[is_settled]] = points[:, is_settled]
         sight = np.where(low > -np.inf, low, 2 * np.minimum(high, FIRST_LOG_DELTA / 2))[~is_settled]
         todo, start = todo[~is_settled], np.minimum(high, -1e-9)[~is_settled]

@@ -18,11 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from cumulant import parameters
 from cumulant.answer import EXACTLY, Guarantee, Method, delta_from_log
 from cumulant.errors import OutOfReach
-from cumulant.inversion.batch import ENOUGH, epsilon_of_rows, log_delta_of_rows, profile_of_rows
+from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows, profile_of_rows
 from cumulant.inversion.rows import Rows
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms import answers
 from cumulant.mechanisms.known import Known, Relation
+from cumulant.pairs.sampled_gaussian import SampledGaussian
 from cumulant.profiles.legendre import false_negative_rates
 from cumulant.profiles.tradeoff import false_negative_rate
 
@@ -44,7 +45,6 @@ class Answer(NamedTuple):
 EPSILON = Answer(epsilon_of_rows, lambda rows, log_delta, epsilon: rows.are_within(epsilon, log_delta))
 LOG_DELTA = Answer(log_delta_of_rows, Rows.are_within)
 
-CLOSE_RATES = 1e-8  # share of ε: δ is known better than the rates that are read off it
 FEW_RUNS = 4  # of the same pairs: fewer are asked one by one
 MOST_NUMBERS = 2_000_000  # of a matrix of counts: more runs are asked in parts
 
@@ -96,10 +96,9 @@ def tradeoffs_at(known: Known, relation: Relation, rate: Array, method: Method, 
     directions = known.directions(relation) if rate.size and _goes_by_pairs(known, method) else None
     rows = [Rows.multiples(direction, np.ones(1)) for direction in directions or ()]
     if rows and all(fit[0] for _, fit in rows):
-        share = accuracy if accuracy > ENOUGH else CLOSE_RATES
 
         def profile(row: Rows) -> Callable[[Array], tuple[Array, Array, Array]]:
-            return lambda epsilon: profile_of_rows(row.of_rows(np.zeros(len(epsilon), dtype=np.intp)), epsilon, share)
+            return lambda at: profile_of_rows(row.of_rows(np.zeros(len(at), dtype=np.intp)), at, accuracy)
 
         def last(log_delta: float) -> float:
             """Return an ε at about this δ, or more; NaN where that is not settled."""
@@ -164,7 +163,7 @@ def epsilons(
         each = np.broadcast_to(np.asarray(delta, dtype=float), asked.shape)
         asked = np.array([answers.log_asked(*one) for one in zip(knowns, each.tolist(), asked.tolist(), strict=True)])
     # rows share what is kept of a pair: a run whose pairs hardly any other has is asked by itself
-    kinds = Counter((known.sampled.mean, known.sampled.rate) for known in knowns if known.sampled is not None)
+    kinds = Counter(law for known in knowns if known.sampled is not None for law in set(known.sampled.laws))
     several = [_shared_directions(run, known, method, kinds) for run, known in zip(runs, knowns, strict=True)]
     number_of_runs = Counter(pair for directions in several for pair in {pair for one in directions for pair, _ in one})
     for number in {len(directions) for directions in several} - {0}:
@@ -179,11 +178,11 @@ def epsilons(
 
 
 def _shared_directions(
-    run: AbstractMechanism, known: Known, method: Method, kinds: Mapping[tuple[float, float], int]
+    run: AbstractMechanism, known: Known, method: Method, kinds: Mapping[SampledGaussian, int]
 ) -> Directions:
-    """Return the pairs of a run that rows may answer; none where it has none, or no other is of its kind."""
-    law = known.sampled
-    if (law is not None and kinds[law.mean, law.rate] < FEW_RUNS) or not _goes_by_pairs(known, method):
+    """Return the pairs of a run that rows may answer; none where it has none, or hardly any other has its laws."""
+    laws = () if known.sampled is None else known.sampled.laws
+    if any(kinds[law] < FEW_RUNS for law in laws) or not _goes_by_pairs(known, method):
         return ()
     directions = known.directions(run.neighbors)
     return directions if directions is not None and all(directions) else ()
@@ -207,10 +206,8 @@ def _one_run(known: Known, relation: Relation, questions: int, method: Method) -
 def _together(directed: Directed, answer: Answer, asked: Array, accuracy: float) -> Array:
     """Return the largest answer over directions in every row; NaN where one of them is not settled.
 
-    A direction is not asked where Chernoff's bound says that its answer is no larger than that of another. Lines are as
-    near as they can be, unless a coarser answer is asked for.
+    A direction is not asked where Chernoff's bound says that its answer is no larger than that of another.
     """
-    share = accuracy if accuracy > EXACTLY else CLOSELY
     found = np.full(len(asked), np.nan if not directed else -np.inf)
     for rows, fit in directed:
         there = np.flatnonzero(fit & ~np.isnan(found))
@@ -221,6 +218,6 @@ def _together(directed: Directed, answer: Answer, asked: Array, accuracy: float)
         open_still = np.flatnonzero(~is_less)
         if len(open_still):
             with contextlib.suppress(OutOfReach):
-                here[there[open_still]] = answer.of(some.of_rows(open_still), asked[there[open_still]], share)
+                here[there[open_still]] = answer.of(some.of_rows(open_still), asked[there[open_still]], accuracy)
         found = np.maximum(found, here)  # NaN stays
     return found
