@@ -24,6 +24,10 @@ from cumulant.profiles.profile import PrivacyProfile
 
 METHODS = ("best", "exact", "rdp")
 ROUGH_NATS = 1e-3  # slack in log δ from which Rényi DP is asked as well
+NO_PAIRS = (
+    "an exact answer needs the dominating pair of every release, and one of these has none; "
+    'use method="best" for the tightest bound that is proven'
+)
 FARTHEST_ASKED = 1e40  # ε: δ of unbounded losses at larger ones is at most that at this one, far below doubles
 
 
@@ -209,6 +213,15 @@ def _profile(known: Known, relation: Relation, method: Method) -> PrivacyProfile
     return known.profile() if method == "best" or known.directions(relation) is not None else None
 
 
+def ways(known: Known, relation: Relation, method: Method) -> tuple[PrivacyProfile | None, Directions | None]:
+    """Return the formula of a single release, or else the dominating pairs; neither where Rényi DP has to do."""
+    profile = _profile(known, relation, method)
+    directions = None if profile is not None or method == "rdp" else known.pairs(relation)
+    if method == "exact" and profile is None and directions is None:
+        raise UnprovenCombination(NO_PAIRS)
+    return profile, directions
+
+
 def check_method(method: Method) -> None:
     if method not in METHODS:
         raise InvalidParameter(f"method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -221,10 +234,7 @@ def _invert(
     directions = None if method == "rdp" else known.pairs(relation)
     if directions is None:
         if method == "exact":
-            raise UnprovenCombination(
-                "an exact answer needs the dominating pair of every release, and one of these has none; "
-                'use method="best" for the tightest bound that is proven'
-            )
+            raise UnprovenCombination(NO_PAIRS)
         return None
     try:
         return invert(directions)
