@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cumulant.curves.best_order import K_ERROR
 from cumulant.curves.curve import Array, Curve
 
 FIRST_OCTAVES = (-4, 6)  # of λ that are looked at first
@@ -24,9 +25,8 @@ LEAST_OCTAVE, LAST_OCTAVE = -16, 60  # beyond which they never are
 OCTAVES_MORE = 4  # that are looked at next
 FINER = np.linspace(-1.0, 1.0, 9)  # of the way to the next λ on either side, where it is looked nearer
 CLOSE_LAMBDA = 1e-5  # of log λ, at which that ends: errors count by their squares
-LEAST_RATE = 1e-300
+LEAST_FALSE = 1e-300  # a rate of false positives, to whose logarithm smaller ones are raised
 STILL, TURNS = 1e-12, 60  # of log-odds, where a root is near enough, and steps to it at most
-K_ERROR = 1e-13  # the relative error that a curve is allowed
 ROUNDED = 2e-15  # a few units, of each logarithm
 
 
@@ -39,10 +39,10 @@ def false_negative_rates_of_curve(curve: Curve, rates: Array) -> Array:
 
     >>> from cumulant import ZCDP
     >>> false_negative_rates_of_curve(ZCDP(rho=0.5)._known().curve(), np.array([0.05, 0.5])).round(6).tolist()
-    [0.584034, 0.09997]
+    [0.664422, 0.107016]
     """
     assert curve.failure == 0
-    x = np.clip(rates, LEAST_RATE, 1 - 2.0**-53)
+    x = np.clip(rates, LEAST_FALSE, 1 - 2.0**-53)
     q = np.log(x) - np.log1p(-x)
     lam = np.append(0.0, 2.0 ** np.arange(*FIRST_OCTAVES))
     lam = np.unique(np.append(lam, curve.knots))
