@@ -46,19 +46,19 @@ def false_negative_rates_of_curve(curve: Curve, rates: Array) -> Array:
     q = np.log(x) - np.log1p(-x)
     lam = np.append(0.0, 2.0 ** np.arange(*FIRST_OCTAVES))
     lam = np.unique(np.append(lam, curve.knots))
-    p, places = _least_odds(lam, _rdp(curve, lam), q)
+    p, places = _least_odds(lam, _divergence_bounds(curve, lam), q)
     while (up := bool(np.any(places == len(lam) - 1)) and lam[-1] < 2.0**LAST_OCTAVE) or (
         bool(np.any(places <= 1)) and lam[1] > 2.0**LEAST_OCTAVE
     ):
         octaves = np.arange(1, OCTAVES_MORE + 1)
         lam = np.unique(np.append(lam, lam[-1] * 2.0**octaves if up else lam[1] / 2.0**octaves))
-        p, places = _least_odds(lam, _rdp(curve, lam), q)
+        p, places = _least_odds(lam, _divergence_bounds(curve, lam), q)
     best = lam[places]
     apart = math.log(2.0)
     while apart > CLOSE_LAMBDA:
         nearer = best[:, None] * np.exp(apart * FINER)
         unique, where = np.unique(nearer, return_inverse=True)
-        nearer_p, places = _least_odds(nearer, _rdp(curve, unique)[where.reshape(nearer.shape)], q)
+        nearer_p, places = _least_odds(nearer, _divergence_bounds(curve, unique)[where.reshape(nearer.shape)], q)
         better = nearer_p < p
         p = np.where(better, nearer_p, p)
         best = np.where(better, nearer[np.arange(len(q)), places], best)
@@ -68,7 +68,7 @@ def false_negative_rates_of_curve(curve: Curve, rates: Array) -> Array:
     return np.where(rates >= 1, 0.0, np.maximum(np.maximum(missed, by_pure * (1 - 1e-14) - 1e-15), 0.0))
 
 
-def _rdp(curve: Curve, lam: Array) -> Array:
+def _divergence_bounds(curve: Curve, lam: Array) -> Array:
     """Return γ at orders 1 + λ, raised by its error; KL privacy at 0."""
     positive = np.where(lam > 0, lam, 1.0)
     return np.asarray(np.where(lam > 0, curve(positive) / positive, curve.kl) * (1 + 2 * K_ERROR))

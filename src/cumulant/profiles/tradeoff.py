@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from cumulant.numerics.logspace import Array
 
 FARTHEST = 700.0  # ε beyond which e^ε overflows, and constrains nothing
-CLOSE_SHARE = 1e-9  # of f or of 1-f, whichever is less, by which f may be too small
+NEAR_SHARE = 1e-9  # of f or of 1-f, whichever is less, by which f may be too small
 LEAST_RATE = 1e-18  # of an error: with a smaller one the ε of this one is as good
 BEYOND = 1e-2  # of the least rate: δ at the largest ε that is asked for at first
 FIRST_POINTS, MORE_POINTS = 9, 4  # ε asked for at first, and how many times as many in the next turn, at most
@@ -141,7 +141,7 @@ class Polygon(NamedTuple):
         """Return ε at which f may be found larger, where it may be much larger: by slopes, and by peaks of ceilings."""
         at = np.searchsorted(-self.slopes, -goals, side="left")
         best = self.phi[at] - self.t[at] * goals
-        enough = CLOSE_SHARE * np.maximum(np.minimum(best, 1 - best), LEAST_SEEN)
+        enough = NEAR_SHARE * np.maximum(np.minimum(best, 1 - best), LEAST_SEEN)
         right, left = self._right_of(at, goals), self._left_of(at, goals)
         is_right = right.gap >= left.gap
         is_open = np.maximum(right.gap, left.gap) > enough
