@@ -60,20 +60,20 @@ def _epsilon(pairs: Directions, log_delta: float, accuracy: float) -> Inversion:
 
 
 def _log_delta(pairs: Directions, epsilon: float, accuracy: float) -> Inversion:
-    """Return log δ of pairs, likewise."""
+    """Return log δ of pairs: by a shorter line where that is accurate enough."""
     if accuracy > EXACTLY and (rough := rough_log_delta(pairs, epsilon, accuracy)) is not None:
         return rough
     return log_delta_of_pairs(pairs, epsilon)
 
 
 def log_asked(known: Known, delta: Any, log_delta: float) -> float:
-    """Return log δ, less than that of the failure probability where δ is: their logarithms may be the same double."""
+    """Return log δ, less than that of the failure probability where δ is: their logarithms may be one double."""
     failure = _failure_beside(known, delta)
     return min(log_delta, math.nextafter(math.log(failure), -math.inf)) if failure > (delta or 0) else log_delta
 
 
 def logs_asked(known: Known, delta: ArrayLike | None, log_delta: Array) -> Array:
-    """Return the same of many."""
+    """Return log δ of many δ, each less than that of the failure probability where it is."""
     if _failure_beside(known, delta) == 0:
         return log_delta
     deltas = np.broadcast_to(np.asarray(delta, dtype=float), log_delta.shape)

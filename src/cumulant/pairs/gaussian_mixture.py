@@ -29,7 +29,7 @@ UNDERFLOW_NATS = 600.0  # below 1, from which a probability is kept as its logar
 
 
 class GaussianMixtureLaw(NormalMixture):
-    """A mixture by its means and the logarithms of its shares, the same as balls, and what follows from them."""
+    """A mixture by its means and the logarithms of its shares, in doubles and in balls, and what follows from them."""
 
     __slots__ = ()
 
