@@ -52,6 +52,19 @@ def _multivariate(draw: st.DrawFn) -> cm.MultivariateGaussian:
     )
 
 
+def _gaussian_mixtures() -> SearchStrategy[cm.GaussianMixture]:
+    amounts = st.lists(st.tuples(st.one_of(st.just(0.0), log_uniform(0.1, 3.0)), log_uniform(1e-3, 1.0)), max_size=3)
+    return st.builds(
+        lambda noise, rest: cm.GaussianMixture(
+            noise_multiplier=noise,
+            sensitivities=[1.0, *(s for s, _ in rest)],
+            probabilities=[p / math.fsum([1.0, *(q for _, q in rest)]) for p in (1.0, *(q for _, q in rest))],
+        ),
+        log_uniform(0.3, 1e3),
+        amounts,
+    )
+
+
 def _exponential_families() -> SearchStrategy[cm.ExponentialFamily]:
     constant = st.builds(
         cm.ExponentialFamily,
@@ -122,6 +135,7 @@ TABLE: dict[type[AbstractMechanism], Entry] = {
         st.builds(cm.Gaussian, noise_multiplier=log_uniform(0.05, 1e4)),
         lambda m, f: cm.Gaussian(noise_multiplier=m.noise_multiplier * f),
     ),
+    cm.GaussianMixture: Entry(_gaussian_mixtures(), lambda m, f: replace(m, noise_multiplier=m.noise_multiplier * f)),
     cm.Laplace: Entry(
         st.builds(cm.Laplace, scale=log_uniform(1e-2, 1e6)),
         lambda m, f: cm.Laplace(scale=m.scale * f),

@@ -14,7 +14,6 @@ from cumulant.inversion.solve import epsilon_of_pairs
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.maps import Join, Leave
 from cumulant.pairs.noise import GaussianNoise
-from cumulant.profiles.tradeoff import false_negative_rate
 
 STEP = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
 MIXED = STEP * 400 + cm.Laplace(scale=4.0).poisson(rate=0.02) * 300 + cm.Gaussian(noise_multiplier=9.0)
@@ -146,53 +145,7 @@ def test_bad_arrays_are_refused() -> None:
         run.epsilon(delta=[1e-5], method="fast")  # type: ignore[arg-type]
 
 
-# Trade-off curves -----------------------------------------------------------------------------------------------------
-
-
-def test_tradeoffs_are_those_of_a_search_in_certified_profiles() -> None:
-    """Every ε bounds f: from certified upper δ a search finds nothing above it, from lower δ nothing below."""
-    run = RUNS["sampled Gaussians"]
-    rates = np.array([0.01, 0.9])
-    found = run.tradeoff(false_positive_rate=rates)
-    upper: dict[float, float] = {}
-    lower: dict[float, float] = {}
-    for rate, misses in zip(rates, found, strict=True):
-        at_least = false_negative_rate(lambda e: run.delta_interval(epsilon=e).upper, float(rate), upper)
-        at_most = false_negative_rate(lambda e: run.delta_interval(epsilon=e).lower, float(rate), lower) + 1e-8
-        assert at_least - 1e-9 <= misses <= at_most
-
-
-@pytest.mark.parametrize("noise", [0.5, 2.0, 30.0])
-def test_tradeoffs_of_a_gaussian_limit(noise: float) -> None:
-    """One Gaussian beside a next to nothing of another release: f(x) = Φ(Φ⁻¹(1-x) - μ), by mpmath."""
-    mpmath = pytest.importorskip("mpmath")
-    run = cm.Gaussian(noise_multiplier=noise) + cm.Gaussian(noise_multiplier=1e6).poisson(rate=0.5)
-    rates = np.array([0.0, 1e-6, 0.01, 0.3, 0.9, 1 - 1e-6, 1.0])
-    found = run.tradeoff(false_positive_rate=rates)
-    for rate, misses in zip(rates[1:-1], found[1:-1], strict=True):
-        quantile = mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * mpmath.mpf(float(rate)))
-        exact = mpmath.ncdf(quantile - 1 / mpmath.mpf(noise))
-        # that other release takes about a millionth
-        assert exact - 1e-5 <= misses <= exact
-    assert found[0] == pytest.approx(1.0)
-    assert found[-1] == 0
-
-
-def test_tradeoffs_where_directions_cross() -> None:
-    """Laplace noise in samples: which direction is the dearer depends on ε, and f has its best ε where they meet."""
-    run = cm.Laplace(scale=1.0).poisson(rate=0.2) * 200
-    rates = np.array([0.001, 0.05, 0.5])
-    found = run.tradeoff(false_positive_rate=rates)
-    asked: dict[float, float] = {}
-    slow = [false_negative_rate(lambda e: run.delta(epsilon=e), float(rate), asked) for rate in rates]
-    np.testing.assert_allclose(found, slow, rtol=0, atol=2e-8)
-
-
-def test_true_positive_rates_are_rounded_up() -> None:
-    run = RUNS["sampled Gaussians"]
-    rates = np.linspace(0.0, 1.0, 7)
-    assert np.all(run.true_positive_rate(false_positive_rate=rates) >= 1 - run.tradeoff(false_positive_rate=rates))
-    assert np.all(np.diff(run.tradeoff(false_positive_rate=rates)) <= 0)
+# Bounds of rows -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sampling", [Leave(0.01), Join(0.01)])

@@ -34,6 +34,10 @@ CURVE = "order,epsilon  # measured\n\n2, 0.1\n4\t0.9\n# a comment\n8 0.4\ninf,5\
 EVERY_MECHANISM: list[tuple[str, AbstractMechanism]] = [
     ("--noise-multiplier 2", cm.Gaussian(noise_multiplier=2.0)),
     ("--mechanism gaussian --noise-multiplier 0.5", cm.Gaussian(noise_multiplier=0.5)),
+    (
+        "--mechanism gaussian-mixture --noise-multiplier 2 --sensitivities 0,1,3 --probabilities 0.5,0.25,0.25",
+        cm.GaussianMixture(noise_multiplier=2.0, sensitivities=(0.0, 1.0, 3.0), probabilities=(0.5, 0.25, 0.25)),
+    ),
     ("--mechanism laplace --scale 2", cm.Laplace(scale=2.0)),
     ("--mechanism laplace-vector --scale 2", cm.LaplaceVector(scale=2.0)),
     (

@@ -21,7 +21,6 @@ from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_bin
 from cumulant.numerics.quadrature import legendre, nodes_on
 from cumulant.numerics.rounding import exp_above, float_above, log_above, sum_above
 from cumulant.numerics.search import largest_true, minimise_positive, nearest_on_side, root, root_near, smallest_true
-from cumulant.profiles.tradeoff import false_negative_rate
 
 SIZES = st.floats(-12, 2.5).map(lambda x: 10.0**x)
 
@@ -232,19 +231,3 @@ def test_a_failure_is_added_from_above_and_taken_off_from_below(p: float, log_de
 def test_less_than_the_failure_leaves_nothing() -> None:
     assert math.isnan(log_delta_left(0.1, math.log(0.05)))
     assert log_delta_left(0.0, -3.0) == -3.0
-
-
-@pytest.mark.parametrize("mean", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("rate", [1e-6, 0.01, 0.3, 0.9])
-def test_the_tradeoff_of_gaussians_is_known(mean: float, rate: float) -> None:
-    """Φ(Φ^{-1}(1-α) - μ) (Dong, Roth and Su 2022), from δ(ε) alone, never above it."""
-    with mp.workdps(40):
-
-        def delta(epsilon: float) -> float:
-            e, m = mpf(epsilon), mpf(mean)
-            return float((mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)) * (1 + mpf("1e-15")))
-
-        quantile = mp.findroot(lambda x: mp.ncdf(x) - (1 - mpf(rate)), 0.0 if rate > 0.1 else 2.5)
-        truth = mp.ncdf(quantile - mean)
-        found = false_negative_rate(delta, rate)
-        assert truth - 2e-8 <= found <= truth + mpf("1e-15")

@@ -74,7 +74,7 @@ class EpsilonBudget(AbstractBudget):
 @final
 @dataclass(frozen=True, slots=True)
 class AdvantageBudget(AbstractBudget):
-    """At most so much more true than false positives, for every attacker: δ at ε = 0."""
+    """A bound of true less false positive rate, for every attacker: δ at ε = 0."""
 
     advantage: float
     method: Method
@@ -98,7 +98,7 @@ class AdvantageBudget(AbstractBudget):
 @final
 @dataclass(frozen=True, slots=True)
 class PowerBudget(AbstractBudget):
-    """At most so many true positives, at so many false ones, for every attacker."""
+    """A bound of the true positive rate at a false positive rate, for every attacker."""
 
     true_positive_rate: float
     false_positive_rate: float

@@ -139,12 +139,12 @@ def _rows(run: AbstractMechanism, log_delta: float) -> Iterator[Row]:
 
 
 def _curve(release: AbstractMechanism) -> Curve:
-    """Return log δ ↦ ε of one release by its tightest bound; the theorems ask the same points again."""
+    """Return log δ ↦ ε of one release by its tightest bound; points are kept, as the theorems ask them again."""
     return cache(lambda log_delta: release.epsilon(log_delta=log_delta))
 
 
 def naive(parts: Parts, delta: float) -> float:
-    """Return the better of no δ for any round and the same δ for every round."""
+    """Return the better of no δ for any round and one δ for every round."""
     return min(naive_composition(found)[0] if found else math.inf for found in _splits(parts, delta, shares=(1.0,)))
 
 

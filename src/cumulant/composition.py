@@ -30,7 +30,7 @@ Knowns = Sequence[tuple[Known, int]]
 @final
 @dataclass(frozen=True, slots=True)
 class Composed(AbstractMechanism):
-    """Several releases about the same data, chosen adaptively or not; equal parts are kept once, with a count.
+    """Several releases about one dataset, chosen adaptively or not; equal parts are kept once, with a count.
 
     Built with `*` and `+`:
 
@@ -95,7 +95,7 @@ class Composed(AbstractMechanism):
         )
 
     def _least_rdp(self, parts: Knowns, order: float) -> float:
-        """The same datasets attain the lower end of every part, so lower ends add, too."""
+        """One pair of datasets attains the lower end of every part, so lower ends add, too."""
         for (release, _), (known, _) in zip(self.parts, parts, strict=True):
             if known.least_rdp is None:
                 raise UnprovenCombination(f"no lower bound on the RDP of {type(release).__name__} is known")

@@ -15,7 +15,7 @@ DEEPEST = -1e15  # below this log δ, a power of ten would show no digit of δ
 
 
 def given(value: float) -> str:
-    """Return a number that somebody stated: the shortest text that reads back as the same double.
+    """Return a number that somebody stated: the shortest text that reads back as that double.
 
     >>> given(1.0), given(0.1), given(1.234564e-6), given(0.010000000004999)
     ('1', '0.1', '1.234564e-06', '0.010000000004999')

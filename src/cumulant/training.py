@@ -185,7 +185,7 @@ class TrainingRun:
         return gaussian.without_replacement(rate=self.rate) * self.steps
 
     def with_noise(self, noise_multiplier: float) -> TrainingRun:
-        """Return the same run with other noise."""
+        """Return this run with other noise."""
         return replace(self, noise_multiplier=parameters.positive("noise_multiplier", noise_multiplier))
 
     def least_noise(

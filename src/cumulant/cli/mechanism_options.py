@@ -60,6 +60,7 @@ def _arguments_of(text: str) -> dict[str, str]:
 
 MECHANISMS = {
     "gaussian": Choice.of("Gaussian", "noise_multiplier"),
+    "gaussian-mixture": Choice.of("GaussianMixture", "noise_multiplier sensitivities probabilities"),
     "laplace": Choice.of("Laplace", "scale"),
     "laplace-vector": Choice.of("LaplaceVector", "scale"),
     "randomized-response": Choice.of("RandomizedResponse", "p"),
@@ -107,7 +108,9 @@ OPTIONS = (
         f"What was released: {', '.join(MECHANISMS)}.  [default: gaussian]",
         metavar="NAME",
     ),
-    _number("--noise-multiplier", "gaussian: noise / L2 sensitivity."),
+    _number("--noise-multiplier", "gaussian, gaussian-mixture: noise / L2 sensitivity."),
+    click.option("--sensitivities", type=VECTOR, metavar="A,B,..", help="gaussian-mixture: what a record adds."),
+    click.option("--probabilities", type=VECTOR, metavar="A,B,..", help="gaussian-mixture: how likely each is."),
     _number("--scale", "laplace, laplace-vector: noise scale / L1 sensitivity."),
     _number("--p", "randomized-response: probability of a true answer."),
     _number("--release-epsilon", "pure, approximate: epsilon of one release."),

@@ -95,7 +95,7 @@ def lies_told(k: int, steepness: float) -> Binomial:
 
 
 def log_mass_of_lies(lies: Array, told: Binomial) -> tuple[Array, Array]:
-    """Return the log of the probability of so many lies, and a bound on its error.
+    """Return the log of the probability of a number of lies, and a bound on its error.
 
     Four times that of exact probabilities, as the odds of a lie, e^-steepness, were rounded themselves.
     """

@@ -238,7 +238,7 @@ def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
 
 
 def tabulate(curve: Curve, last: int) -> Curve:
-    """Return the same curve with K at the integers 1..last computed once, when one of them is asked for."""
+    """Return a curve whose K at the integers 1..last is computed once, when one of them is asked for."""
 
     @cache
     def table() -> Array:

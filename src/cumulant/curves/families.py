@@ -40,7 +40,7 @@ class Family(ABC):
 
     @abstractmethod
     def takes(self, size: int) -> bool:
-        """Return whether natural parameters have so many numbers."""
+        """Return whether natural parameters of this length fit the family."""
 
     def largest_loss(self, one: Array, other: Array) -> float:
         """Return sup log p/q, inf where outputs are not finitely many."""

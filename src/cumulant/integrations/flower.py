@@ -122,7 +122,7 @@ class CumulantAccountant:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a state of this accountant or of Flower's own, about the same configuration."""
+        """Take over a state of this accountant or of Flower's own, if its configuration is equal."""
         require(isinstance(state, Mapping), "a state must be a dictionary", state)
         require(state.get("schema_version") == STATE_SCHEMA, f"schema_version must be {STATE_SCHEMA}", state)
         require(state.get("backend") in BACKENDS, f"backend must be one of {', '.join(BACKENDS)}", state.get("backend"))

@@ -47,7 +47,7 @@ class Way(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """So many of a part of a release, charged one way; `units` are of one."""
+    """A number of copies of a part of a release, charged one way; `units` are of one."""
 
     part: int
     times: int
@@ -223,7 +223,7 @@ def units_of(taken: Sequence[Taken], lines: Lines) -> Spent:
 
 
 def unused(taken: Sequence[Taken], used: Sequence[int]) -> tuple[Taken, ...]:
-    """Return what goes back when only so many of each part were released: what was charged last goes back first."""
+    """Return what goes back of parts that were charged and not released: what was charged last goes back first."""
     back: list[Taken] = []
     charged: dict[int, list[Taken]] = {}
     for row in taken:

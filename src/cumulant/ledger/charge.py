@@ -158,7 +158,7 @@ def _profile_of(release: AbstractMechanism) -> Profile | None:
 
 
 def _asked_of(release: AbstractMechanism) -> Profile:
-    """Return upper bounds of the profile, from answers in doubles; every search asks at the same few hundred points."""
+    """Return upper bounds of the profile, from answers in doubles; every search asks at a few hundred fixed points."""
     answers: dict[float, float] = {}
 
     def at(t: arb) -> arb:

@@ -95,7 +95,7 @@ def is_noisier(release: AbstractMechanism, slot: AbstractMechanism) -> bool:
 
 
 def _is_below(release: RenyiCurve, slot: RenyiCurve) -> bool:
-    """Return whether two tables name the same orders, and one is nowhere above the other."""
+    """Return whether the orders of two tables are equal, and one is nowhere above the other."""
     if callable(release.curve) or callable(slot.curve) or len(release.curve) != len(slot.curve):
         return False
     rows = zip(release.curve, slot.curve, strict=True)

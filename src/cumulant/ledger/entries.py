@@ -67,7 +67,7 @@ def seal(
 
 
 def canonical(data: Any) -> str:
-    """Return JSON that is the same for equal data: keys sorted, no blanks, ASCII, no NaN."""
+    """Return JSON that is equal for equal data: keys sorted, no blanks, ASCII, no NaN."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 

@@ -77,7 +77,7 @@ class AbstractLine(ABC):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slot(AbstractLine):
-    """So many releases of a mechanism, or of anything that it dominates."""
+    """A number of releases of a mechanism, or of anything that it dominates."""
 
     kind: ClassVar[str] = "slot"
 
@@ -127,7 +127,7 @@ class GaussianReserve(AbstractLine):
         return {"kind": self.kind, "stage": self.stage, "noise_multiplier": self.noise_multiplier}
 
     def squared_mean_of(self, units: int) -> Fraction:
-        """Return b of so many units."""
+        """Return b of a number of units."""
         return Fraction(units, UNITS) / Fraction(self.noise_multiplier) ** 2
 
     @property

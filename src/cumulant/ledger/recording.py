@@ -1,4 +1,4 @@
-"""Recording: one entry, and what follows from it, in one transaction; the same key never records twice."""
+"""Recording: one entry, and what follows from it, in one transaction; no key records twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Request:
     content: Mapping[str, Any]
 
     def is_same_as(self, entry: Entry) -> bool:
-        """Return whether an entry was recorded for the same request."""
+        """Return whether an entry was recorded for an equal request."""
         same = canonical(entry.content["request"]) == canonical(dict(self.content))
         return entry.kind == self.kind and entry.author == self.author and same
 

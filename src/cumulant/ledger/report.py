@@ -118,7 +118,7 @@ class Summary:
 
 
 def _steps(times: Sequence[float], values: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return a line that rises where something was spent; of a long history every so many-th point, and the last."""
+    """Return a line that rises where something was spent; of a long history points at equal distances, and the last."""
     stride = max(1, math.ceil(len(times) / MOST_POINTS))
     kept = [*range(0, len(times) - 1, stride), len(times) - 1] if times else []
     x, y, before = [], [], 0.0

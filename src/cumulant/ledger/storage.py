@@ -47,7 +47,7 @@ Identity = tuple[int, int] | None
 
 
 class AlreadyThereError(LedgerUnavailable):
-    """Another writer has recorded the same name or key: look again."""
+    """Another writer has recorded this name or key: look again."""
 
 
 @final

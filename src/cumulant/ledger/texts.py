@@ -23,7 +23,7 @@ SECONDS_IN = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def checked_name(what: str, value: Any) -> str:
-    """Return a name: letters, digits and . : / @ + - _ with blanks between, so that it reads the same everywhere.
+    """Return a name: letters, digits and . : / @ + - _ with blanks between, so that it reads alike everywhere.
 
     >>> checked_name("account", "customers; DROP TABLE entry")
     Traceback (most recent call last):

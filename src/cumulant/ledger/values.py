@@ -20,7 +20,7 @@ WHOLE = "all"
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Receipt:
-    """What was recorded; `again` says that the same key had recorded it before."""
+    """What was recorded; `again` says that its key had recorded it before."""
 
     entry: Entry
     again: bool

@@ -210,7 +210,7 @@ def _takes_text(lines: Lines, text: str, costs: tuple[tuple[int, int], ...]) -> 
 
 @lru_cache(maxsize=4096)
 def _is_enough(lines: Lines, text: str, costs: tuple[tuple[int, int], ...]) -> bool:
-    """Return whether some way of charging a release takes no more of the same lines."""
+    """Return whether some way of charging a release takes no more of the lines it took."""
     charged = dict(costs)
     return any(
         {line for line, _ in way.costs} == set(charged) and all(units <= charged[line] for line, units in way.costs)

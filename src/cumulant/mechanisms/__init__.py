@@ -4,6 +4,7 @@ from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.exponential_family import ExponentialFamily
 from cumulant.mechanisms.family_pair import FamilyPair
 from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.gaussian_mixture import GaussianMixture
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.laplace_vector import LaplaceVector
 from cumulant.mechanisms.multivariate_gaussian import MultivariateGaussian
@@ -19,6 +20,7 @@ __all__ = [
     "ExponentialFamily",
     "FamilyPair",
     "Gaussian",
+    "GaussianMixture",
     "Laplace",
     "LaplaceVector",
     "MultivariateGaussian",

@@ -24,6 +24,10 @@ from cumulant.profiles.profile import PrivacyProfile
 
 METHODS = ("best", "exact", "rdp")
 ROUGH_NATS = 1e-3  # slack in log δ from which Rényi DP is asked as well
+NO_PAIRS = (
+    "an exact answer needs the dominating pair of every release, and one of these has none; "
+    'use method="best" for the tightest bound that is proven'
+)
 FARTHEST_ASKED = 1e40  # ε: δ of unbounded losses at larger ones is at most that at this one, far below doubles
 
 
@@ -56,20 +60,20 @@ def _epsilon(pairs: Directions, log_delta: float, accuracy: float) -> Inversion:
 
 
 def _log_delta(pairs: Directions, epsilon: float, accuracy: float) -> Inversion:
-    """Return log δ of pairs, likewise."""
+    """Return log δ of pairs: by a shorter line where that is accurate enough."""
     if accuracy > EXACTLY and (rough := rough_log_delta(pairs, epsilon, accuracy)) is not None:
         return rough
     return log_delta_of_pairs(pairs, epsilon)
 
 
 def log_asked(known: Known, delta: Any, log_delta: float) -> float:
-    """Return log δ, less than that of the failure probability where δ is: their logarithms may be the same double."""
+    """Return log δ, less than that of the failure probability where δ is: their logarithms may be one double."""
     failure = _failure_beside(known, delta)
     return min(log_delta, math.nextafter(math.log(failure), -math.inf)) if failure > (delta or 0) else log_delta
 
 
 def logs_asked(known: Known, delta: ArrayLike | None, log_delta: Array) -> Array:
-    """Return the same of many."""
+    """Return log δ of many δ, each less than that of the failure probability where it is."""
     if _failure_beside(known, delta) == 0:
         return log_delta
     deltas = np.broadcast_to(np.asarray(delta, dtype=float), log_delta.shape)
@@ -209,6 +213,15 @@ def _profile(known: Known, relation: Relation, method: Method) -> PrivacyProfile
     return known.profile() if method == "best" or known.directions(relation) is not None else None
 
 
+def ways(known: Known, relation: Relation, method: Method) -> tuple[PrivacyProfile | None, Directions | None]:
+    """Return the formula of a single release, or else the dominating pairs; neither where Rényi DP has to do."""
+    profile = _profile(known, relation, method)
+    directions = None if profile is not None or method == "rdp" else known.pairs(relation)
+    if method == "exact" and profile is None and directions is None:
+        raise UnprovenCombination(NO_PAIRS)
+    return profile, directions
+
+
 def check_method(method: Method) -> None:
     if method not in METHODS:
         raise InvalidParameter(f"method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -221,10 +234,7 @@ def _invert(
     directions = None if method == "rdp" else known.pairs(relation)
     if directions is None:
         if method == "exact":
-            raise UnprovenCombination(
-                "an exact answer needs the dominating pair of every release, and one of these has none; "
-                'use method="best" for the tightest bound that is proven'
-            )
+            raise UnprovenCombination(NO_PAIRS)
         return None
     try:
         return invert(directions)

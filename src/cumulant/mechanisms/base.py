@@ -352,7 +352,7 @@ class AbstractMechanism(ABC):
         )
 
     def sharpened(self) -> AbstractMechanism:
-        """Return the same release with the tightest loss that is known, also where that takes seconds to compute."""
+        """Return this release with the tightest loss that is known, also where that takes seconds to compute."""
         return self
 
     @by_name

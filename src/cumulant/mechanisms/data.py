@@ -30,6 +30,7 @@ REGISTRY: Mapping[str, str] = {
     "ExponentialFamily": "cumulant.mechanisms.exponential_family",
     "FamilyPair": "cumulant.mechanisms.family_pair",
     "Gaussian": "cumulant.mechanisms.gaussian",
+    "GaussianMixture": "cumulant.mechanisms.gaussian_mixture",
     "Group": "cumulant.mechanisms.group",
     "Laplace": "cumulant.mechanisms.laplace",
     "LaplaceVector": "cumulant.mechanisms.laplace_vector",

@@ -38,7 +38,7 @@ class Gaussian(AbstractMechanism):
 
     @classmethod
     def of(cls, *, std: float, sensitivity: float) -> Gaussian:
-        """Return the mechanism of noise of a standard deviation, for a query of an L2 sensitivity, in the same unit.
+        """Return the mechanism of noise of a standard deviation, for a query of an L2 sensitivity in its unit.
 
         >>> Gaussian.of(std=3.0, sensitivity=2.0)
         Gaussian(noise_multiplier=1.5)

@@ -42,7 +42,7 @@ class Laplace(AbstractMechanism):
 
     @classmethod
     def of(cls, *, scale: float, sensitivity: float) -> Laplace:
-        """Return the mechanism of noise of a scale, for a query of an L1 sensitivity, in the same unit.
+        """Return the mechanism of noise of a scale, for a query of an L1 sensitivity in its unit.
 
         >>> Laplace.of(scale=3.0, sensitivity=2.0)
         Laplace(scale=1.5)

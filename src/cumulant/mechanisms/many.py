@@ -17,15 +17,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from cumulant import parameters
 from cumulant.answer import EXACTLY, Guarantee, Method, delta_from_log
+from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
+from cumulant.curves.curve import Curve
+from cumulant.curves.tradeoff import false_negative_rates_of_curve
 from cumulant.errors import OutOfReach
-from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows, profile_of_rows
+from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows
 from cumulant.inversion.rows import Rows
+from cumulant.inversion.shared_profile import SharedProfile
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms import answers
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.pairs.sampled_gaussian import SampledGaussian
-from cumulant.profiles.legendre import false_negative_rates
-from cumulant.profiles.tradeoff import false_negative_rate
+from cumulant.profiles.tradeoff import Bounds, false_negative_rates, last_epsilon
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
@@ -46,6 +49,7 @@ EPSILON = Answer(epsilon_of_rows, lambda rows, log_delta, epsilon: rows.are_with
 LOG_DELTA = Answer(log_delta_of_rows, Rows.are_within)
 
 FEW_RUNS = 4  # of the same pairs: fewer are asked one by one
+CLOSE_RATES = 1e-9  # nats of δ, from which rates are read
 MOST_NUMBERS = 2_000_000  # of a matrix of counts: more runs are asked in parts
 
 
@@ -91,30 +95,44 @@ def _logs_at(
 
 
 def tradeoffs_at(known: Known, relation: Relation, rate: Array, method: Method, accuracy: float) -> Array:
-    """Return the smallest false negative rate of one run at every false positive rate, rounded down."""
-    found = np.full(rate.size, np.nan)
-    directions = known.directions(relation) if rate.size and _goes_by_pairs(known, method) else None
-    rows = [Rows.multiples(direction, np.ones(1)) for direction in directions or ()]
-    if rows and all(fit[0] for _, fit in rows):
+    """Return the smallest false negative rate of one run at every false positive rate, rounded down.
 
-        def profile(row: Rows) -> Callable[[Array], tuple[Array, Array, Array]]:
-            return lambda at: profile_of_rows(row.of_rows(np.zeros(len(at), dtype=np.intp)), at, accuracy)
-
-        def last(log_delta: float) -> float:
-            """Return an ε at about this δ, or more; NaN where that is not settled."""
-            values = [float(epsilon_of_rows(row, np.array([log_delta]), 1e-3)[0]) for row, _ in rows]
-            return max(values) if not any(map(math.isnan, values)) else math.nan
-
-        with contextlib.suppress(OutOfReach):
-            found = false_negative_rates([profile(row) for row, _ in rows], last, rate.ravel())
-
-    def delta(epsilon: float) -> float:
-        return answers.guarantee_at_epsilon(known, relation, epsilon, method, accuracy=accuracy).delta
-
-    asked: dict[float, float] = {}
-    for i in np.flatnonzero(np.isnan(found)):
-        found[i] = false_negative_rate(delta, float(rate.flat[i]), asked)
+    A formula says it, or else pairs; where these are in doubt, or not known, the largest of what is proven.
+    """
+    x = rate.ravel()
+    if not len(x):
+        return np.zeros(rate.shape)
+    formula, directions = answers.ways(known, relation, method)
+    if formula is not None:
+        end = last_epsilon(formula.epsilon, x)
+        found, _ = false_negative_rates(_without_slack(formula.log_deltas), end, x)
+        return found.reshape(rate.shape)
+    is_open = np.full(len(x), directions is None or known.may_be_sharper)
+    if directions is None and method == "best":
+        directions = known.by_profiles(relation)
+    found = np.zeros(len(x))
+    if directions is not None:
+        profile = SharedProfile(directions, max(accuracy, CLOSE_RATES))
+        found, doubt = false_negative_rates(profile.bounds, last_epsilon(profile.last, x), x)
+        is_open |= doubt > answers.ROUGH_NATS * np.minimum(found, 1 - found)
+    if method != "exact" and np.any(is_open):
+        found[is_open] = np.maximum(found[is_open], _by_curve(known.curve(), x[is_open]))
     return found.reshape(rate.shape)
+
+
+def _by_curve(curve: Curve, rates: Array) -> Array:
+    if curve.failure == 0:
+        return false_negative_rates_of_curve(curve, rates)
+
+    def log_deltas(epsilon: Array) -> Array:
+        return np.array([log_delta_from_cgf(curve, one)[0] for one in epsilon.tolist()])
+
+    end = last_epsilon(lambda log_delta: epsilon_from_cgf(curve, log_delta)[0], rates)
+    return false_negative_rates(_without_slack(log_deltas), end, rates)[0]
+
+
+def _without_slack(log_deltas: Callable[[Array], Array]) -> Bounds:
+    return lambda epsilon: (log_deltas(epsilon), np.zeros(len(epsilon)))
 
 
 def epsilons_of_counts(

@@ -158,7 +158,7 @@ class Allowance:
         yield count
 
     def found_ahead(self, mechanism: AbstractMechanism, number: int, count: int) -> None:
-        """Keep that so many releases are within the budget, `count` of which are made now."""
+        """Keep how many releases are within the budget, `count` of which are made now."""
         self._room -= count * self._price_of(mechanism)
         self._asked_ahead = mechanism, number - count
         self._ahead = 2 * number

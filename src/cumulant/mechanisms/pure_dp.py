@@ -17,7 +17,7 @@ from cumulant.profiles.profile import binary_groups
 @final
 @dataclass(frozen=True, init=False, repr=False, slots=True)
 class PureDP(AbstractMechanism):
-    """Anything that is ε-DP; randomized response with the same ε is the worst of them.
+    """Anything that is ε-DP; randomized response with that ε is the worst of them.
 
     The parameter is stored as `bound`, because `epsilon` is the question.
 

@@ -21,7 +21,7 @@ BLOCK = 100_000  # waves at a time, of a few hundred bytes each
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """Compute with so many bits inside the block."""
+    """Compute with a number of bits inside the block."""
     from flint import ctx
 
     before = ctx.prec
@@ -163,7 +163,7 @@ def transform_balls(positions: Sequence[Any], weights: Sequence[Any], step: arb,
 
 
 def _transform_by_series(positions: Sequence[arb], weights: Sequence[arb], step: arb, count: int) -> list[Any]:
-    """Return the same from fast Fourier transforms of moments.
+    """Return a nonuniform transform from fast Fourier transforms of moments.
 
     e^{ijηx} has period X = 2π/η in x. With M >= 2·count places bX/M, every position is a place and a rest r, about
     X/2M at most, so that y = |jηr| is about π/2 at most, and
@@ -211,7 +211,7 @@ def _moments_at_places(
 
 
 def _transform_by_products(positions: Sequence[Any], weights: Sequence[Any], step: arb, count: int) -> list[Any]:
-    """Return the same: every j is a + bB with a < B, a product of two matrices of about √count waves a position."""
+    """Return a nonuniform transform: every j is a + bB with a < B, by products of matrices of √count waves."""
     from flint import acb_mat
 
     short = math.isqrt(max(count - 1, 0)) + 1

@@ -67,7 +67,7 @@ def binomial_log_sum(
 
 
 def binomial_log_bound(weights: Binomial, factor: Factor, *, first: int, last: int, evaluations: int) -> float:
-    """Return an upper bound of the same sum from at most so many values of the factor, and a few more.
+    """Return an upper bound of a binomial sum from few values of the factor, about as many as are given.
 
     The first points double their distance from either end, so they are about 2 log2(last); then the block that counts
     most is halved, again and again.

@@ -81,7 +81,7 @@ def escape(cells: Cells, frequencies: Array) -> Array:
 
 
 def escape_of_run(cells: Cells, frequencies: Array) -> Array:
-    """Return the same for cells that touch and share one smooth density: by pairs, and by the variation of all at once.
+    """Return the escape of cells that touch and share a smooth density: by pairs, and by the variation of all at once.
 
     |φ| <= 1 - P + V/ω with the mass P of all cells and the total variation V from the first to the last: that is less
     than `escape` says at medium frequencies, and takes half the time.

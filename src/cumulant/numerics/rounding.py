@@ -35,12 +35,12 @@ def log_above(log_p: float) -> float:
 
 
 def log_below(log_p: float) -> float:
-    """Return x down by the same."""
+    """Return log p rounded down, by as much as `log_above` rounds up."""
     return log_p - ROUNDING * (1 + abs(log_p)) if log_p > -math.inf else log_p
 
 
 def logs_above(log_p: Array) -> Array:
-    """Return the same of many."""
+    """Return many log p, rounded up as by `log_above`."""
     raised = np.minimum(0.0, log_p + ROUNDING * (1 + np.abs(np.where(log_p > -np.inf, log_p, 0.0))))
     return np.asarray(np.where(log_p > -np.inf, raised, log_p))
 

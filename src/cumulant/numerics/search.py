@@ -39,7 +39,7 @@ def root(function: Callable[[float], float], low: float, high: float, *, toleran
 
 
 def root_near(function: Callable[[float], float], start: float, low: float, high: float, *, tolerance: float) -> float:
-    """Return the same where the sign change is near `start`, and the slope there is about 1.
+    """Return the root of an increasing function that is near `start`, and whose slope there is about 1.
 
     Steps twice as long as a tangent or a secant says, until the sign has changed.
 
@@ -207,7 +207,7 @@ def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0)
 
 
 def minimise_from_eighths(function: Callable[[Array], Array], *, start: float = 1.0) -> tuple[float, float]:
-    """Return the same where every value is dear: at eighths of octaves, and at the vertex of a parabola through them.
+    """Return a minimum where every value is dear: at eighths of octaves, and at the vertex of a parabola through them.
 
     Searches of one function that begin at powers of 2 look at the same points but for the last.
 

@@ -66,7 +66,7 @@ class Question:
         return np.asarray(self.count * k - z * self.epsilon - np.log(z * (z + 1)))
 
     def log_sum(self, theta: float, points: int) -> float:
-        """Return the logarithm of the trapezoidal rule with so many points on the part of the line that matters."""
+        """Return the logarithm of the trapezoidal rule with a number of points on the part of the line that matters."""
         step = self.reach / (points - 1)
         terms = np.exp(self.log_integrand(theta, step, points) - self.scale).real
         return self.scale + math.log((float(np.sum(terms)) - float(terms[0]) / 2) * step / math.pi)
@@ -92,7 +92,7 @@ class Question:
 
     @property
     def lines(self) -> tuple[tuple[float, str, str], ...]:
-        """Three values of Re z, on which the integral is the same: the plan's, the saddle's, and a bad one."""
+        """Three values of Re z, on which integrals are equal: the plan's, the saddle's, and a bad one."""
         theta, saddle = self.contour.theta, self.saddle
         return (
             (theta, RED, f"Re z = {theta:.2f}, the plan"),

@@ -43,7 +43,7 @@ def _log_delta(pair: FinitePair, epsilon: float) -> float:
 
 
 def _log_deltas(pair: FinitePair, epsilons: Array) -> Array:
-    """Return the same at many ε, raised by what plain sums of positive terms can lose."""
+    """Return log δ at many ε, raised by what plain sums of positive terms can lose."""
     losses, masses = pair.losses + np.abs(pair.losses) * LOSS_ROUNDING, np.exp(pair.log_masses)
     rows = max(1, TERMS // max(len(losses), 1))
     sums = [

@@ -54,7 +54,7 @@ def profile_from_orders(cgf: Curve) -> PrivacyProfile:
 
 
 def profile_from_knots(cgf: Curve) -> PrivacyProfile:
-    """Return the same, at most the chord between knots of ε, for which the best order is searched, once each.
+    """Return a profile of chords between knots of ε, for which the best order is searched, once each.
 
     Holds for:  every CGF, either relation; a profile is convex in e^ε.
     Tightness:  that of the optimal conversion at knots, `log_delta_from_cgf`; where K is a long sum, orders are looked
@@ -88,7 +88,7 @@ def profile_from_knots(cgf: Curve) -> PrivacyProfile:
 
 
 def _remember(log_moment: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Return the same function, which asks for every λ once."""
+    """Return a function of λ that asks another one for every λ once."""
     known: dict[float, float] = {}
 
     def at(lam: Array) -> Array:

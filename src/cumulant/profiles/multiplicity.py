@@ -140,7 +140,7 @@ class Multiplicity:
 
 
 def mixture_of_groups(groups: GroupProfiles, law: Multiplicity) -> tuple[Mixture, Mixtures | None]:
-    """Return ε ↦ log Σ_k Pr[multiplicity = k] δ_k(ε), from above, and the same for many ε where groups know of many."""
+    """Return ε ↦ log Σ_k Pr[multiplicity = k] δ_k(ε), from above, and for many ε together where groups know of many."""
     if law.population == 1:
         return groups(law.draws).log_delta, groups(law.draws).of_many
     if law.draws > MANY * law.population:
@@ -174,7 +174,7 @@ def mixture_of_groups(groups: GroupProfiles, law: Multiplicity) -> tuple[Mixture
         return log_above(float(np.logaddexp(total, rest)) + 1e-13)
 
     def log_mixtures(epsilons: Array) -> Array:
-        """The same at many ε: one multiplicity after the other, for those ε at which the rest still counts."""
+        """The mixture at many ε: one multiplicity after the other, for those ε at which the rest still counts."""
         start, values, left = law.first(), np.empty(len(epsilons)), np.arange(len(epsilons))
         if start > 1:
             total = law.log_below(start) + groups(start).log_deltas(epsilons)
@@ -208,7 +208,7 @@ def _least_that_counts(
 
 
 def _coarse_mixture(groups: GroupProfiles, law: Multiplicity) -> Mixture:
-    """Return the same where a record comes up very often: blocks of multiplicities, each at the cost of its last."""
+    """Return the mixture where a record comes up very often: blocks of multiplicities, each at the cost of its last."""
     ends, weights = law.pieces()
     starts = range(0, len(ends), TOGETHER)
     log_weights = [log_sum(weights[start : start + TOGETHER]) for start in starts]

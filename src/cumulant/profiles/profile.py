@@ -128,7 +128,7 @@ def gaussian_log_delta(mean: float, epsilon: float) -> float:
 
 
 def gaussian_log_deltas(mean: float, epsilons: Array) -> Array:
-    """Return log δ of N(μ,1) against N(0,1) at many ε, by the formulas of `gaussian_log_delta`, rounded up likewise."""
+    """Return log δ of N(μ,1) against N(0,1) at many ε, by the formulas of `gaussian_log_delta`, rounded up."""
     mu = mean
     a = epsilons / mu * (1 - 2 * ULP) - mu / 2 * (1 + 2 * ULP)
     values = np.empty(len(a))

@@ -99,7 +99,7 @@ def base_epsilon(epsilon: float, rate: float) -> float:
 
 
 def base_epsilons(epsilons: Array, rate: float) -> Array:
-    """Return the same at many ε."""
+    """Return ε with e^{ε'} = 1 + η(e^ε - 1) of many ε', rounded down, as `base_epsilon` does of one."""
     if rate == 1:
         return epsilons
     log_x, log_rate = logspace.log_expm1(epsilons), math.log(rate)
@@ -239,7 +239,7 @@ def _log_hockey_stick(profile: PrivacyProfile, log_x: float) -> float:
 
 
 def _log_hockey_sticks(profile: PrivacyProfile, log_x: Array) -> Array:
-    """Return the same at many x."""
+    """Return log H_x at many x, as `_log_hockey_stick` does at one."""
     at, below = profile.log_deltas(np.abs(log_x)), np.minimum(log_x, 0.0)
     with np.errstate(divide="ignore"):  # far above 1, where it is not asked for
         return np.where(log_x >= 0, at, np.log(-np.expm1(below) + np.exp(below + at)) + 4 * ULP)

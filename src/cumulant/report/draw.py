@@ -77,7 +77,7 @@ def new_axes(*, width: float = 6.4, height: float = 4.4) -> Axes:
 
 
 def new_grid(rows: int, columns: int, *, width: float, height: float) -> Any:
-    """Return an array of axes on a new figure, so many inches wide, that needs no window and no global state."""
+    """Return an array of axes on a new figure of a width in inches, that needs no window and no global state."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -86,7 +86,7 @@ def new_grid(rows: int, columns: int, *, width: float, height: float) -> Any:
 
 
 def save(figure: Figure, file: Path) -> None:
-    """Write a picture in the format of its name; the same numbers make the same file, whenever it is drawn."""
+    """Write a picture in the format of its name; equal numbers make equal files, whenever they are drawn."""
     from matplotlib import rc_context
 
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}

@@ -9,6 +9,7 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.exponential_family import ExponentialFamily
 from cumulant.mechanisms.family_pair import FamilyPair
 from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.gaussian_mixture import GaussianMixture
 from cumulant.mechanisms.group import Group
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.laplace_vector import LaplaceVector
@@ -63,6 +64,8 @@ def _noise(mechanism: AbstractMechanism, unit: str) -> str:
     match mechanism:
         case Gaussian(noise_multiplier=sigma):
             text = f"Gaussian noise of {given(sigma)} x {unit}"
+        case GaussianMixture(noise_multiplier=sigma, sensitivities=amounts):
+            text = f"Gaussian noise of {given(sigma)} x {unit}, of which a record adds one of {len(amounts)} amounts"
         case Laplace(scale=scale):
             text = f"Laplace noise of {given(scale)} x {unit}"
         case LaplaceVector(scale=scale):

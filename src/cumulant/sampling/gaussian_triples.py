@@ -39,7 +39,7 @@ USELESS_NATS = 30.0  # beyond this K the two bounds agree
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SharpenedGaussianBatch(AbstractMechanism):
-    """Gaussian noise on a random subset of fixed size under replace-one: the same release as `without_replacement`.
+    """Gaussian noise on a random subset of fixed size under replace-one: the release of `without_replacement`.
 
     Its loss is the smaller of the envelope and the search over triples, which takes a second or two, once.
 

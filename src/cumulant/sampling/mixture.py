@@ -54,7 +54,7 @@ def mixture_curve(base: Known, rate: float) -> Curve:
 
 
 def displaced_curve(base: Known, rate: float) -> Curve:
-    """Return the same for a sample of fixed size, where the record takes the place of another one."""
+    """Return the curve of a sample of fixed size, where the record takes the place of another one."""
     curve = _mixture_curve(base, rate, lambda noise, rate: noise.displaced(rate))
     dominates_only = base.noise is not None and not base.noise.symmetric
     return replace(curve, exact=False) if dominates_only else curve

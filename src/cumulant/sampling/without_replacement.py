@@ -105,7 +105,7 @@ class SampledWithoutReplacement(AbstractMechanism):
         return one_release(base.attained_noise.poisson(math.nextafter(self.rate, 0.0)))  # m/n was rounded up
 
     def _profile(self, base: Known) -> PrivacyProfile | None:
-        """Theorem 9 of Balle, Barthe and Gaboardi (2018); under add-or-remove-one the same bound, by `mixture`."""
+        """Theorem 9 of Balle, Barthe and Gaboardi (2018); it holds under add-or-remove-one, too, by `mixture`."""
         profile = base.profile()
         return None if profile is None else amplified_profile(profile, self.rate)
 

@@ -16,12 +16,12 @@ from cumulant.integrations.dp_accounting.tables import (
     FromEvent,
     buckets,
     discrete_laplace,
-    mixture_of_gaussians,
     special_bucket,
 )
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.gaussian_mixture import GaussianMixture
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.zcdp import ZCDP
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
@@ -62,7 +62,7 @@ def from_event(
     REPLACE_SPECIAL, where a record becomes one that contributes nothing, costs what ADD_OR_REMOVE_ONE does.
 
     Laplace and discrete Laplace noise are about one number; for vectors the Rényi curve of Laplace noise holds
-    (method="rdp"). The pairs of a MixtureOfGaussiansDpEvent and of a ZCDpEvent are taken as they are stated.
+    (method="rdp"). A ZCDpEvent is taken as it is stated.
 
     >>> from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
     >>> run = from_event(SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.0)), 1000))
@@ -150,13 +150,10 @@ class _Reader:
             )
         if event.standard_deviation == 0:
             return NOTHING if not any(event.sensitivities) else REVEALED
-        pair = mixture_of_gaussians(event.standard_deviation, event.sensitivities, event.sampling_probs)
-        return _remembered(
-            event,
-            pair,
-            standard_deviation=event.standard_deviation,
-            sensitivities=tuple(event.sensitivities),
-            sampling_probs=tuple(event.sampling_probs),
+        return GaussianMixture(
+            noise_multiplier=event.standard_deviation,
+            sensitivities=event.sensitivities,
+            probabilities=event.sampling_probs,
         )
 
     def tree(self, event: Any) -> AbstractMechanism:

@@ -1,15 +1,12 @@
-"""Events that are tables here: discrete Laplace noise, answers in buckets, mixtures of Gaussians."""
+"""Events that are tables here: discrete Laplace noise, answers in buckets."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-import numpy as np
-
-from cumulant.curves.curve import Array
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.stated_pair import StatedPair
@@ -19,7 +16,6 @@ from cumulant.parameters import positive, probability, require, whole_number
 
 MARGIN = 8 * ULP  # relative, for what entries of a table round
 LARGEST_TABLE = 10_000  # outputs
-REACH = 12.0  # standard deviations of a mixture beyond which outputs count as revealed: 1.8e-33 of them
 
 
 @final
@@ -87,31 +83,6 @@ def special_bucket(parameter: float, count: int) -> StatedPair:
         neighbor_probabilities=_scaled([1 / k, (k - 1) / k]),
         relation=ADD_REMOVE,
     )
-
-
-def mixture_of_gaussians(deviation: float, shifts: Sequence[float], weights: Sequence[float]) -> StatedPair:
-    """Return Σ p_i N(c_i, s²) with the record, N(0, s²) without, as two densities; c_i >= 0, so their ratio rises."""
-    s = positive("standard_deviation", deviation)
-    c = np.asarray(shifts, dtype=float)
-    require(bool(np.all(c >= 0)) and bool(np.all(np.isfinite(c))), "sensitivities must be >= 0", shifts)
-    w = np.asarray([probability("sampling_probs", weight) for weight in weights])
-    require(len(c) == len(w) and abs(math.fsum(w) - 1) < 1e-12, "sampling_probs must add up to 1", weights)
-    return StatedPair.from_densities(
-        log_density=_mixture(c, np.log(np.where(w > 0, w, 1e-300)), s),
-        neighbor_log_density=_mixture(np.zeros(1), np.zeros(1), s),
-        support=(-REACH * s, float(np.max(c)) + REACH * s),
-        relation=ADD_REMOVE,
-    )
-
-
-def _mixture(shifts: Array, log_weights: Array, deviation: float) -> Callable[[Array], Array]:
-    from scipy.special import logsumexp
-
-    def log_density(t: Array) -> Array:
-        z = (np.asarray(t)[..., None] - shifts) / deviation
-        return np.asarray(logsumexp(log_weights - z * z / 2, axis=-1) - math.log(deviation * math.sqrt(2 * math.pi)))
-
-    return log_density
 
 
 def _scaled(masses: Sequence[float]) -> tuple[float, ...]:

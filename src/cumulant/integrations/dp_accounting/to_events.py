@@ -16,6 +16,7 @@ from cumulant.integrations.dp_accounting.tables import FromEvent
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.gaussian_mixture import GaussianMixture
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.zcdp import ZCDP
 from cumulant.parameters import ratio_above
@@ -88,6 +89,9 @@ def _table(mechanism: Any, unit: int) -> Any:
 WRITERS: dict[type, Callable[[Any, int], Any]] = {
     Composed: _composed,
     Gaussian: lambda it, unit: dp_event.GaussianDpEvent(it.noise_multiplier * unit),
+    GaussianMixture: lambda it, unit: dp_event.MixtureOfGaussiansDpEvent(
+        it.noise_multiplier, list(it.sensitivities), list(it.probabilities)
+    ),
     Laplace: lambda it, unit: dp_event.LaplaceDpEvent(it.scale * unit),
     ZCDP: lambda it, unit: dp_event.ZCDpEvent(it.rho, it.xi),
     ApproximateDP: lambda it, unit: dp_event.NonPrivateDpEvent(),

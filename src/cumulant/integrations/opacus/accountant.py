@@ -96,7 +96,7 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
 
     @property
     def history(self) -> list[Row]:
-        """What Opacus keeps: (noise multiplier, sample rate, steps), one row for steps with the same two numbers.
+        """What Opacus keeps: (noise multiplier, sample rate, steps), one row for equal steps.
 
         The list itself, as in Opacus: what is changed in it counts from the next question on.
         """

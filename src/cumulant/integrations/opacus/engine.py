@@ -140,11 +140,11 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         return cm.calibrate(lambda noise: self._whole(data_loader, noise, epochs), epsilon=epsilon, delta=delta)
 
     def _whole(self, loader: Any, noise: float, epochs: int) -> cm.Composed:
-        """Return everything so far and so many epochs more."""
+        """Return everything so far and a number of epochs more."""
         return self.accountant.run + self._more(loader, noise, epochs)
 
     def _more(self, loader: Any, noise: float, epochs: int) -> cm.Composed:
-        """Return so many epochs, with the coin and the steps of Opacus' loader."""
+        """Return a number of epochs, with the coin and the steps of Opacus' loader."""
         whole_number("epochs", epochs)
         if self.accountant.sampling == "shuffled":
             return self.accountant.release(noise, 1.0) * epochs

@@ -148,7 +148,7 @@ def draw_with(loader: Any, rate: float) -> None:
 
 
 def with_batch_sampler(loader: Any, sampler: Any) -> Any:
-    """Return the same loader with other batches."""
+    """Return a loader of the data of another one, with other batches."""
     return DataLoader(
         dataset=loader.dataset,
         batch_sampler=sampler,
