@@ -15,6 +15,7 @@ from typing import Any
 import mpmath
 import pytest
 from click.testing import Result
+from hypothesis import given, settings
 
 import cumulant as cm
 from cli_runner import runner
@@ -24,6 +25,8 @@ from cumulant.ledger import Stage
 from cumulant.ledger.allocation import allocate
 from cumulant.ledger.lines import UNITS, FailureReserve, GaussianReserve, PureBeyond, Slot
 from cumulant.ledger.report import html_of, make_report, markdown_of, write_report
+from cumulant.mechanisms.base import AbstractMechanism
+from strategies import simple_mechanisms
 
 ROOT = Path(__file__).parent.parent
 STEP = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
@@ -249,6 +252,51 @@ def test_words_that_an_office_understands(home: Path) -> None:
     assert call("ledger open d --epsilon 1 --delta 1e-6 --unit u --count 3").exit_code == 2
     both = call("ledger open d --epsilon 1 --delta 1e-6 --unit u --expect laplace --mechanism laplace --scale 2")
     assert "leave out --mechanism" in both.stderr
+
+
+CODE = re.compile(r"\w\(\w+=|\bcumulant\.[A-Z]|\w_\w+=")
+
+
+@given(simple_mechanisms())
+@settings(deadline=None, max_examples=60)
+def test_releases_are_told_in_words(release: AbstractMechanism) -> None:
+    """Of a slot, and of every refusal: no code, and of a table of thousands of outputs no table."""
+    said = [Slot(stage=0, mechanism=release, count=3).show(2)]
+    for lines, spent in (
+        ((Slot(stage=0, mechanism=release, count=3),), (3,)),
+        ((GaussianReserve(stage=0, noise_multiplier=1e6), PureBeyond(stage=0, epsilon=1e-9)), (UNITS, 0)),
+        ((FailureReserve(stage=0, delta=1e-9),), (0,)),
+    ):
+        try:
+            allocate(lines, spent, release * 2, stage=0, standing=list)
+        except (cm.BudgetExceeded, cm.UnprovenCombination) as refused:
+            said.append(str(refused))
+    assert len(said) > 2 or release.rdp(order=2.0) < 1e-3  # what costs next to nothing may fit
+    for text in said:
+        assert CODE.search(text) is None, text
+        assert len(text) < 700
+
+
+def test_commands_tell_releases_in_words(home: Path) -> None:
+    step, other = "--noise-multiplier 1 --rate 0.01", "--noise-multiplier 2 --rate 0.01"
+    lines = [
+        f"ledger open a --epsilon 3 --delta 1e-6 --unit u {step} --steps 100",
+        f"ledger status a {step}",
+        f"ledger reserve a {step} --steps 10 --key k",
+        "ledger start a k",
+        f"ledger settle a k {step} --steps 11",
+        f"ledger settle a k {other} --steps 1",
+        f"ledger spend a {step} --steps 101",
+        "ledger spend a --mechanism zcdp --rho 1",
+        "ledger history a",
+        "ledger verify a",
+        "ledger report a --out a.md",
+    ]
+    results = [call(line) for line in lines]
+    assert [result.exit_code for result in results] == [0, 0, 0, 0, 2, 2, 3, 4, 0, 0, 0]
+    texts = [result.stdout + result.stderr for result in results] + [(home / "a.md").read_text(encoding="utf-8")]
+    assert [text for text in texts if CODE.search(text.replace("\\", ""))] == []
+    assert "slots of Gaussian (noise multiplier 1), Poisson sampled (rate 0.01)" in " ".join(texts[1].split())
 
 
 def busy(directory: Path) -> cm.Ledger:

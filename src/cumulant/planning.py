@@ -134,7 +134,7 @@ def max_count(
         cost = rounded_up(already, digits=4)
         raise BudgetExceeded(f"what was spent costs epsilon={cost} already, over the budget of {given(epsilon)}")
     if count == most:
-        raise InvalidParameter(f"step must cost something, but {most} releases of {step!r} meet epsilon={epsilon!r}")
+        raise InvalidParameter(f"step must cost something, but {most} releases of it meet epsilon={epsilon!r}")
     return count
 
 

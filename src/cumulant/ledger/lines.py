@@ -27,6 +27,7 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.numerics.balls import as_ball, ball_of_fraction, lower_float, precision, upper_float
 from cumulant.numerics.rounding import float_above
 from cumulant.printed import given, rounded_down
+from cumulant.report.chart import described
 
 UNITS = 2**60  # of a reserve: a charge is a whole number of 2^-60 of it
 MOST_BEYOND = 10**36  # releases, more than can be recorded
@@ -100,7 +101,7 @@ class Slot(AbstractLine):
 
     @property
     def what(self) -> str:
-        return f"slots of {self.mechanism!r}"
+        return f"slots of {described(self.mechanism)}"
 
     def show(self, units: int) -> str:
         return f"{units} of {self.count} {self.what} ({_percent(units, self.count)} %)"

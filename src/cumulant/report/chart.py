@@ -171,7 +171,7 @@ def labelled(mechanisms: Mechanisms) -> Mapping[str, AbstractMechanism]:
 
 
 def described(mechanism: AbstractMechanism) -> str:
-    """Return a mechanism in words that fit a legend.
+    """Return a mechanism in words that fit a legend; where they do not, whole words are left out.
 
     >>> from cumulant import Gaussian, Laplace
     >>> described(Gaussian(noise_multiplier=2.0) * 10 + Laplace(scale=1.5))
@@ -179,7 +179,10 @@ def described(mechanism: AbstractMechanism) -> str:
     """
     parts = [(f"{count} × " if count != 1 else "") + _described_release(part) for part, count in mechanism.releases()]
     text = " + ".join(parts)
-    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 2]} …"
+    if len(text) <= LONGEST_LABEL:
+        return text
+    kept, _, _ = text[: LONGEST_LABEL - 1].rpartition(" ")  # half a number would be another number
+    return f"{kept} …"
 
 
 def geometric_counts(last: int, *, points: int = POINTS) -> tuple[int, ...]:
