@@ -12,6 +12,7 @@ from cumulant.ledger.texts import time_text
 from cumulant.ledger.values import Receipt
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import from_dict
+from cumulant.parameters import by_name
 from cumulant.report.chart import described
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @final
+@by_name
 class Hold:
     """A release that is charged in full, of which a part may come back.
 
