@@ -7,11 +7,13 @@ import random
 import re
 import shlex
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import click
 import mpmath
 import pytest
 from click.testing import Result
@@ -85,6 +87,28 @@ def test_every_command_has_help_with_examples_and_json() -> None:
         assert "Example" in text, name
         assert f"cumulant ledger {name}" in text
         assert any("--json" in option.opts for option in command.params), name
+
+
+def commands_of(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    yield name.strip(), command
+    for below, inner in getattr(command, "commands", {}).items():
+        yield from commands_of(inner, f"{name} {below}")
+
+
+def test_the_shell_completes_accounts_wherever_one_is_named(home: Path) -> None:
+    done("ledger open customers --epsilon 1 --delta 1e-6 --unit u --ledger sqlite:///one.db")
+    found = []
+    for name, command in commands_of(main):
+        for parameter in command.params:
+            if parameter.name == "account":
+                found.append(name)
+                for address, expected in (("sqlite:///one.db", ["customers"]), ("sqlite:///none.db", [])):
+                    context = click.Context(command, info_name=name)
+                    context.params["address"] = address
+                    items = parameter.shell_complete(context, "cu")
+                    assert [item.value for item in items] == expected, name
+    assert {"check", "ledger spend", "ledger status", "ledger verify", "ledger report", "ledger settle"} <= set(found)
+    assert not (home / "none.db").exists()
 
 
 def test_a_life_on_the_command_line(home: Path) -> None:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from cumulant.cli.ledger_options import account_argument, ledger_command, ledger_option, opened, print_data
+from cumulant.cli.ledger_options import (
+    account_argument,
+    any_account_argument,
+    ledger_command,
+    ledger_option,
+    opened,
+    print_data,
+)
 from cumulant.cli.output import print_statement
 from cumulant.cli.question_options import json_option
 from cumulant.errors import CumulantError
@@ -92,7 +99,7 @@ def report(*, ledger: Ledger, account: str, out: Path | None, as_json: bool) -> 
 
 
 @click.command(help=VERIFY_HELP, short_help="Replay the history.")
-@click.argument("account", required=False)
+@any_account_argument
 @ledger_option
 @click.option("--export", "exported", type=click.File(encoding="utf-8"), metavar="FILE", help="Verify this export.")
 @click.option("--heads", type=click.File(encoding="utf-8"), metavar="FILE", help="--json of an earlier verify.")
