@@ -26,7 +26,8 @@ from cumulant.cli.main import main
 from cumulant.ledger import Stage
 from cumulant.ledger.allocation import allocate
 from cumulant.ledger.lines import UNITS, FailureReserve, GaussianReserve, PureBeyond, Slot
-from cumulant.ledger.report import html_of, make_report, markdown_of, write_report
+from cumulant.ledger.report import clock_of, html_of, make_report, markdown_of, write_report
+from cumulant.ledger.report_pages import WIDTH, pages_of
 from cumulant.mechanisms.base import AbstractMechanism
 from strategies import simple_mechanisms
 
@@ -378,10 +379,52 @@ def test_reports_are_files(tmp_path: Path) -> None:
     ]
     assert "](report.svg)" in (tmp_path / "new" / "report.md").read_text(encoding="utf-8")
     assert write_report(report, tmp_path / "report.html") == [tmp_path / "report.html"]
-    with pytest.raises(cm.InvalidParameter, match=r"\.md or \.html"):
-        write_report(report, tmp_path / "report.pdf")
+    assert write_report(report, tmp_path / "report.pdf") == [tmp_path / "report.pdf"]
+    with pytest.raises(cm.InvalidParameter, match=r"\.html, \.md or \.pdf"):
+        write_report(report, tmp_path / "report.docx")
     with pytest.raises(cm.CumulantError, match="cannot be written"):
         write_report(report, tmp_path / "budget.db" / "report.md")
+
+
+def test_pages_have_whatever_the_report_has(tmp_path: Path) -> None:
+    with busy(tmp_path) as ledger:
+        for turn in range(60):
+            ledger.spend(
+                "customers", cm.Laplace(scale=900.0), by=f"person-{turn}", label="$x$ \N{SNOWMAN} " + "word " * turn
+            )
+        report = make_report(ledger, "customers")
+    pages = pages_of(report)
+    assert len(pages) > 2
+    assert max(len(page.lines) for page in pages) < 70
+    assert [page.picture_at is None for page in pages] == [False] + [True] * (len(pages) - 1)
+    lines = [line.text for page in pages for line in page.lines]
+    assert max(map(len, lines)) <= WIDTH
+    words = " ".join(lines)
+    for section in report.sections:
+        assert section.title in words
+        for text in (*section.sentences, *(cell for row in section.table for cell in row)):
+            assert set(text.split()) <= set(words.split()) | {word for word in text.split() if len(word) > 10}
+            assert all(number in words for number in re.findall(r"[0-9.e-]+", text) if len(number) < 10)
+    first, second = tmp_path / "1.pdf", tmp_path / "2.pdf"
+    for file in (first, second):
+        write_report(report, file)
+    assert first.read_bytes() == second.read_bytes()
+    assert first.read_bytes().count(b"/Type /Page ") == len(pages)
+    assert b"/Type3" not in first.read_bytes()
+
+
+@pytest.mark.parametrize("span", [0.0, 0.4, 30.0, 600.0, 9000.0, 86_400.0, 2e5, 1e9])
+def test_time_is_told_in_what_fits_it(span: float, tmp_path: Path) -> None:
+    clock = [datetime(2026, 1, 5, tzinfo=timezone.utc)]
+    with cm.Ledger(f"sqlite:///{tmp_path}/budget.db", clock=lambda: clock[0]) as ledger:
+        ledger.open("a", epsilon=1.0, delta=1e-6, neighbors=cm.ADD_REMOVE, unit="u")
+        clock[0] += timedelta(seconds=span)
+        ledger.spend("a", cm.Laplace(scale=20.0))
+        chart = make_report(ledger, "a").chart
+    name, unit = clock_of(span)
+    assert chart.x_label == f"{name} since the opening"
+    assert chart.curves[0].x[-1] * unit == pytest.approx(span)
+    assert span < 2 or chart.curves[0].x[-1] >= 2
 
 
 def test_without_matplotlib_a_report_has_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

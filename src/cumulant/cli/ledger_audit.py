@@ -33,12 +33,13 @@ Examples:
   cumulant ledger history customers
   cumulant ledger history customers --after 100 --json
 """
-REPORT_HELP = """Write the report of an account: .html, or .md with a picture beside it.
+REPORT_HELP = """Write the report of an account: .html, .pdf, or .md with a picture beside it.
 
 \b
 Examples:
   cumulant ledger report customers --out report.html
   cumulant ledger report customers --out report.md
+  cumulant ledger report customers --out report.pdf
   cumulant ledger report customers --json
 """
 VERIFY_HELP = """Replay the history of an account, or of all, and name the first place that is wrong.
@@ -83,7 +84,9 @@ def history(*, ledger: Ledger, account: str, after: int, as_json: bool) -> None:
 @click.command(help=REPORT_HELP, short_help="A report, with a picture.")
 @account_argument
 @ledger_command
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Ends in .html or .md.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Ends in .html, .md or .pdf."
+)
 def report(*, ledger: Ledger, account: str, out: Path | None, as_json: bool) -> None:
     from cumulant.ledger.report import make_report, write_report
 
