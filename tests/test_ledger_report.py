@@ -25,7 +25,7 @@ from cumulant.cli.ledger import ledger as ledger_command
 from cumulant.cli.main import main
 from cumulant.ledger import Stage
 from cumulant.ledger.allocation import allocate
-from cumulant.ledger.lines import UNITS, FailureReserve, GaussianReserve, PureBeyond, Slot
+from cumulant.ledger.lines import UNITS, FailureReserve, GaussianReserve, PureBeyond, RenyiReserve, Slot
 from cumulant.ledger.report import clock_of, html_of, make_report, markdown_of, write_report
 from cumulant.ledger.report_pages import WIDTH, pages_of
 from cumulant.mechanisms.base import AbstractMechanism
@@ -210,8 +210,16 @@ def test_what_is_left_is_rounded_down() -> None:
         percent, part, whole = numbers(FailureReserve(stage=0, delta=delta).show(units))
         with mpmath.workdps(50):
             truth = -mpmath.expm1(mpmath.log1p(-mpmath.mpf(delta)) * units / UNITS)
-            assert mpmath.mpf(part.numerator) / part.denominator <= truth
-        assert part <= whole <= Fraction(delta)
+            assert units == UNITS or mpmath.mpf(part.numerator) / part.denominator <= truth
+        assert whole == Fraction(repr(delta))
+        assert part == whole or units < UNITS
+
+        budget = draw.uniform(1e-3, 5.0)
+        percent, order, part, whole = numbers(RenyiReserve(stage=0, order=8.0, budget=budget).show(units))
+        assert order == 8
+        assert percent <= 100 * share
+        assert part <= share * Fraction(budget) or units == UNITS
+        assert whole == Fraction(repr(budget))
 
         count = draw.randrange(1, 10**6)
         left = draw.randrange(count + 1)
@@ -219,7 +227,7 @@ def test_what_is_left_is_rounded_down() -> None:
         assert first[:2] == [left, count]
         assert percent <= Fraction(100 * left, count)
 
-        epsilon = round(draw.uniform(0.1, 5.0), 3)
+        epsilon = draw.choice([round(draw.uniform(0.1, 5.0), 3), draw.uniform(0.1, 5.0)])
         beyond = PureBeyond(stage=0, epsilon=epsilon)
         amount = Fraction(draw.randrange(1001), 1000) * Fraction(repr(epsilon))
         percent, part, whole = numbers(beyond.show_left(amount))
@@ -227,6 +235,8 @@ def test_what_is_left_is_rounded_down() -> None:
         assert part <= amount
         assert whole == Fraction(repr(epsilon))
     assert PureBeyond(stage=0, epsilon=0.3).show_left(Fraction(1, 10)) == "33.3 % of epsilon for pure DP (0.1 of 0.3)"
+    renyi = RenyiReserve(stage=0, order=8.0, budget=0.3)
+    assert renyi.show(UNITS) == "100 % of the Rényi DP of order 8 (0.3 of 0.3)"
 
 
 def test_what_is_needed_is_rounded_up() -> None:
