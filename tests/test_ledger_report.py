@@ -7,14 +7,17 @@ import random
 import re
 import shlex
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import click
 import mpmath
 import pytest
 from click.testing import Result
+from hypothesis import given, settings
 
 import cumulant as cm
 from cli_runner import runner
@@ -22,8 +25,11 @@ from cumulant.cli.ledger import ledger as ledger_command
 from cumulant.cli.main import main
 from cumulant.ledger import Stage
 from cumulant.ledger.allocation import allocate
-from cumulant.ledger.lines import UNITS, FailureReserve, GaussianReserve, PureBeyond, Slot
-from cumulant.ledger.report import html_of, make_report, markdown_of, write_report
+from cumulant.ledger.lines import UNITS, FailureReserve, GaussianReserve, PureBeyond, RenyiReserve, Slot
+from cumulant.ledger.report import clock_of, html_of, make_report, markdown_of, write_report
+from cumulant.ledger.report_pages import WIDTH, pages_of
+from cumulant.mechanisms.base import AbstractMechanism
+from strategies import simple_mechanisms
 
 ROOT = Path(__file__).parent.parent
 STEP = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
@@ -82,6 +88,28 @@ def test_every_command_has_help_with_examples_and_json() -> None:
         assert "Example" in text, name
         assert f"cumulant ledger {name}" in text
         assert any("--json" in option.opts for option in command.params), name
+
+
+def commands_of(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    yield name.strip(), command
+    for below, inner in getattr(command, "commands", {}).items():
+        yield from commands_of(inner, f"{name} {below}")
+
+
+def test_the_shell_completes_accounts_wherever_one_is_named(home: Path) -> None:
+    done("ledger open customers --epsilon 1 --delta 1e-6 --unit u --ledger sqlite:///one.db")
+    found = []
+    for name, command in commands_of(main):
+        for parameter in command.params:
+            if parameter.name == "account":
+                found.append(name)
+                for address, expected in (("sqlite:///one.db", ["customers"]), ("sqlite:///none.db", [])):
+                    context = click.Context(command, info_name=name)
+                    context.params["address"] = address
+                    items = parameter.shell_complete(context, "cu")
+                    assert [item.value for item in items] == expected, name
+    assert {"check", "ledger spend", "ledger status", "ledger verify", "ledger report", "ledger settle"} <= set(found)
+    assert not (home / "none.db").exists()
 
 
 def test_a_life_on_the_command_line(home: Path) -> None:
@@ -182,8 +210,16 @@ def test_what_is_left_is_rounded_down() -> None:
         percent, part, whole = numbers(FailureReserve(stage=0, delta=delta).show(units))
         with mpmath.workdps(50):
             truth = -mpmath.expm1(mpmath.log1p(-mpmath.mpf(delta)) * units / UNITS)
-            assert mpmath.mpf(part.numerator) / part.denominator <= truth
-        assert part <= whole <= Fraction(delta)
+            assert units == UNITS or mpmath.mpf(part.numerator) / part.denominator <= truth
+        assert whole == Fraction(repr(delta))
+        assert part == whole or units < UNITS
+
+        budget = draw.uniform(1e-3, 5.0)
+        percent, order, part, whole = numbers(RenyiReserve(stage=0, order=8.0, budget=budget).show(units))
+        assert order == 8
+        assert percent <= 100 * share
+        assert part <= share * Fraction(budget) or units == UNITS
+        assert whole == Fraction(repr(budget))
 
         count = draw.randrange(1, 10**6)
         left = draw.randrange(count + 1)
@@ -191,7 +227,7 @@ def test_what_is_left_is_rounded_down() -> None:
         assert first[:2] == [left, count]
         assert percent <= Fraction(100 * left, count)
 
-        epsilon = round(draw.uniform(0.1, 5.0), 3)
+        epsilon = draw.choice([round(draw.uniform(0.1, 5.0), 3), draw.uniform(0.1, 5.0)])
         beyond = PureBeyond(stage=0, epsilon=epsilon)
         amount = Fraction(draw.randrange(1001), 1000) * Fraction(repr(epsilon))
         percent, part, whole = numbers(beyond.show_left(amount))
@@ -199,6 +235,8 @@ def test_what_is_left_is_rounded_down() -> None:
         assert part <= amount
         assert whole == Fraction(repr(epsilon))
     assert PureBeyond(stage=0, epsilon=0.3).show_left(Fraction(1, 10)) == "33.3 % of epsilon for pure DP (0.1 of 0.3)"
+    renyi = RenyiReserve(stage=0, order=8.0, budget=0.3)
+    assert renyi.show(UNITS) == "100 % of the Rényi DP of order 8 (0.3 of 0.3)"
 
 
 def test_what_is_needed_is_rounded_up() -> None:
@@ -249,6 +287,51 @@ def test_words_that_an_office_understands(home: Path) -> None:
     assert call("ledger open d --epsilon 1 --delta 1e-6 --unit u --count 3").exit_code == 2
     both = call("ledger open d --epsilon 1 --delta 1e-6 --unit u --expect laplace --mechanism laplace --scale 2")
     assert "leave out --mechanism" in both.stderr
+
+
+CODE = re.compile(r"\w\(\w+=|\bcumulant\.[A-Z]|\w_\w+=")
+
+
+@given(simple_mechanisms())
+@settings(deadline=None, max_examples=60)
+def test_releases_are_told_in_words(release: AbstractMechanism) -> None:
+    """Of a slot, and of every refusal: no code, and of a table of thousands of outputs no table."""
+    said = [Slot(stage=0, mechanism=release, count=3).show(2)]
+    for lines, spent in (
+        ((Slot(stage=0, mechanism=release, count=3),), (3,)),
+        ((GaussianReserve(stage=0, noise_multiplier=1e6), PureBeyond(stage=0, epsilon=1e-9)), (UNITS, 0)),
+        ((FailureReserve(stage=0, delta=1e-9),), (0,)),
+    ):
+        try:
+            allocate(lines, spent, release * 2, stage=0, standing=list)
+        except (cm.BudgetExceeded, cm.UnprovenCombination) as refused:
+            said.append(str(refused))
+    assert len(said) > 2 or release.rdp(order=2.0) < 1e-3  # what costs next to nothing may fit
+    for text in said:
+        assert CODE.search(text) is None, text
+        assert len(text) < 700
+
+
+def test_commands_tell_releases_in_words(home: Path) -> None:
+    step, other = "--noise-multiplier 1 --rate 0.01", "--noise-multiplier 2 --rate 0.01"
+    lines = [
+        f"ledger open a --epsilon 3 --delta 1e-6 --unit u {step} --steps 100",
+        f"ledger status a {step}",
+        f"ledger reserve a {step} --steps 10 --key k",
+        "ledger start a k",
+        f"ledger settle a k {step} --steps 11",
+        f"ledger settle a k {other} --steps 1",
+        f"ledger spend a {step} --steps 101",
+        "ledger spend a --mechanism zcdp --rho 1",
+        "ledger history a",
+        "ledger verify a",
+        "ledger report a --out a.md",
+    ]
+    results = [call(line) for line in lines]
+    assert [result.exit_code for result in results] == [0, 0, 0, 0, 2, 2, 3, 4, 0, 0, 0]
+    texts = [result.stdout + result.stderr for result in results] + [(home / "a.md").read_text(encoding="utf-8")]
+    assert [text for text in texts if CODE.search(text.replace("\\", ""))] == []
+    assert "slots of Gaussian (noise multiplier 1), Poisson sampled (rate 0.01)" in " ".join(texts[1].split())
 
 
 def busy(directory: Path) -> cm.Ledger:
@@ -306,10 +389,52 @@ def test_reports_are_files(tmp_path: Path) -> None:
     ]
     assert "](report.svg)" in (tmp_path / "new" / "report.md").read_text(encoding="utf-8")
     assert write_report(report, tmp_path / "report.html") == [tmp_path / "report.html"]
-    with pytest.raises(cm.InvalidParameter, match=r"\.md or \.html"):
-        write_report(report, tmp_path / "report.pdf")
+    assert write_report(report, tmp_path / "report.pdf") == [tmp_path / "report.pdf"]
+    with pytest.raises(cm.InvalidParameter, match=r"\.html, \.md or \.pdf"):
+        write_report(report, tmp_path / "report.docx")
     with pytest.raises(cm.CumulantError, match="cannot be written"):
         write_report(report, tmp_path / "budget.db" / "report.md")
+
+
+def test_pages_have_whatever_the_report_has(tmp_path: Path) -> None:
+    with busy(tmp_path) as ledger:
+        for turn in range(60):
+            ledger.spend(
+                "customers", cm.Laplace(scale=900.0), by=f"person-{turn}", label="$x$ \N{SNOWMAN} " + "word " * turn
+            )
+        report = make_report(ledger, "customers")
+    pages = pages_of(report)
+    assert len(pages) > 2
+    assert max(len(page.lines) for page in pages) < 70
+    assert [page.picture_at is None for page in pages] == [False] + [True] * (len(pages) - 1)
+    lines = [line.text for page in pages for line in page.lines]
+    assert max(map(len, lines)) <= WIDTH
+    words = " ".join(lines)
+    for section in report.sections:
+        assert section.title in words
+        for text in (*section.sentences, *(cell for row in section.table for cell in row)):
+            assert set(text.split()) <= set(words.split()) | {word for word in text.split() if len(word) > 10}
+            assert all(number in words for number in re.findall(r"[0-9.e-]+", text) if len(number) < 10)
+    first, second = tmp_path / "1.pdf", tmp_path / "2.pdf"
+    for file in (first, second):
+        write_report(report, file)
+    assert first.read_bytes() == second.read_bytes()
+    assert first.read_bytes().count(b"/Type /Page ") == len(pages)
+    assert b"/Type3" not in first.read_bytes()
+
+
+@pytest.mark.parametrize("span", [0.0, 0.4, 30.0, 600.0, 9000.0, 86_400.0, 2e5, 1e9])
+def test_time_is_told_in_what_fits_it(span: float, tmp_path: Path) -> None:
+    clock = [datetime(2026, 1, 5, tzinfo=timezone.utc)]
+    with cm.Ledger(f"sqlite:///{tmp_path}/budget.db", clock=lambda: clock[0]) as ledger:
+        ledger.open("a", epsilon=1.0, delta=1e-6, neighbors=cm.ADD_REMOVE, unit="u")
+        clock[0] += timedelta(seconds=span)
+        ledger.spend("a", cm.Laplace(scale=20.0))
+        chart = make_report(ledger, "a").chart
+    name, unit = clock_of(span)
+    assert chart.x_label == f"{name} since the opening"
+    assert chart.curves[0].x[-1] * unit == pytest.approx(span)
+    assert span < 2 or chart.curves[0].x[-1] >= 2
 
 
 def test_without_matplotlib_a_report_has_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

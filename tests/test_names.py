@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import cumulant as cm
+import cumulant.ledger
+from cumulant.errors import MisnamedParameter
+from cumulant.parameters import by_name
 
 STEP = cm.Gaussian(noise_multiplier=1.0)
 
@@ -22,6 +26,10 @@ MEANT: dict[str, Callable[..., Any]] = {
     "group(size=3)": lambda: STEP.group(3),  # type: ignore[call-arg]
     "epsilon_interval(delta=0.1)": lambda: (STEP * 2).epsilon_interval(0.1),  # type: ignore[call-arg]
     "tradeoff(false_positive_rate=0.1)": lambda: STEP.tradeoff(0.1),  # type: ignore[call-arg]
+    "calibrate(build, epsilon=1.0, delta=1e-05)": lambda: cm.calibrate(cm.PureDP, 1.0, 1e-5),  # type: ignore
+    "compare(run, delta=1e-05)": lambda: cm.compare(STEP, 1e-5),  # type: ignore[call-arg]
+    "Accountant(epsilon=1.0, delta=1e-05)": lambda: cm.Accountant(1.0, 1e-5),  # type: ignore[call-arg]
+    "of(std=2.0, sensitivity=1.0)": lambda: cm.Gaussian.of(2.0, 1.0),  # type: ignore[call-arg]
 }
 
 
@@ -42,6 +50,68 @@ def test_the_accountant_says_the_same() -> None:
 def test_an_unknown_name_is_answered_with_the_known_ones(wrong: dict[str, Any], known: str) -> None:
     with pytest.raises(cm.InvalidParameter, match=known):
         cm.Gaussian(**wrong)
+
+
+def public_calls() -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
+    """Yield whatever a user calls that has arguments by name, and how many it takes without."""
+    pages: list[tuple[str, Any]] = [("cumulant", cm), ("plot", cm.plot), ("ledger", cumulant.ledger)]
+    made_here = ("Declaration", "Entry", "Receipt", "Status", "Verification")
+    answers: list[type] = [Exception, cm.Guarantee, cm.Interval, cm.Explanation, cm.Comparison]
+    answers += [cm.plot.Chart, cm.plot.Series, *(getattr(cumulant.ledger, name) for name in made_here)]
+    for page, module in pages:
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if not isinstance(thing, type):
+                yield from _with_names(f"{page}.{name}", thing)
+            elif not issubclass(thing, tuple(answers)):
+                yield from _with_names(name, thing)
+                for method in dir(thing):
+                    if method[0] != "_":
+                        yield from _with_names(f"{name}.{method}", getattr(thing, method))
+
+
+def _with_names(name: str, thing: Any) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
+    if not callable(thing) or name in ("Hold", "plot.save"):  # made by a ledger; not by name
+        return
+    parameters = list(inspect.signature(thing).parameters.values())
+    if any(one.kind is one.KEYWORD_ONLY for one in parameters):
+        yield name, thing, [None for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+
+
+CALLS = {name: (thing, places) for name, thing, places in public_calls()}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_whatever_is_called_answers_a_wrong_name(name: str) -> None:
+    thing, places = CALLS[name]
+    known = [one for one in inspect.signature(thing).parameters if one != "self"]
+    with pytest.raises(MisnamedParameter, match="has no parameter 'nonsense', it takes ") as caught:
+        thing(*places, nonsense=1)
+    assert f"{', '.join(known)}." in str(caught.value)
+    with pytest.raises(MisnamedParameter, match="takes its arguments by name"):
+        thing(*places, *([None] * (len(known) + 1)))
+
+
+def test_many_are_called() -> None:
+    assert len(CALLS) > 100
+    assert {"cumulant.calibrate", "Accountant.compose", "Ledger.spend", "Laplace.of", "plot.rdp"} <= set(CALLS)
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(MisnamedParameter, match="open needs epsilon and delta and neighbors and unit"):
+        cm.Ledger.open(None, "a")  # type: ignore[call-arg,arg-type]
+
+
+def test_errors_from_within_stay_what_they_are() -> None:
+    """A TypeError that is raised inside was not about the names of arguments."""
+
+    @by_name
+    def asked(*, number: Any) -> Any:
+        return number + "1"
+
+    with pytest.raises(TypeError) as caught:
+        asked(number=1)
+    assert type(caught.value) is TypeError
 
 
 def test_too_many_arguments() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +155,18 @@ def test_labels_are_short(mechanism: AbstractMechanism, text: str) -> None:
 def test_labels_of_a_long_run_are_cut() -> None:
     run = sum((Laplace(scale=float(scale)) for scale in range(2, 30)), start=Laplace(scale=1.0) * 1)
     assert len(described(run)) <= LONGEST_LABEL
+
+
+def test_no_number_of_a_label_is_cut() -> None:
+    """Half a number is another number, and less noise or a smaller rate is another promise."""
+    draw = random.Random(7)
+    for _ in range(300):
+        scales = [draw.choice([draw.uniform(1.0, 1e6), float(draw.randrange(1, 10**9))]) for _ in range(6)]
+        run = sum((Laplace(scale=scale) for scale in scales), start=Laplace(scale=scales[0]) * draw.randrange(1, 10**9))
+        text = described(run)
+        assert text.endswith(" …")
+        assert len(text) <= LONGEST_LABEL
+        assert {float(number) for number in re.findall(r"scale ([\d.e+]+)", text)} <= set(scales)
 
 
 def test_equal_labels_stay_two_curves() -> None:

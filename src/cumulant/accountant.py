@@ -37,6 +37,7 @@ class Entry:
         return {"mechanism": self.mechanism.to_dict(), "count": self.count, "label": self.label}
 
 
+@by_name
 class Accountant:
     """The analytical moments accountant of Wang, Balle and Kasiviswanathan (2019), Algorithms 1 and 4.
 
@@ -212,17 +213,14 @@ class Accountant:
         """Everything composed so far, as one mechanism."""
         return Composed.of(self._counts.items())
 
-    @by_name
     def cgf(self, *, order: ArrayLike) -> Any:
         """Return K(λ) of everything so far at λ = order - 1."""
         return self.run.cgf(order=order)
 
-    @by_name
     def rdp(self, *, order: ArrayLike) -> Any:
         """Return the Rényi DP of everything so far; scalars in, float out, arrays in, array out."""
         return self.run.rdp(order=order)
 
-    @by_name
     def epsilon(
         self,
         *,
@@ -245,32 +243,26 @@ class Accountant:
                 followed.remember(asked, found)
         return found
 
-    @by_name
     def delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
         """Return the smallest proven δ at ε of everything so far, rounded up."""
         return self.run.delta(epsilon=epsilon, method=method, accuracy=accuracy)
 
-    @by_name
     def log_delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
         """Return the logarithm of the smallest proven δ at ε, which does not underflow."""
         return self.run.log_delta(epsilon=epsilon, method=method, accuracy=accuracy)
 
-    @by_name
     def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
         """Return bounds of ε at δ from both sides; `certified` says whether balls prove them."""
         return self.run.epsilon_interval(delta=delta, log_delta=log_delta)
 
-    @by_name
     def delta_interval(self, *, epsilon: float) -> Interval:
         """Return bounds of δ at ε from both sides; see `epsilon_interval`."""
         return self.run.delta_interval(epsilon=epsilon)
 
-    @by_name
     def tradeoff(self, *, false_positive_rate: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
         """Return the smallest false negative rate of any attacker at a false positive rate: f-DP, rounded down."""
         return self.run.tradeoff(false_positive_rate=false_positive_rate, method=method, accuracy=accuracy)
 
-    @by_name
     def true_positive_rate(self, *, false_positive_rate: ArrayLike, accuracy: float = EXACTLY) -> Any:
         """Return the largest true positive rate of any attacker at a false positive rate, rounded up."""
         return self.run.true_positive_rate(false_positive_rate=false_positive_rate, accuracy=accuracy)
@@ -279,12 +271,10 @@ class Accountant:
         """Return the largest difference of true and false positive rate of any attacker, rounded up."""
         return self.run.advantage()
 
-    @by_name
     def rdp_interval(self, *, order: float) -> Interval:
         """Return the RDP of an order as (attained, proven)."""
         return self.run.rdp_interval(order=order)
 
-    @by_name
     def guarantee(
         self,
         *,
@@ -297,7 +287,6 @@ class Accountant:
         """Return ε at δ, or δ at ε, together with how it was proven."""
         return self.run.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
 
-    @by_name
     def explain(
         self,
         *,
@@ -315,7 +304,6 @@ class Accountant:
         state = {"_budget": self._budget, "_counts": dict(self._counts), "_labelled": dict(self._labelled)}
         return None, {**state, "_neighbors": self._neighbors, "_followed": None, "_kept_allowance": None}
 
-    @by_name
     def statement(
         self,
         *,

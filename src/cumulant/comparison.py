@@ -92,6 +92,7 @@ class Comparison:
         return table_html(f"ε at δ = {delta_rounded_up(self.log_delta)}", cells, ("method", "ε", "theorem"))
 
 
+@parameters.by_name
 def compare(run: AbstractMechanism, *, delta: float | None = None, log_delta: float | None = None) -> Comparison:
     """Return what every method proves about a run at δ, given as a number in [0, 1] or as its logarithm.
 

@@ -16,10 +16,11 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import from_plain
 from cumulant.mechanisms.known import Known
 from cumulant.neighbors import Neighbors, common_relation
-from cumulant.parameters import require
+from cumulant.parameters import by_name, require
 from cumulant.profiles.profile import PrivacyProfile
 
 
+@by_name
 def parallel(parts: Iterable[AbstractMechanism]) -> AbstractMechanism:
     """Return releases about disjoint parts of the data as one mechanism, which costs what the worst of them does.
 

@@ -2,7 +2,7 @@
 
 CumulantError
 ├── InvalidParameter      (also ValueError)           an argument breaks a rule
-│   └── MisnamedParameter (also TypeError)            an argument has no name, or one that is not known
+│   └── MisnamedParameter (also TypeError)            an argument has no name, one that is not known, or is missing
 ├── UnprovenCombination   (also NotImplementedError)  no theorem covers what was asked
 ├── OutOfReach            (also ArithmeticError)      no accuracy within bounded time and memory
 ├── MixedNeighbors                                    two relations in one composition
@@ -25,7 +25,7 @@ class InvalidParameter(CumulantError, ValueError):
 
 
 class MisnamedParameter(InvalidParameter, TypeError):
-    """An argument has no name, or one that is not known; the message says how to write it."""
+    """An argument has no name, one that is not known, or is missing; the message says how to write it."""
 
 
 class UnprovenCombination(CumulantError, NotImplementedError):

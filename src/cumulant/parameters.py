@@ -244,8 +244,8 @@ def _above(exact: Fraction) -> float:
 # Names: an argument without one is refused with the line that was meant -----------------------------------------------
 
 
-def by_name(method: AnyMethod) -> AnyMethod:
-    """Refuse arguments without names, or with one that is not known, and say how to write them.
+def by_name(asked: AnyMethod) -> AnyMethod:
+    """Refuse a call whose arguments have no names, or others, and say how to write it; of a class all public methods.
 
     >>> import cumulant as cm
     >>> cm.Gaussian(noise_multiplier=1.0).epsilon(1e-5)
@@ -253,28 +253,40 @@ def by_name(method: AnyMethod) -> AnyMethod:
     ...
     cumulant.errors.MisnamedParameter: epsilon takes its arguments by name: epsilon(delta=1e-05)
     """
-    first, *others = inspect.signature(method).parameters
-    known = frozenset(others)
+    if isinstance(asked, type):
+        for name, member in list(vars(asked).items()):
+            if inspect.isfunction(member) and (name == "__init__" or not name.startswith("_")):
+                setattr(asked, name, by_name(member))
+        return asked
 
-    @wraps(method)
-    def asked(self: Any, *unnamed: Any, **named: Any) -> Any:
-        if unnamed:
-            missing = [name for name in others if name not in named]
-            raise MisnamedParameter(_by_name(method.__name__, missing, unnamed))
-        if not known.issuperset(named):
-            raise MisnamedParameter(_unknown(method.__name__, others, named, method))
-        return method(self, **named)
-
-    @wraps(method)
+    @wraps(asked)
     def called(*unnamed: Any, **named: Any) -> Any:
-        if unnamed:
-            missing = [name for name in (first, *others) if name not in named]
-            raise MisnamedParameter(_by_name(method.__name__, missing, unnamed))
-        if unknown := set(named) - {first, *others}:
-            raise MisnamedParameter(_unknown(method.__name__, [first, *others], unknown, method))
-        return method(**named)
+        try:
+            return asked(*unnamed, **named)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # from within: the call itself was understood
+            raise MisnamedParameter(_misnamed(asked, unnamed, named) or str(error)) from None
 
-    return cast(AnyMethod, asked if first == "self" else called)
+    return cast(AnyMethod, called)
+
+
+def _misnamed(asked: Callable[..., Any], unnamed: Sequence[Any], named: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the arguments of a call, if their names are."""
+    what = asked.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+    parameters = list(inspect.signature(asked).parameters.values())
+    if parameters and parameters[0].name in ("self", "cls"):
+        parameters, unnamed = parameters[1:], unnamed[1:]
+    places = [parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    known = [parameter.name for parameter in parameters]
+    if not set(known).issuperset(named):
+        return _unknown(what, known, named, asked)
+    if len(unnamed) > len(places):
+        missing = [name for name in known if name not in places and name not in named]
+        return _by_name(what, missing, unnamed[len(places) :], places)
+    given = {*places[: len(unnamed)], *named}
+    left = [one.name for one in parameters if one.default is one.empty and one.name not in given]
+    return f"{what} needs {' and '.join(left)}" if left else None
 
 
 def check_names(kind: type, unnamed: Sequence[Any], named: Mapping[str, Any]) -> None:
@@ -309,8 +321,8 @@ def _unknown(what: str, known: Sequence[str], named: Iterable[str], about: Any) 
     return f"{what} has no parameter {name!r}, it takes {', '.join(known)}. {way_out}"
 
 
-def _by_name(what: str, known: Sequence[str], unnamed: Sequence[Any]) -> str:
+def _by_name(what: str, known: Sequence[str], unnamed: Sequence[Any], places: Sequence[str] = ()) -> str:
     if len(unnamed) > len(known):
-        return f"{what} takes its arguments by name: {', '.join(known) or 'none'}"
-    meant = ", ".join(f"{name}={value!r}" for name, value in zip(known, unnamed, strict=False))
-    return f"{what} takes its arguments by name: {what}({meant})"
+        return f"{what} takes its arguments by name: {', '.join([*places, *known]) or 'none'}"
+    meant = [f"{name}={value!r}" for name, value in zip(known, unnamed, strict=False)]
+    return f"{what} takes its arguments by name: {what}({', '.join([*places, *meant])})"

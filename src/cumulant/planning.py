@@ -17,7 +17,7 @@ from cumulant.crossing import FARTHEST, NOISE, RATE, Build, Search, whole_up_to
 from cumulant.errors import BudgetExceeded, InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.online import best_order
-from cumulant.parameters import MOST, require
+from cumulant.parameters import MOST, by_name, require
 from cumulant.printed import given, rounded_up
 
 NORMAL_SHARE = 0.8  # of √(-2 log δ): standard deviations at which a normal loss has about that δ
@@ -31,6 +31,7 @@ class Spent(Protocol):
     def run(self) -> Composed: ...
 
 
+@by_name
 def calibrate(
     build: Callable[[float], AbstractMechanism],
     *,
@@ -77,6 +78,7 @@ def calibrate(
     raise InvalidParameter(f"every parameter down to 2^-{FARTHEST} meets {budget.asked}: nothing to search")
 
 
+@by_name
 def max_rate(
     build: Callable[[float], AbstractMechanism],
     *,
@@ -105,6 +107,7 @@ def max_rate(
     return found.value
 
 
+@by_name
 def max_count(
     step: AbstractMechanism,
     *,
@@ -134,7 +137,7 @@ def max_count(
         cost = rounded_up(already, digits=4)
         raise BudgetExceeded(f"what was spent costs epsilon={cost} already, over the budget of {given(epsilon)}")
     if count == most:
-        raise InvalidParameter(f"step must cost something, but {most} releases of {step!r} meet epsilon={epsilon!r}")
+        raise InvalidParameter(f"step must cost something, but {most} releases of it meet epsilon={epsilon!r}")
     return count
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cumulant.parameters import by_name
 from cumulant.report.chart import (
     Chart,
     Mechanisms,
@@ -48,11 +49,13 @@ __all__ = [
 ]
 
 
+@by_name
 def rdp(mechanisms: Mechanisms, *, orders: float | Sequence[float] = 512.0, axes: Axes | None = None) -> Axes:
     """Draw `rdp_chart`."""
     return draw(rdp_chart(mechanisms, orders=orders), axes=axes)
 
 
+@by_name
 def epsilon_against_count(
     mechanisms: Mechanisms,
     *,
@@ -67,6 +70,7 @@ def epsilon_against_count(
     return draw(chart, axes=axes)
 
 
+@by_name
 def delta_against_epsilon(
     mechanisms: Mechanisms,
     *,
@@ -78,6 +82,7 @@ def delta_against_epsilon(
     return draw(delta_against_epsilon_chart(mechanisms, epsilons=epsilons, method=method), axes=axes)
 
 
+@by_name
 def tradeoff(
     mechanisms: Mechanisms,
     *,

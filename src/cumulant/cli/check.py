@@ -13,7 +13,7 @@ from cumulant import parameters
 from cumulant.answer import Explanation, Interval
 from cumulant.cli.exit_codes import ExitCode
 from cumulant.cli.intervals import as_read, epsilon_interval, interval_data, interval_text
-from cumulant.cli.ledger_options import ledger_option, opened
+from cumulant.cli.ledger_options import completed_accounts, ledger_option, opened
 from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import NUMBER, Delta
 from cumulant.cli.question_options import delta_option, json_option
@@ -84,7 +84,12 @@ class Evidence:
 @run_options
 @click.option("--epsilon", type=NUMBER, metavar="NUMBER", required=True, help="The claim: a number >= 0.")
 @delta_option
-@click.option("--account", metavar="NAME", help="Check the price of this account, and its history.")
+@click.option(
+    "--account",
+    metavar="NAME",
+    shell_complete=completed_accounts,
+    help="Check the price of this account, and its history.",
+)
 @ledger_option
 @json_option
 def check(*, words: RunWords, epsilon: float, delta: Delta, account: str | None, address: str, as_json: bool) -> None:

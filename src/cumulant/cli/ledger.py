@@ -11,6 +11,7 @@ from cumulant.cli.ledger_audit import export, history, report, verify
 from cumulant.cli.ledger_holds import cancel, reserve, settle, start
 from cumulant.cli.ledger_options import (
     account_argument,
+    any_account_argument,
     block_option,
     is_described,
     label_option,
@@ -215,7 +216,7 @@ def spend(*, ledger: Ledger, account: str, release: Release, steps: int, as_json
 
 
 @ledger.command(help=STATUS_HELP, short_help="What is promised, and what is left.")
-@click.argument("account", required=False)
+@any_account_argument
 @ledger_command
 @mechanism_options
 def status(*, ledger: Ledger, account: str | None, release: Release, as_json: bool) -> None:

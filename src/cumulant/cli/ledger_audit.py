@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from cumulant.cli.ledger_options import account_argument, ledger_command, ledger_option, opened, print_data
+from cumulant.cli.ledger_options import (
+    account_argument,
+    any_account_argument,
+    ledger_command,
+    ledger_option,
+    opened,
+    print_data,
+)
 from cumulant.cli.output import print_statement
 from cumulant.cli.question_options import json_option
 from cumulant.errors import CumulantError
@@ -26,12 +33,13 @@ Examples:
   cumulant ledger history customers
   cumulant ledger history customers --after 100 --json
 """
-REPORT_HELP = """Write the report of an account: .html, or .md with a picture beside it.
+REPORT_HELP = """Write the report of an account: .html, .pdf, or .md with a picture beside it.
 
 \b
 Examples:
   cumulant ledger report customers --out report.html
   cumulant ledger report customers --out report.md
+  cumulant ledger report customers --out report.pdf
   cumulant ledger report customers --json
 """
 VERIFY_HELP = """Replay the history of an account, or of all, and name the first place that is wrong.
@@ -76,7 +84,9 @@ def history(*, ledger: Ledger, account: str, after: int, as_json: bool) -> None:
 @click.command(help=REPORT_HELP, short_help="A report, with a picture.")
 @account_argument
 @ledger_command
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Ends in .html or .md.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Ends in .html, .md or .pdf."
+)
 def report(*, ledger: Ledger, account: str, out: Path | None, as_json: bool) -> None:
     from cumulant.ledger.report import make_report, write_report
 
@@ -92,7 +102,7 @@ def report(*, ledger: Ledger, account: str, out: Path | None, as_json: bool) -> 
 
 
 @click.command(help=VERIFY_HELP, short_help="Replay the history.")
-@click.argument("account", required=False)
+@any_account_argument
 @ledger_option
 @click.option("--export", "exported", type=click.File(encoding="utf-8"), metavar="FILE", help="Verify this export.")
 @click.option("--heads", type=click.File(encoding="utf-8"), metavar="FILE", help="--json of an earlier verify.")

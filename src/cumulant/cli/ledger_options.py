@@ -33,7 +33,7 @@ ledger_option = click.option(
 )
 
 
-def _completed_accounts(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+def completed_accounts(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Let the shell complete names of accounts; where there is no ledger, it has none."""
     from cumulant.errors import CumulantError
 
@@ -44,7 +44,8 @@ def _completed_accounts(context: click.Context, parameter: click.Parameter, begu
         return []
 
 
-account_argument = click.argument("account", shell_complete=_completed_accounts)
+account_argument = click.argument("account", shell_complete=completed_accounts)
+any_account_argument = click.argument("account", required=False, shell_complete=completed_accounts)
 by_option = click.option("--by", default="", metavar="NAME", help="Who records this.")
 key_option = click.option(
     "--key", metavar="TEXT", help="The same key never records twice: ask again whenever in doubt."

@@ -275,7 +275,8 @@ def rdp_at(curve: Curve, order: ArrayLike) -> Any:
     def at(orders: Array) -> Array:
         values: Array = np.empty(orders.shape)
         inner = (orders > 1) & np.isfinite(orders)
-        values[inner] = curve(orders[inner] - 1.0) / (orders[inner] - 1.0)
+        with np.errstate(over="ignore"):  # safe side: infinity beyond the largest double
+            values[inner] = curve(orders[inner] - 1.0) / (orders[inner] - 1.0)
         values[orders == 1] = curve.kl
         values[np.isinf(orders)] = curve.pure
         return values if curve.failure == 0 else np.full(orders.shape, math.inf)

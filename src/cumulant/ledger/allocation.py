@@ -26,6 +26,7 @@ from cumulant.ledger.pure import PureSum
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.parameters import MOST
 from cumulant.printed import rounded_up
+from cumulant.report.chart import described
 
 Spent = tuple[int, ...]
 """Units that were taken of each line, in one block."""
@@ -136,7 +137,7 @@ def _filled(
                     left[line] -= n * units
         if missing > 0:
             of_all = f"{missing} of {count} releases" if count > 1 else "this release"
-            return (), BudgetExceeded(f"{of_all} of {mechanism!r} {_shortage(lines, ways, left, missing)}")
+            return (), BudgetExceeded(f"{of_all} of {described(mechanism)} {_shortage(lines, ways, left, missing)}")
     return tuple(taken), None
 
 
@@ -245,8 +246,8 @@ def _fits(way: Way, left: Sequence[int]) -> int:
 
 def _no_way(mechanism: AbstractMechanism) -> str:
     return (
-        f"no line of this account may be charged with {mechanism!r}: no slot is proven to dominate it, and no reserve "
-        "is proven to cover it; declare it as a slot when the account is opened; nothing was recorded"
+        f"no line of this account may be charged with {described(mechanism)}: no slot is proven to dominate it, and no "
+        "reserve is proven to cover it; declare it as a slot when the account is opened; nothing was recorded"
     )
 
 

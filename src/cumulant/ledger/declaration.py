@@ -73,6 +73,7 @@ SMALLEST_RESERVE = 1e-9  # b, a squared mean: less pays for nothing that anyone 
 
 
 @final
+@parameters.by_name
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stage:
     """A part of a declaration that may be used once it has begun: slots, and b of a Gaussian reserve."""

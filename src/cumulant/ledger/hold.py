@@ -12,6 +12,8 @@ from cumulant.ledger.texts import time_text
 from cumulant.ledger.values import Receipt
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import from_dict
+from cumulant.parameters import by_name
+from cumulant.report.chart import described
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @final
+@by_name
 class Hold:
     """A release that is charged in full, of which a part may come back.
 
@@ -120,11 +123,11 @@ class Hold:
         for (release, most), n in zip(self.release.releases(), counts, strict=True):
             if n > most:
                 raise InvalidParameter(
-                    f"used has {n} of {release!r}, of which {most} were reserved; nothing was recorded"
+                    f"used has {n} of {described(release)}, of which {most} were reserved; nothing was recorded"
                 )
         for release, n in given.items():
             if n:
-                raise InvalidParameter(f"used has {release!r}, which was not reserved; nothing was recorded")
+                raise InvalidParameter(f"used has {described(release)}, which was not reserved; nothing was recorded")
         return counts
 
     def _returned(self, counts: list[int]) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from cumulant.ledger.values import WHOLE, HoldStatus, Receipt, Status, Verificat
 from cumulant.ledger.verification import verify_accounts
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, Neighbors
+from cumulant.parameters import by_name
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from cumulant.ledger.transaction import Transaction
 
 
+@by_name
 class Ledger:
     """Budgets in a database, SQLite by default, PostgreSQL for teams; see `docs/ledger.md` for what is proven.
 

@@ -26,7 +26,9 @@ from cumulant.mechanisms.data import from_dict
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.numerics.balls import as_ball, ball_of_fraction, lower_float, precision, upper_float
 from cumulant.numerics.rounding import float_above
-from cumulant.printed import given, rounded_down
+from cumulant.printed import given as as_given
+from cumulant.printed import rounded_down
+from cumulant.report.chart import described
 
 UNITS = 2**60  # of a reserve: a charge is a whole number of 2^-60 of it
 MOST_BEYOND = 10**36  # releases, more than can be recorded
@@ -100,7 +102,7 @@ class Slot(AbstractLine):
 
     @property
     def what(self) -> str:
-        return f"slots of {self.mechanism!r}"
+        return f"slots of {described(self.mechanism)}"
 
     def show(self, units: int) -> str:
         return f"{units} of {self.count} {self.what} ({_percent(units, self.count)} %)"
@@ -171,7 +173,7 @@ class FailureReserve(AbstractLine):
         with precision(CHARGE_BITS):
             left = -((-as_ball(self.delta)).log1p() * ball_of_fraction(Fraction(units, UNITS))).expm1()
             part = whole if units == UNITS else Fraction(max(lower_float(left), 0.0))
-        return _left_text(part, whole, self.what)
+        return _left_text(part, whole, self.what, given=self.delta)
 
 
 @final
@@ -203,10 +205,11 @@ class RenyiReserve(AbstractLine):
 
     @property
     def what(self) -> str:
-        return "the pure DP" if math.isinf(self.order) else f"the Rényi DP of order {given(self.order)}"
+        return "the pure DP" if math.isinf(self.order) else f"the Rényi DP of order {as_given(self.order)}"
 
     def show(self, units: int) -> str:
-        return _left_text(Fraction(self.budget) * Fraction(units, UNITS), Fraction(self.budget), self.what)
+        whole = Fraction(self.budget)
+        return _left_text(whole * Fraction(units, UNITS), whole, self.what, given=self.budget)
 
 
 @final
@@ -256,12 +259,13 @@ class PureBeyond(AbstractLine):
 
     def show_left(self, left: Fraction) -> str:
         """Return the ε that is left in words."""
-        return _left_text(left, stated(self.epsilon), self.what)
+        return _left_text(left, stated(self.epsilon), self.what, given=self.epsilon)
 
 
-def _left_text(part: Fraction, whole: Fraction, what: str) -> str:
-    """Return what is left of something, rounded down."""
-    return f"{_percent(part, whole)} % of {what} ({_down(part)} of {_down(whole)})"
+def _left_text(part: Fraction, whole: Fraction, what: str, *, given: float | None = None) -> str:
+    """Return what is left of something, rounded down; all of it as it was given."""
+    of = _down(whole) if given is None else as_given(given)
+    return f"{_percent(part, whole)} % of {what} ({of if part == whole else _down(part)} of {of})"
 
 
 def _percent(part: Fraction | int, whole: Fraction | int) -> str:

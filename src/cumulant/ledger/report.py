@@ -1,4 +1,4 @@
-"""The report of an account, for whoever has to answer for it: Markdown or HTML, and the budget over time drawn."""
+"""The report of an account, for whoever has to answer for it, and the budget over time drawn."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 LAST = 20  # entries that are listed
 MOST_ROWS = 50  # of a table of blocks or of people
 MOST_POINTS = 1000  # of a line of the picture
-DAY = 86400.0  # seconds
-ENDINGS = (".md", ".html")
+CLOCKS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
+"""What the picture counts time in, and its seconds: the longest of which there are at least two, else the last."""
+ENDINGS = (".html", ".md", ".pdf")
 
 PROMISE = (
     "Whatever was chosen by looking at earlier results, everything that was or will be released from this account "
@@ -97,7 +98,7 @@ class Summary:
         for (block, text), times in effects.released.items():
             self.sums.setdefault(block, PureSum()).add(release_of(text), times)
         if effects.spent or effects.blocks:
-            self.times.append((moment_of(entry.time) - moment_of(self.began)).total_seconds() / DAY)
+            self.times.append((moment_of(entry.time) - moment_of(self.began)).total_seconds())
             self.used.append(tuple(self._share(place) for place in range(len(self.lines))))
 
     def _share(self, place: int) -> float:
@@ -108,13 +109,24 @@ class Summary:
 
     def chart(self, account: str) -> Chart:
         """Return the share of each line that was used, in the block that used most, against time."""
+        name, unit = clock_of(max(self.times, default=0.0))
+        times = [seconds / unit for seconds in self.times]
         curves = [
             Series(label=_line_name(line), x=x, y=y, color=COLORS[place % len(COLORS)])
             for place, line in enumerate(self.lines)
-            for x, y in [_steps(self.times, [row[place] for row in self.used])]
+            for x, y in [_steps(times, [row[place] for row in self.used])]
         ]
         title = f"{account}: the budget over time"
-        return Chart(curves=tuple(curves), x_label="days since the opening", y_label="share used", title=title)
+        return Chart(curves=tuple(curves), x_label=f"{name} since the opening", y_label="share used", title=title)
+
+
+def clock_of(seconds: float) -> tuple[str, float]:
+    """Return in what a span of time is told, and how many seconds that has.
+
+    >>> clock_of(3 * 86400.0), clock_of(90.0), clock_of(0.3)
+    (('days', 86400.0), ('seconds', 1.0), ('seconds', 1.0))
+    """
+    return next((clock for clock in CLOCKS if seconds >= 2 * clock[1]), CLOCKS[-1])
 
 
 def _steps(times: Sequence[float], values: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -308,15 +320,20 @@ def _row(cells: Sequence[str], tag: str) -> str:
 
 
 def write_report(report: Report, file: Path) -> list[Path]:
-    """Write a report as .html, one file, or as .md with an .svg beside it, and return the files.
+    """Write a report as .html or .pdf, one file, or as .md with an .svg beside it, and return the files.
 
-    Without matplotlib there is no picture.
+    Without matplotlib there is no picture, and no .pdf.
     """
     if file.suffix not in ENDINGS:
-        raise InvalidParameter(f"a report ends in {' or '.join(ENDINGS)}, got {str(file)!r}")
+        raise InvalidParameter(f"a report ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {str(file)!r}")
     picture = file.with_suffix(".svg")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".pdf":
+            from cumulant.ledger.report_pages import write_pages
+
+            write_pages(report, file)
+            return [file]
         if file.suffix == ".html":
             with tempfile.TemporaryDirectory() as directory:
                 drawn = _drawn(report.chart, Path(directory) / "chart.svg")

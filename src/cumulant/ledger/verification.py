@@ -15,6 +15,7 @@ from cumulant.ledger.entries import KINDS, NO_HASH, Entry, Export, canonical
 from cumulant.ledger.lines import Lines, PureBeyond
 from cumulant.ledger.pure import PureSum
 from cumulant.ledger.values import Verification
+from cumulant.parameters import by_name
 from cumulant.printed import given, rounded_up
 from cumulant.version import __version__
 
@@ -296,6 +297,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
+@by_name
 def verify_export(lines: Iterable[str], *, heads: Mapping[str, str] | None = None) -> Verification:
     """Verify an export by itself: JSON lines in, the number of entries and the head out.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cumulant.errors import InvalidParameter
 from cumulant.neighbors import Neighbors
-from cumulant.parameters import require, shown
+from cumulant.parameters import by_name, require, shown
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
@@ -76,6 +76,7 @@ def write(mechanism: AbstractMechanism) -> dict[str, Any]:
     return data
 
 
+@by_name
 def from_dict(data: dict[str, Any]) -> AbstractMechanism:
     """Return the mechanism that `to_dict` described; what is unknown, missing or too deep is refused.
 

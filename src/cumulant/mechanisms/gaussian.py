@@ -37,6 +37,7 @@ class Gaussian(AbstractMechanism):
         object.__setattr__(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
 
     @classmethod
+    @by_name
     def of(cls, *, std: float, sensitivity: float) -> Gaussian:
         """Return the mechanism of noise of a standard deviation, for a query of an L2 sensitivity in its unit.
 

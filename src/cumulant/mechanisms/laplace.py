@@ -41,6 +41,7 @@ class Laplace(AbstractMechanism):
         object.__setattr__(self, "scale", positive("scale", self.scale))
 
     @classmethod
+    @by_name
     def of(cls, *, scale: float, sensitivity: float) -> Laplace:
         """Return the mechanism of noise of a scale, for a query of an L1 sensitivity in its unit.
 

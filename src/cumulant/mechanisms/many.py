@@ -152,6 +152,7 @@ def epsilons_of_counts(
     return found
 
 
+@parameters.by_name
 def epsilons(
     runs: Sequence[AbstractMechanism],
     *,

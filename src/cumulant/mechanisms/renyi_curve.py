@@ -14,7 +14,7 @@ from cumulant.curves.curve import Curve, curve_loss, projected
 from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
-from cumulant.parameters import real, require
+from cumulant.parameters import by_name, real, require
 
 Table = tuple[tuple[float, float], ...]
 
@@ -45,6 +45,7 @@ class RenyiCurve(AbstractMechanism):
     self_consistent: bool = False
     _curve: Curve = field(init=False, repr=False, compare=False)
 
+    @by_name
     def __init__(
         self, curve: Iterable[tuple[float, float]] | Callable[[float], float], *, self_consistent: bool = False
     ) -> None:

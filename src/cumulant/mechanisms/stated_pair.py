@@ -19,7 +19,7 @@ from cumulant.numerics.quadrature import POINTS, nodes_on
 from cumulant.pairs.atoms import Atoms, LossTable, Reversed, Table
 from cumulant.pairs.finite_pair import finite_loss, finite_pair
 from cumulant.pairs.noise import FiniteNoise
-from cumulant.parameters import probability, real, require, shown
+from cumulant.parameters import by_name, probability, real, require, shown
 
 CELLS = 2000  # of a density
 UNIT = 2.0**-52  # in the last place of 1
@@ -85,6 +85,7 @@ class StatedPair(AbstractMechanism):
         return self.relation
 
     @staticmethod
+    @by_name
     def from_losses(
         *, losses: Sequence[float], probabilities: Sequence[float], relation: Neighbors | None = None
     ) -> StatedPair:
@@ -118,6 +119,7 @@ class StatedPair(AbstractMechanism):
         )
 
     @staticmethod
+    @by_name
     def from_densities(
         *,
         log_density: Callable[[Array], Array],

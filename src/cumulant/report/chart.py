@@ -74,6 +74,7 @@ class Chart:
 # The questions ----------------------------------------------------------------------------------------------------
 
 
+@parameters.by_name
 def rdp_chart(mechanisms: Mechanisms, *, orders: float | Sequence[float] = 512.0) -> Chart:
     """Return the Rényi DP against the order, a proven bound, and as points what is attained, where that is known.
 
@@ -90,6 +91,7 @@ def rdp_chart(mechanisms: Mechanisms, *, orders: float | Sequence[float] = 512.0
     return Chart(curves=tuple(curves), x_label="order α", y_label="Rényi DP ε(α), nats", x_scale="log", y_scale="log")
 
 
+@parameters.by_name
 def epsilon_against_count_chart(
     mechanisms: Mechanisms,
     *,
@@ -117,6 +119,7 @@ def epsilon_against_count_chart(
     )
 
 
+@parameters.by_name
 def delta_against_epsilon_chart(
     mechanisms: Mechanisms, *, epsilons: float | Sequence[float] | None = None, method: Methods = "best"
 ) -> Chart:
@@ -133,6 +136,7 @@ def delta_against_epsilon_chart(
     return Chart(curves=curves, x_label="ε, nats", y_label="δ", y_scale="exponent")
 
 
+@parameters.by_name
 def tradeoff_chart(
     mechanisms: Mechanisms, *, false_positive_rates: Sequence[float] | None = None, method: Methods = "best"
 ) -> Chart:
@@ -171,7 +175,7 @@ def labelled(mechanisms: Mechanisms) -> Mapping[str, AbstractMechanism]:
 
 
 def described(mechanism: AbstractMechanism) -> str:
-    """Return a mechanism in words that fit a legend.
+    """Return a mechanism in words that fit a legend; where they do not, whole words are left out.
 
     >>> from cumulant import Gaussian, Laplace
     >>> described(Gaussian(noise_multiplier=2.0) * 10 + Laplace(scale=1.5))
@@ -179,7 +183,10 @@ def described(mechanism: AbstractMechanism) -> str:
     """
     parts = [(f"{count} × " if count != 1 else "") + _described_release(part) for part, count in mechanism.releases()]
     text = " + ".join(parts)
-    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 2]} …"
+    if len(text) <= LONGEST_LABEL:
+        return text
+    kept, _, _ = text[: LONGEST_LABEL - 1].rpartition(" ")  # half a number would be another number
+    return f"{kept} …"
 
 
 def geometric_counts(last: int, *, points: int = POINTS) -> tuple[int, ...]:

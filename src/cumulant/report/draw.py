@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cumulant.comparison import Row
 from cumulant.errors import CumulantError
+from cumulant.parameters import by_name
 from cumulant.printed import rounded_up
 from cumulant.report.chart import COLORS, Chart, Series
 
@@ -23,6 +24,7 @@ BELOW: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14)}  #
 WRITTEN = {"svg.hashsalt": "cumulant", "svg.fonttype": "none", "pdf.fonttype": 42, "ps.fonttype": 42}
 
 
+@by_name
 def draw(chart: Chart, *, axes: Axes | None = None, legend: bool = True) -> Axes:
     """Draw a chart on the given axes, or on new ones."""
     if axes is None:
