@@ -135,7 +135,7 @@ def agree(known: Any, anew: Any) -> bool:
         return len(known) == len(anew) and all(agree(a, b) for a, b in zip(known, anew, strict=True))
     if isinstance(anew, arb):
         return bool(known.overlaps(anew))
-    if isinstance(anew, mpf | float) and anew == anew and abs(anew) != mp.inf:
+    if isinstance(anew, mpf | float) and mp.isfinite(anew):
         return bool(abs(known - anew) <= abs(anew) * (REAL_AGREES if isinstance(anew, mpf) else DOUBLE_AGREES))
     return bool(known == anew)
 
