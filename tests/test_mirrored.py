@@ -20,6 +20,7 @@ from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import GaussianPair
 from cumulant.pairs.sampled_gaussian import SampledReleases
 from high_precision import OutOfReach, Sampled, delta
+from stored import stored
 from strategies import log_uniform
 
 BITS = 200
@@ -190,7 +191,7 @@ def test_delta_is_never_above_the_chance_to_be_in_a_sample(rate: float, count: i
 def test_outputs_that_show_who_is_in_a_sample(rate: Fraction, epsilon: float) -> None:
     """Nested integrals say the same of two releases, of which the bound is not told."""
     run = cm.Gaussian(noise_multiplier=0.04).poisson(rate=float(rate)) * 2
-    true = delta([(Sampled("gaussian", Fraction(25), rate, "leaving"), 2)], epsilon)
+    true = stored(delta)([(Sampled("gaussian", Fraction(25), rate, "leaving"), 2)], epsilon)
     found = run.delta(epsilon=epsilon)
     assert true <= arb(found) <= true * (1 + arb("3e-9"))
     assert abs(true - (1 - (1 - float(rate)) ** 2)) < 1e-9

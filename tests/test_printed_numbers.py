@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 
 import pytest
 
@@ -185,6 +186,7 @@ class Reading:
         self.left = re.sub(NUMBER, lambda one: " " if float(one[0]) in typed else one[0], self.left)
 
 
+@lru_cache(maxsize=8)
 def certified(run: AbstractMechanism, delta: str) -> Interval:
     """Return ε from both sides; where no pair is known, what Rényi DP proves."""
     try:
