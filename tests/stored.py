@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flint import arb, ctx
-from mpmath import mp, mpf
+from mpmath import mp, mpc, mpf
 
 DIRECTORY = Path(__file__).parent / "stored_references"
 DIGITS = 45  # of what is stored
@@ -102,6 +102,8 @@ def write(value: Any) -> Any:
         return [write(each) for each in value]
     if isinstance(value, arb):
         return f"ball {value.str(DIGITS)}"
+    if isinstance(value, mpc):
+        return f"complex {mp.nstr(value.real, DIGITS)} {mp.nstr(value.imag, DIGITS)}"
     if isinstance(value, mpf):
         return f"real {mp.nstr(value, DIGITS)}"
     if isinstance(value, float):
@@ -117,7 +119,7 @@ def read(kept: Any) -> Any:
     if not isinstance(kept, str):
         return kept
     kind, _, text = kept.partition(" ")
-    return {"ball": _ball, "real": mpf, "double": float}[kind](text)
+    return {"ball": _ball, "real": mpf, "complex": _complex, "double": float}[kind](text)
 
 
 def _ball(text: str) -> Any:
@@ -129,14 +131,18 @@ def _ball(text: str) -> Any:
         ctx.prec = before
 
 
+def _complex(text: str) -> Any:
+    return mpc(*text.split())
+
+
 def agree(known: Any, anew: Any) -> bool:
     """Say whether two values are one: balls overlap, numbers differ by rounding only, all else is equal."""
     if isinstance(anew, tuple | list):
         return len(known) == len(anew) and all(agree(a, b) for a, b in zip(known, anew, strict=True))
     if isinstance(anew, arb):
         return bool(known.overlaps(anew))
-    if isinstance(anew, mpf | float) and mp.isfinite(anew):
-        return bool(abs(known - anew) <= abs(anew) * (REAL_AGREES if isinstance(anew, mpf) else DOUBLE_AGREES))
+    if isinstance(anew, mpf | mpc | float) and mp.isfinite(anew):
+        return bool(abs(known - anew) <= abs(anew) * (DOUBLE_AGREES if isinstance(anew, float) else REAL_AGREES))
     return bool(known == anew)
 
 
