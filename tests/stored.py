@@ -17,6 +17,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from datetime import date
 from functools import cache, wraps
 from pathlib import Path
@@ -29,6 +30,7 @@ DIRECTORY = Path(__file__).parent / "stored_references"
 DIGITS = 45  # of what is stored
 SHARE = 10  # one in so many is computed again
 REAL_AGREES, DOUBLE_AGREES = 1e-15, 1e-11  # relative: doubles choose nodes and lattices, and differ between machines
+LONGEST = 200  # signs of a question that are kept; of tables a digest says the rest
 BITS = 256  # at which balls are read
 MODE = os.environ.get("CUMULANT_REFERENCES", "tenth")
 
@@ -65,8 +67,9 @@ def stored(program: Program) -> Program:
 
 
 def question_of(name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
-    words = [_word(argument) for argument in arguments]
-    return f"{name}({', '.join([*words, *(f'{key}={_word(named[key])}' for key in sorted(named))])})"
+    words = [*map(_word, arguments), *(f"{key}={_word(named[key])}" for key in sorted(named))]
+    text = f"{name}({', '.join(words)})"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... {hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 def _word(argument: Any) -> str:
@@ -76,7 +79,10 @@ def _word(argument: Any) -> str:
     if isinstance(argument, arb):
         return f"arb({argument.str(DIGITS)})"
     if isinstance(argument, list | tuple):
-        return f"[{', '.join(_word(each) for each in argument)}]"
+        return f"[{', '.join(map(_word, argument))}]"
+    if is_dataclass(argument) and not isinstance(argument, type):
+        values = (f"{field.name}={_word(getattr(argument, field.name))}" for field in fields(argument))
+        return f"{type(argument).__name__}({', '.join(values)})"
     return repr(argument)
 
 
