@@ -249,14 +249,19 @@ def test_versions_agree() -> None:
 
 QUOTED = re.compile(r"`([A-Za-z_]\w*(?:\.\w+)*)(?:\([^`]*\))?`")
 SOURCES = sorted(Path(cumulant.__file__).parent.rglob("*.py"))
-TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in SOURCES}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
 def identifiers() -> set[str]:
     """Return every name that the source uses, and every module of it."""
     names = {part for file in SOURCES for part in (*file.parts, file.stem)}
-    for tree in TREES.values():
+    for tree in map(tree_of, SOURCES):
         for node in ast.walk(tree):
             for field in ("id", "attr", "arg", "name", "module"):
                 value = getattr(node, field, None)
@@ -265,12 +270,9 @@ def identifiers() -> set[str]:
     return names
 
 
-IDENTIFIERS = identifiers()
-
-
 def quoted_in_docstrings(file: Path) -> set[str]:
     """Return what docstrings quote as code, but for values such as `None` and calls of the standard library."""
-    texts = [ast.get_docstring(node) or "" for node in ast.walk(TREES[file]) if isinstance(node, DOCUMENTED)]
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(tree_of(file)) if isinstance(node, DOCUMENTED)]
     return {match for text in texts for match in QUOTED.findall(text)}
 
 
@@ -283,7 +285,7 @@ def stands_for_something(name: str, file: Path) -> bool:
         return exists(".".join([*module.parts, *rest]))
     if first in MODULES and rest:
         return exists(name)
-    return {first, *rest} <= IDENTIFIERS
+    return {first, *rest} <= identifiers()
 
 
 def test_docstrings_name_what_exists() -> None:
