@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 import cumulant
 
 PACKAGE = Path(cumulant.__file__).parent
@@ -161,7 +163,8 @@ def test_there_is_no_to_do() -> None:
     assert [name_of(file) for file in FILES if word in file.read_text(encoding="utf-8")] == []
 
 
-WALKS = {"first": (13, 62, 15)}  # files, calls into another file and types that a question passes: they may become fewer
+# Files, calls into another file and types that a question passes: they may become fewer.
+WALKS = {"first": (13, 62, 15)}
 
 
 @pytest.mark.parametrize("question", WALKS)

@@ -19,7 +19,7 @@ from cumulant.inversion.short import shortest_epsilon, shortest_log_delta
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import GaussianPair
 from cumulant.pairs.sampled_gaussian import SampledReleases
-from high_precision import OutOfReach, Sampled, delta
+from high_precision import OutOfReach, Sampled, delta, transform
 from stored import stored
 from strategies import log_uniform
 
@@ -35,31 +35,26 @@ def bits() -> Iterator[None]:
     ctx.prec = before
 
 
-def middle(value: acb) -> acb:
-    """Return the middle of a ball: products of turned boxes would grow by √2 each."""
-    return acb(value.real.mid(), value.imag.mid())
-
-
 class Joining:
     """E_Q w^-z on a line, by a sum over nodes, and δ_{Q‖P}(x) by a sum over the line: nothing of the library's."""
 
     def __init__(self, law: SampledReleases, tilt: float, window: float) -> None:
         ((one, count),) = law.parts
         mean, rate, step = arb(one.mean), arb(one.rate), arb(1) / NODES_A_UNIT
-        self.theta = arb(tilt) / arb(law.deviation)
-        self.eta = 2 * arb.pi() * self.theta / arb(window)
+        theta = tilt / law.deviation
+        eta = 2 * math.pi * theta / window
+        self.theta, self.eta = arb(theta), arb(eta)
         places = [step * k for k in range(-13 * NODES_A_UNIT, math.ceil((13 + one.mean) * NODES_A_UNIT))]
         log_w = [(rate * (mean * t - mean * mean / 2).expm1()).log1p() for t in places]
-        turned = [
-            acb((-t * t / 2 - self.theta * x).exp() * step / (2 * arb.pi()).sqrt())
-            for t, x in zip(places, log_w, strict=True)
-        ]
-        turn = [acb(0, -self.eta * x).exp() for x in log_w]
+        masses = [(-t * t / 2).exp() * step / (2 * arb.pi()).sqrt() for t in places]
+        nodes = [(mass, -x) for mass, x in zip(masses, log_w, strict=True)]
         self.terms: list[acb] = []
+        steps = 64
         while len(self.terms) < 2 or abs(self.terms[-1]) > abs(self.terms[0]) * arb("1e-34"):
-            z = acb(self.theta, self.eta * len(self.terms))
-            self.terms.append(sum(turned, acb(0)) ** count / (z * (z + 1)))
-            turned = [middle(a * b) for a, b in zip(turned, turn, strict=True)]
+            places_on_line = [acb(self.theta, self.eta * j) for j in range(steps + 1)]
+            moments = transform(nodes, theta, eta, steps)
+            self.terms = [m**count / (z * (z + 1)) for m, z in zip(moments, places_on_line, strict=True)]
+            steps *= 2
 
     def profile(self, x: arb) -> arb:
         """Return δ_{Q‖P}(x), x of either sign."""
