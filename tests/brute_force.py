@@ -220,12 +220,19 @@ def adaptive_excess(some: frozenset[Kernel], rounds: int, t: Fraction) -> Fracti
 
     V_0(t) = (1 - t)_+,  V_{r+1}(t) = max over kernels of Σ_o p_o V_r(t q_o / p_o).
     """
-    if rounds == 0:
-        return max(1 - t, Fraction(0))
-    return max(
-        sum((a * adaptive_excess(some, rounds - 1, t * b / a) for a, b in zip(p, q, strict=True) if a), Fraction(0))
-        for p, q in some
-    )
+    ratios = [[(a, b / a) for a, b in zip(p, q, strict=True) if a] for p, q in some]
+    known: dict[tuple[int, Fraction], Fraction] = {}  # histories in another order end at the same ratio
+
+    def value(left: int, above: Fraction) -> Fraction:
+        if left == 0:
+            return max(1 - above, Fraction(0))
+        if (left, above) not in known:
+            known[left, above] = max(
+                sum((a * value(left - 1, above * ratio) for a, ratio in row), Fraction(0)) for row in ratios
+            )
+        return known[left, above]
+
+    return value(rounds, t)
 
 
 def largest_ratio(some: frozenset[Kernel]) -> Fraction | None:

@@ -1,6 +1,6 @@
 """Hypothesis: the same examples on every run of the gate, new ones on every run at a desk; no clock in either.
 
-And a database for every test that asks for one.
+And a database for every test that asks for one, and a line at the end about references that are not stored.
 """
 
 from __future__ import annotations
@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.databases import ENGINES, data_directory, leave_postgres, new_address, this_run
 from hypothesis import settings
+
+from stored import Unstored
 
 settings.register_profile("desk", deadline=None)
 settings.register_profile("gate", deadline=None, derandomize=True)
@@ -28,6 +31,26 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     leave_postgres()
     if not hasattr(config, "workerinput"):
         shutil.rmtree(data_directory(), ignore_errors=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that started this one what was not stored."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["unstored"] = Unstored.count, Unstored.seconds
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    count, seconds = getattr(node, "workeroutput", {}).get("unstored", (0, 0.0))
+    Unstored.count, Unstored.seconds = Unstored.count + count, Unstored.seconds + seconds
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if Unstored.count:
+        terminalreporter.write_line(
+            f"{Unstored.count} references are not stored and took {Unstored.seconds:.1f} s; tests/stored.py says how"
+        )
 
 
 @pytest.fixture(params=ENGINES)

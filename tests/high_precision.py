@@ -709,7 +709,7 @@ class Line:
             moments = _moments(law, self.theta, self.step, steps)
             values = [v * m**count for v, m in zip(values, moments, strict=True)]
         for table, count in self.tables:
-            moments = _transform(table.finite, self.theta, self.step, steps)
+            moments = transform(table.finite, self.theta, self.step, steps)
             values = [v * m**count for v, m in zip(values, moments, strict=True)]
         terms = []
         for j, value in enumerate(values):
@@ -738,7 +738,7 @@ def _moments(law: Sampled, theta: float, step: float, steps: int) -> list[Ball]:
             raise OutOfReach("too many nodes")
         now = [sum((p * (z * x).exp() for p, x in nodes), acb(0)) for z in probes]
         if before and all(abs(a - b) < abs(now[0]) * 1e-32 for a, b in zip(before, now, strict=True)):
-            return _transform(nodes, theta, step, steps)
+            return transform(nodes, theta, step, steps)
         before, fineness = now, fineness * 1.4
 
 
@@ -752,7 +752,7 @@ def _range(law: Sampled, theta: float) -> tuple[float, float]:
     return float(kept[0]) - 0.1, float(kept[-1]) + 0.1
 
 
-def _transform(nodes: Sequence[tuple[Ball, Ball]], theta: float, step: float, steps: int) -> list[Ball]:
+def transform(nodes: Sequence[tuple[Ball, Ball]], theta: float, step: float, steps: int) -> list[Ball]:
     """Return Σ p e^{(θ + ijη)x}, j = 0..steps, as a product of two matrices: j = few·block + rest."""
     block = math.isqrt(steps) + 1
     turns = [acb(0, arb(step) * x).exp() for _, x in nodes]

@@ -13,6 +13,9 @@ from hypothesis.strategies import SearchStrategy
 
 import cumulant as cm
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.group import Group
+from cumulant.neighbors import Neighbors
+from cumulant.sampling import OncePerEpoch, PoissonSampled, SampledWithoutReplacement, SampledWithReplacement
 
 ASKING = settings(deadline=None, max_examples=25)  # an answer with atoms takes a second
 
@@ -198,13 +201,113 @@ TABLE[cm.Composed] = Entry(_composed(), lambda m, f: cm.Composed.of((noisier(par
 
 
 def mechanisms() -> SearchStrategy[AbstractMechanism]:
-    """Return any mechanism of the library."""
+    """Return any mechanism of the library that is not on a sample."""
     return st.one_of([entry.draw for entry in TABLE.values()])
+
+
+# Samples --------------------------------------------------------------------------------------------------------------
+
+BASES = (cm.Gaussian, cm.Laplace, cm.RandomizedResponse, cm.PureDP, cm.ApproximateDP, cm.StatedPair, cm.ZCDP)
+Draws = Callable[[Neighbors], SearchStrategy[AbstractMechanism]]
+RELATIONS = (cm.ADD_REMOVE, cm.REPLACE_ONE)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How to draw a sample for a relation, the relations that have a theorem, and the same sample of more noise."""
+
+    draw: Draws
+    noisier: Callable[[Any, float], AbstractMechanism]
+    relations: tuple[Neighbors, ...] = RELATIONS
+
+
+def bases() -> SearchStrategy[AbstractMechanism]:
+    return st.one_of([TABLE[kind].draw for kind in BASES])
+
+
+def rates() -> SearchStrategy[float]:
+    return st.one_of(st.sampled_from([0.0, 1e-12, 1.0]), log_uniform(1e-6, 1.0))
+
+
+def _poisson(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    """Return Poisson samples, some of them of a Poisson sample."""
+    once = st.builds(lambda base, rate: base.poisson(rate=rate, neighbors=relation), bases(), rates())
+    twice = st.builds(
+        lambda base, inner, rate: base.poisson(rate=inner).poisson(rate=rate, neighbors=relation),
+        bases(),
+        rates(),
+        rates(),
+    )
+    return st.one_of(once, once, twice)
+
+
+def _without_replacement(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    return st.builds(lambda base, rate: base.without_replacement(rate=rate, neighbors=relation), bases(), rates())
+
+
+def _with_replacement(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    return st.builds(
+        lambda base, draws, population: base.with_replacement(draws=draws, population=population, neighbors=relation),
+        bases(),
+        st.integers(1, 200),
+        st.integers(2, 10_000),
+    )
+
+
+def _groups(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    """Return groups of Poisson samples, and of batches where their size stays."""
+    never_fail = st.one_of([TABLE[kind].draw for kind in BASES if kind not in (cm.ApproximateDP, cm.StatedPair)])
+    poisson = st.builds(lambda base, rate: base.poisson(rate=rate, neighbors=relation), never_fail, rates())
+    batch = st.builds(lambda base, rate: base.without_replacement(rate=rate), never_fail, rates())
+    step = poisson if relation is cm.ADD_REMOVE else st.one_of(poisson, batch)
+    return st.builds(lambda one, size: one.group(size=size), step, st.integers(2, 5))
+
+
+def _epochs(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    return TABLE[cm.Gaussian].draw.map(lambda noise: OncePerEpoch(mechanism=noise, relation=relation))
+
+
+def _of_more_noise(sample: Any, factor: float) -> AbstractMechanism:
+    changed: AbstractMechanism = replace(sample, mechanism=noisier(sample.mechanism, factor))
+    return changed
+
+
+SCHEMES: dict[type[AbstractMechanism], Scheme] = {
+    PoissonSampled: Scheme(_poisson, _of_more_noise),
+    SampledWithoutReplacement: Scheme(_without_replacement, _of_more_noise),
+    SampledWithReplacement: Scheme(_with_replacement, _of_more_noise),
+    OncePerEpoch: Scheme(_epochs, _of_more_noise),
+    Group: Scheme(_groups, _of_more_noise),
+}
+
+
+def samples(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    """Return any sample, for a relation."""
+    return st.one_of([scheme.draw(relation) for scheme in SCHEMES.values() if relation in scheme.relations])
+
+
+def runs(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    """Return compositions of samples for a relation, and of mechanisms that hold for any."""
+    part = st.one_of(samples(relation), samples(relation), bases())
+    return st.lists(st.tuples(part, st.integers(0, 1000)), min_size=1, max_size=3).map(cm.Composed.of)
+
+
+def anything(relation: Neighbors | None = None) -> SearchStrategy[AbstractMechanism]:
+    """Return mechanisms, samples and compositions of both; all for one relation if it is given."""
+    if relation is None:
+        return st.one_of([anything(one) for one in RELATIONS])
+    return st.deferred(lambda: st.one_of(mechanisms(), samples(relation), runs(relation)))
+
+
+def two_of_a_relation() -> SearchStrategy[tuple[AbstractMechanism, AbstractMechanism]]:
+    """Return what can be composed."""
+    return st.one_of([st.tuples(anything(relation), anything(relation)) for relation in RELATIONS])
 
 
 def noisier(mechanism: AbstractMechanism, factor: float) -> AbstractMechanism:
     """Return the same mechanism with more noise."""
-    return TABLE[type(mechanism)].noisier(mechanism, factor)
+    kind = type(mechanism)
+    return (SCHEMES[kind] if kind in SCHEMES else TABLE[kind]).noisier(mechanism, factor)
 
 
 def deltas() -> SearchStrategy[float]:

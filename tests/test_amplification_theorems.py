@@ -23,6 +23,7 @@ from cumulant.papers.wang_2019 import asymptotics as asym
 from cumulant.papers.wang_2019 import theorems as wang
 from cumulant.sampling import poisson_theorems as poisson
 from cumulant.sampling import without_replacement_theorems as wor
+from stored import stored
 
 MpCurve = Callable[[int], Any]  # K(l-1) at an integer order l
 
@@ -177,21 +178,21 @@ def test_large_orders_are_bounded_tightly(alpha: int, gamma: float, p: float) ->
     assert (-1e-11 - 1e-15 * alpha if alpha <= 10**6 else -1e-3) <= lower <= 0  # at 10^9 not every term is visited
 
 
-@pytest.mark.parametrize(("gamma", "sigma"), [(0.01, 300.0), (0.3, 100.0), (1e-4, 20.0)])
-def test_large_orders_of_a_gaussian(gamma: float, sigma: float) -> None:
-    """A curve whose terms have two peaks, against the full sum."""
-    alpha = 30_000
+@stored
+def gaussian_sum(alpha: int, gamma: float, sigma: float) -> Any:
     with mp.workdps(30):
         g, term, terms = mpf(gamma), (1 - mpf(gamma)) ** alpha, []
         for j in range(alpha + 1):
             terms.append(term * mp.exp(mpf(j) * (j - 1) / (2 * mpf(sigma) ** 2)))
             term *= mpf(alpha - j) / (j + 1) * g / (1 - g)
-        exact = mp.log(mp.fsum(terms))
-        assert above(
-            poisson.poisson_tight(alpha, rate=gamma, cgf=Gaussian(noise_multiplier=sigma)._known().curve()),
-            exact,
-            relative=1e-10,
-        )
+        return mp.log(mp.fsum(terms))
+
+
+@pytest.mark.parametrize(("gamma", "sigma"), [(0.01, 300.0), (0.3, 100.0), (1e-4, 20.0)])
+def test_large_orders_of_a_gaussian(gamma: float, sigma: float) -> None:
+    """A curve whose terms have two peaks, against the full sum."""
+    bound = poisson.poisson_tight(30_000, rate=gamma, cgf=Gaussian(noise_multiplier=sigma)._known().curve())
+    assert above(bound, gaussian_sum(30_000, gamma, sigma), relative=1e-10)
 
 
 @pytest.mark.parametrize("alpha", [5, 500, 50_000])
@@ -463,40 +464,51 @@ def test_difference_at_an_order_of_a_thousand_and_a_million() -> None:
     assert float(dv.gaussian_log_difference(50, noise_multiplier=10.0)) == pytest.approx(-22.2, abs=0.05)
     exact = gaussian_difference(1000, 100.0)
     assert float(dv.gaussian_log_difference(1000, noise_multiplier=100.0) - exact) == pytest.approx(0, abs=1e-11)
-    sigma, order, center = mpf(2000), 10**6, mpf("0.5727")  # integrate in u = log r, around the mode
+    exact = difference_around(1_000_000, 2000.0, 0.5727)
+    assert float(dv.gaussian_log_difference(10**6, noise_multiplier=2000.0) - exact) == pytest.approx(0, abs=1e-8)
 
-    def log_integrand(u: Any) -> Any:
-        return order * mp.log(mp.expm1(u)) - (1 / (2 * sigma) + sigma * u) ** 2 / 2
 
+@stored
+def difference_around(order: int, noise: float, mode: float) -> Any:
+    """Integrate in u = log r, around the mode."""
     with mp.workdps(30):
+        sigma, center = mpf(noise), mpf(mode)
+
+        def log_integrand(u: Any) -> Any:
+            return order * mp.log(mp.expm1(u)) - (1 / (2 * sigma) + sigma * u) ** 2 / 2
+
         top = log_integrand(center)
         steps = [center + k / sigma for k in range(-16, 17)]
         integral = mp.quad(lambda u: mp.exp(log_integrand(u) - top), steps)
-        exact = top + mp.log(integral * sigma / mp.sqrt(2 * mp.pi))
-    assert float(dv.gaussian_log_difference(order, noise_multiplier=2000.0) - exact) == pytest.approx(0, abs=1e-8)
+        return top + mp.log(integral * sigma / mp.sqrt(2 * mp.pi))
+
+
+LOG_DENSITIES: dict[str, Callable[[Any, float], Any]] = {
+    "Gaussian": lambda x, s: -(x**2) / (2 * s**2) - mp.log(s * mp.sqrt(2 * mp.pi)),
+    "Laplace": lambda x, s: -abs(x) / s - mp.log(2 * s),
+}
+
+
+@stored
+def log_abs_moment(noise: str, order: int, s: float) -> Any:
+    with mp.workdps(25):
+
+        def integrand(x: Any) -> Any:
+            there, here = LOG_DENSITIES[noise](x - 1, s), LOG_DENSITIES[noise](x, s)
+            return mp.exp(here) * abs(mp.expm1(there - here)) ** order
+
+        knots = [mpf(k) for k in (0, 0.25, 0.5, 0.75, 1, order / 2, order, order + 1)]
+        tails = [sign * s * k + shift for k in (1, 3, 7, 15, 30, 60) for sign, shift in ((-1, 0), (1, order + 1))]
+        return mp.log(mp.quad(integrand, sorted({*knots, *map(mpf, tails)})))
 
 
 @pytest.mark.parametrize("order", [1, 3, 6])
 def test_absolute_moments_by_quadrature(order: int) -> None:
-    with mp.workdps(25):
-        for s in (0.5, 3.0):
-            for log_density, value in (
-                (
-                    lambda x, s=s: -(x**2) / (2 * s**2) - mp.log(s * mp.sqrt(2 * mp.pi)),
-                    dv.gaussian_log_abs_moment(order, noise_multiplier=s),
-                ),
-                (lambda x, s=s: -abs(x) / s - mp.log(2 * s), dv.laplace_log_abs_moment(order, scale=s)),
-            ):
-
-                def integrand(x: Any, f: Callable[[Any], Any] = log_density) -> Any:
-                    return mp.exp(f(x)) * abs(mp.expm1(f(x - 1) - f(x))) ** order
-
-                knots = [mpf(k) for k in (0, 0.25, 0.5, 0.75, 1, order / 2, order, order + 1)]
-                tails = [
-                    sign * s * k + shift for k in (1, 3, 7, 15, 30, 60) for sign, shift in ((-1, 0), (1, order + 1))
-                ]
-                exact = mp.log(mp.quad(integrand, sorted({*knots, *map(mpf, tails)})))
-                assert float(value - exact) == pytest.approx(0, abs=1e-12)
+    for s in (0.5, 3.0):
+        gaussian, laplace = (log_abs_moment(noise, order, s) for noise in LOG_DENSITIES)
+        found = dv.gaussian_log_abs_moment(order, noise_multiplier=s), dv.laplace_log_abs_moment(order, scale=s)
+        assert float(found[0] - gaussian) == pytest.approx(0, abs=1e-12)
+        assert float(found[1] - laplace) == pytest.approx(0, abs=1e-12)
 
 
 def test_moments_at_orders_zero_and_one() -> None:

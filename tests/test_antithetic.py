@@ -19,6 +19,7 @@ from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.finite_pair import FinitePair
 from cumulant.profiles.profile import PrivacyProfile
 from cumulant.profiles.sampling import replaced_profile
+from stored import stored
 from strategies import log_uniform
 
 DIGITS = 40
@@ -110,29 +111,36 @@ def test_no_pure_dp_mechanism_beats_the_three_points(seed: int) -> None:
         assert truth <= run.delta(epsilon=at) + 1e-13
 
 
+@stored
+def moment_of_theorem_10(sigma: float, draws: int, population: int, order: float) -> mpf:
+    """M(λ) - 1 = Σ_j (w_j/γ) (E_Q[f_α(w); r > 1] + E_Q[f_{1-α}(w); r > 1]), f_β(w) = w^β - 1 - β(w-1), α = λ + 1."""
+    with mp.workdps(30):
+        chance = 1 / mpf(population)
+        gamma = 1 - (1 - chance) ** draws
+        alpha, truth = mpf(order) + 1, mpf(0)
+        for j in range(1, min(draws, 14) + 1):
+            mu = j / mpf(sigma)
+            share = mp.binomial(draws, j) * chance**j * (1 - chance) ** (draws - j) / gamma
+
+            def halves(t: mpf, mu: mpf = mu) -> mpf:
+                w = 1 - gamma + gamma * mp.exp(mu * t - mu**2 / 2)
+                return mp.npdf(t) * sum(w**beta - 1 - beta * (w - 1) for beta in (alpha, 1 - alpha))
+
+            ends = sorted({mu / 2, mu, mu + 2, alpha * mu, alpha * mu + 6, alpha * mu + 12})
+            truth += share * mp.quad(halves, ends)
+        return truth
+
+
 @pytest.mark.parametrize(("sigma", "draws", "population"), [(10.0, 100, 10_000), (1.0, 6, 1000), (2.0, 9, 20)])
 def test_with_replacement_has_the_moments_of_theorem_10(sigma: float, draws: int, population: int) -> None:
-    """M(λ) - 1 = Σ_j (w_j/γ) (E_Q[f_α(w); r > 1] + E_Q[f_{1-α}(w); r > 1]), f_β(w) = w^β - 1 - β(w-1), α = λ + 1."""
     step = cm.Gaussian(noise_multiplier=sigma).with_replacement(draws=draws, population=population)
     ((pair, _),) = step._known().directions(cm.REPLACE_ONE)[0]  # type: ignore[index]
     assert isinstance(pair, FinitePair)
     lam = np.array([0.25, 1.0])
     found = np.expm1(pair.nodes(1.0, 0.0).cumulants(lam)[0][0])
     with mp.workdps(30):
-        chance = 1 / mpf(population)
-        gamma = 1 - (1 - chance) ** draws
         for order, value in zip(lam.tolist(), found.tolist(), strict=True):
-            alpha, truth = mpf(order) + 1, mpf(0)
-            for j in range(1, min(draws, 14) + 1):
-                mu = j / mpf(sigma)
-                share = mp.binomial(draws, j) * chance**j * (1 - chance) ** (draws - j) / gamma
-
-                def halves(t: mpf, mu: mpf = mu, alpha: mpf = alpha) -> mpf:
-                    w = 1 - gamma + gamma * mp.exp(mu * t - mu**2 / 2)
-                    return mp.npdf(t) * sum(w**beta - 1 - beta * (w - 1) for beta in (alpha, 1 - alpha))
-
-                ends = sorted({mu / 2, mu, mu + 2, alpha * mu, alpha * mu + 6, alpha * mu + 12})
-                truth += share * mp.quad(halves, ends)
+            truth = moment_of_theorem_10(sigma, draws, population, order)
             assert abs(value / truth - 1) < 1e-4  # chords, and sizes above ten charged together
             assert value >= truth * (1 - mpf(10) ** -9)
 

@@ -155,7 +155,8 @@ def test_no_epsilon_is_so_large_that_unbounded_losses_have_no_delta(name: str, e
         assert run.delta(epsilon=epsilon, method=method) > 0
         assert run.delta(epsilon=[1.0, epsilon], method=method)[1] > 0
         assert run.log_delta(epsilon=[1.0, epsilon], method=method)[1] > -math.inf
-    assert 0 <= run.delta_interval(epsilon=epsilon).lower <= run.delta_interval(epsilon=epsilon).upper
+    interval = run.delta_interval(epsilon=epsilon)
+    assert 0 <= interval.lower <= interval.upper
 
 
 @pytest.mark.parametrize("exponent", [-1074, -1073, -1060, -1022, -500])

@@ -21,6 +21,7 @@ from renyi_reference import (
     moment_of_envelope,
     moment_of_mixture,
 )
+from stored import stored
 
 Real = Any  # an mpf; mpmath carries no types
 RELATIVE = 1e-8  # what an RDP may be off by here; the library promises far less, and never downwards
@@ -437,10 +438,9 @@ def test_far_orders_of_the_envelope_stay_above_it(rate: float, sigma: float) -> 
     assert (values <= np.logaddexp(0.0, log_excess + math.log(2.0)) * (1 + 1e-9)).all()
 
 
-@pytest.mark.parametrize("rate", [1e-6, 0.01, 0.5, 0.99])
-@pytest.mark.parametrize("sigma", [2e-5, 1e-4, 1e-3, 0.01, 1.0])
-def test_the_divergence_of_the_envelope(rate: float, sigma: float) -> None:
-    """Of order 1 it is E_Q[(w-1) log w; r > 1] = γ(E_P - E_Q)[log w; r > 1], also where no rule follows the pair."""
+@stored
+def divergence_of_the_envelope(sigma: float, rate: float) -> Real:
+    """Return E_Q[(w-1) log w; r > 1] = γ(E_P - E_Q)[log w; r > 1]."""
     with mp.workdps(40):
         mean = 1 / mpf(sigma)
 
@@ -454,26 +454,36 @@ def test_the_divergence_of_the_envelope(rate: float, sigma: float) -> None:
                 mp.quad(lambda t: mp.npdf(t - centre) * log_w(t), [a, b], maxdegree=4) for a, b in pairwise(edges)
             )
 
-        truth = mpf(rate) * (expected(mean) - expected(mpf(0)))
+        return mpf(rate) * (expected(mean) - expected(mpf(0)))
+
+
+@pytest.mark.parametrize("rate", [1e-6, 0.01, 0.5, 0.99])
+@pytest.mark.parametrize("sigma", [2e-5, 1e-4, 1e-3, 0.01, 1.0])
+def test_the_divergence_of_the_envelope(rate: float, sigma: float) -> None:
+    """Of order 1, also where no rule follows the pair."""
+    truth = divergence_of_the_envelope(sigma, rate)
     found = cm.Gaussian(noise_multiplier=sigma).without_replacement(rate=rate).rdp(order=1)
     assert truth * (1 - mpf(10) ** -14) <= found
+
+
+@stored
+def cgf_of_a_rare_sample(mean: float, rate: float, lam: float) -> Real:
+    with mp.workdps(120):
+        mu, gamma, alpha = 1 / mpf(1 / mean), mpf(rate), 1 + mpf(lam)
+
+        def w(t: Real) -> Real:
+            return 1 - gamma + gamma * mp.exp(mu * t - mu**2 / 2)
+
+        middle, peak = mu / 2 - mp.log(gamma) / mu, mu * alpha
+        near = [middle + x / mu for x in (-30, -3, 0, 3, 30)]
+        points = sorted({mpf(-13), mpf(0), mpf(13), *near, *(peak + x for x in (-14, -7, 0, 7, 14))})
+        return mp.log1p(mp.quad(lambda t: mp.npdf(t) * excess(w(t), alpha), points))
 
 
 @pytest.mark.parametrize("rate", [1e-40, 1e-12, 0.01])
 @pytest.mark.parametrize("mean", [1.0, 30.0, 200.0, 500.0])
 def test_little_noise_is_not_rounded_down(mean: float, rate: float) -> None:
     """Masses of nodes far out are made of large exponents: K below 1 says by how much they may be off."""
-    with mp.workdps(120):
-        mu, gamma = 1 / mpf(1 / mean), mpf(rate)
-
-        def w(t: Real) -> Real:
-            return 1 - gamma + gamma * mp.exp(mu * t - mu**2 / 2)
-
-        for lam in (2.0**-17, 2.0**-10):
-            alpha = 1 + mpf(lam)
-            middle, peak = mu / 2 - mp.log(gamma) / mu, mu * alpha
-            near = [middle + x / mu for x in (-30, -3, 0, 3, 30)]
-            points = sorted({mpf(-13), mpf(0), mpf(13), *near, *(peak + x for x in (-14, -7, 0, 7, 14))})
-            truth = mp.log1p(mp.quad(lambda t: mp.npdf(t) * excess(w(t), alpha), points))  # noqa: B023 - used at once
-            value = cm.Gaussian(noise_multiplier=1 / mean).poisson(rate=rate).cgf(order=1 + lam)
-            assert truth <= value
+    for lam in (2.0**-17, 2.0**-10):
+        value = cm.Gaussian(noise_multiplier=1 / mean).poisson(rate=rate).cgf(order=1 + lam)
+        assert cgf_of_a_rare_sample(mean, rate, lam) <= value

@@ -20,6 +20,7 @@ from cumulant.profiles.sampling import with_replacement_profile
 from cumulant.sampling.gaussian_triples import Triples
 from cumulant.sampling.mixture import amplified_failure, amplified_pure
 from cumulant.sampling.with_replacement import SampledWithReplacement, mixed_moments
+from stored import stored
 
 DIGITS = 60
 ANY = st.floats(5e-324, 1.7e308)  # the whole range, denormal numbers included
@@ -218,8 +219,14 @@ def test_tails_of_multiplicities(draws: int, population: int, factor: float) -> 
 # Gaussian triples -----------------------------------------------------------------------------------------------------
 
 
+@stored
 def exact_moment(lam: float, mean: float, rate: float, far_is_first: bool, share: float) -> mpf:
     """Return Φ - 1 by a trapezoidal rule with a step, a range and digits far beyond what is needed."""
+    with mp.workdps(30):
+        return _exact_moment(lam, mean, rate, far_is_first, share)
+
+
+def _exact_moment(lam: float, mean: float, rate: float, far_is_first: bool, share: float) -> mpf:
     power, v, g = 1 + mpf(lam), mpf(mean) ** 2, mpf(rate)
     tau = mpf(share) * v
     slope = tau / 2 / mpf(mean)

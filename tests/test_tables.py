@@ -210,9 +210,10 @@ def test_random_tables(seed: int) -> None:
     run = stated(table) * count
     for epsilon in (0.0, 0.3, 2.0):
         truth = delta(mixed, epsilon)
+        interval = run.delta_interval(epsilon=epsilon)
         assert not truth > run.delta(epsilon=epsilon)
-        assert not truth > run.delta_interval(epsilon=epsilon).upper
-        assert not truth < run.delta_interval(epsilon=epsilon).lower
+        assert not truth > interval.upper
+        assert not truth < interval.lower
 
 
 # Large ε inside sampling ----------------------------------------------------------------------------------------------
