@@ -53,16 +53,16 @@ class Setting:
 
 def measure(cases: int, seed: int) -> Iterator[str]:
     """Yield lines of a report."""
-    settings = _settings(cases, seed)
+    settings = wide_settings(cases, seed)
     Setting(1.3, 0.02, 700, 1e-5).guarantee()  # imports are no answer
     Setting(1.3, 1e-4, 3, 1e-9).guarantee()
     answers, ours = _timed(settings, Setting.guarantee)
     yield f"{cases} settings, seed {seed}: {sum(answer.exact for answer in answers)} exact"
-    yield f"cumulant: {_times(ours)}"
+    yield f"cumulant: {times_of(ours)}"
     if find_spec("dp_accounting") is None:
         return
     peers, theirs = _timed(settings, _peer())
-    yield f"dp-accounting rdp: {_times(theirs)}"
+    yield f"dp-accounting rdp: {times_of(theirs)}"
     above = [s for s, answer, peer in zip(settings, answers, peers, strict=True) if answer.epsilon > peer * (1 + 1e-9)]
     yield f"above the peer's Rényi DP: {len(above)}"
     yield from (f"  {setting}" for setting in above[:10])
@@ -70,7 +70,7 @@ def measure(cases: int, seed: int) -> Iterator[str]:
 
 def measure_intervals(cases: int, seed: int, every: int) -> Iterator[str]:
     """Yield the same of certified intervals, at every so many settings, and those that are not certified or slow."""
-    settings = _settings(cases, seed)[::every]
+    settings = wide_settings(cases, seed)[::every]
     Setting(1.3, 0.02, 700, 1e-5).interval()
     intervals, seconds = _timed(settings, Setting.interval)
     certified = [interval.certified for interval in intervals]
@@ -78,13 +78,14 @@ def measure_intervals(cases: int, seed: int, every: int) -> Iterator[str]:
     soon = [yes and spent <= SOON for yes, spent in zip(certified, seconds, strict=True)]
     yield f"{len(settings)} intervals, every {every}th of {cases} settings, seed {seed}: {sum(certified)} certified"
     yield f"narrower than {NARROW:g} of ε: {sum(narrow)}; certified within {SOON:g} s: {sum(soon)}"
-    yield f"cumulant: {_times(seconds)}"
+    yield f"cumulant: {times_of(seconds)}"
     for setting, interval, spent, yes in zip(settings, intervals, seconds, soon, strict=True):
         if not yes:
             yield f"  {spent:5.2f} s  {interval}  {setting}"
 
 
-def _settings(cases: int, seed: int) -> list[Setting]:
+def wide_settings(cases: int, seed: int) -> list[Setting]:
+    """Return the first of an endless list of settings."""
     rng = random.Random(seed)
     return [Setting.drawn(rng) for _ in range(cases)]
 
@@ -115,7 +116,8 @@ def _peer() -> Callable[[Setting], float]:
     return epsilon
 
 
-def _times(seconds: list[float]) -> str:
+def times_of(seconds: list[float]) -> str:
+    """Return median, shares and worst of times in words."""
     ordered = sorted(seconds)
     at = {name: ordered[min(int(share * len(ordered)), len(ordered) - 1)] for name, share in SHARES.items()}
     return ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in at.items())

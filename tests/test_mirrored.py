@@ -13,9 +13,9 @@ from hypothesis import assume, example, given, reject, settings
 from hypothesis import strategies as st
 
 import cumulant as cm
+from cumulant.inversion.choose import sampled_epsilon, sampled_log_delta
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.mirrored import mirrored_epsilon, mirrored_log_delta
-from cumulant.inversion.short import shortest_epsilon, shortest_log_delta
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import GaussianPair
 from cumulant.pairs.sampled_gaussian import SampledReleases
@@ -154,13 +154,13 @@ def test_both_questions_agree_where_delta_is_near_the_total_variation(
 ) -> None:
     law = SampledReleases.of(1 / sigma, rate, int(count))
     log_delta = math.log(min(0.4 * law.deviation, 0.8)) + min(nats, 0.2)
-    epsilon = shortest_epsilon(law, log_delta)
+    epsilon = sampled_epsilon(law, log_delta)
     assume(epsilon is not None)
     assert epsilon is not None
-    again = shortest_log_delta(law, epsilon)
+    again = sampled_log_delta(law, epsilon)
     if again is not None:
         assert again <= log_delta
-    variation = shortest_log_delta(law, 0.0)
+    variation = sampled_log_delta(law, 0.0)
     assert epsilon == 0 or variation is None or variation >= log_delta - 1e-9
 
 

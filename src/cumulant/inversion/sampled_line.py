@@ -12,7 +12,14 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from cumulant.inversion.contour import EXACT_NATS, Contour, log_chernoff
+from cumulant.inversion.contour import (
+    EXACT_NATS,
+    EXACT_SHARE,
+    SMALLEST_LOG_DELTA,
+    Contour,
+    log_chernoff,
+    meet_exactly,
+)
 from cumulant.inversion.plan import Plan, Tilts, approximate, curvature_of, plan_for
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
@@ -43,6 +50,12 @@ UNCUT = 30.0  # t up to which a saddle needs no cut, and up to which a first loo
 FARTHEST = 60.0  # t of the last node
 MOST_LAW_CELLS = 1500  # of one law in one direction
 SHARED_NATS = 3 * EXACT_NATS  # error of K that all points of a line may have in common
+DELTA_GUESSES = 2  # of log δ
+GUESSED_SHARES = (1.0, 0.3)  # of the tilt of a normal loss, around which it is looked for
+LEAST_NATS = 1e-9  # of -log δ, for which a line is planned
+MOST_RULE_POINTS = 1500  # of the rule of a law, and of a line, where ε is asked for
+ROOM = 3  # times that: where ε is found this way δ(ε) is to be found, too
+ANOTHER_LINE_NATS = 0.5  # of log δ, by which a guess of it may be off
 
 
 class Look(NamedTuple):
@@ -247,3 +260,73 @@ def _reach_of(
         by_tilt = FarCut.of_leaving(law, log_each, first_tilt, least)
         cut = by_tilt if leaves else FarCut.of_joining(log_each, least)
     return Reach(law, n, leaves, cut, deviations)
+
+
+# Searches -------------------------------------------------------------------------------------------------------------
+
+
+def leaving_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
+    """Return the ε of a δ when a record leaves; None where no line is near enough."""
+    for look in (NEAR_LOOK, LAST_LOOK):
+        line = SampledLine.at(releases, True, log_delta, look)
+        epsilon = None if line is None else epsilon_on(line, log_delta)
+        if epsilon is not None:
+            return epsilon
+    return None
+
+
+def leaving_log_delta(releases: SampledReleases, epsilon: float, about: float | None) -> float | None:
+    """Return log δ(ε) when a record leaves, on the line on which ε at that δ is found; `about` is a guess of it."""
+    found = None if about is None else log_delta_on(releases, True, about, epsilon)
+    if found is None or about is None or abs(found - about) <= ANOTHER_LINE_NATS:
+        return found
+    return log_delta_on(releases, True, found, epsilon)
+
+
+def saddle_log_delta(releases: SampledReleases, epsilon: float) -> float | None:
+    """Return about log δ(ε), so that its line will be the one on which ε at that δ is found."""
+    deviation = releases.deviation
+    above = min(max(epsilon / deviation - deviation / 2, 0.0), 1e9)  # standard deviations of one Gaussian
+    about = -0.5 * above * above - NODES_BEYOND_NATS
+    for turn in range(DELTA_GUESSES):
+        if not SMALLEST_LOG_DELTA < about < -LEAST_NATS:
+            return None
+        tilt = math.sqrt(-2 * about) / deviation if turn else max(epsilon / deviation**2, 0.5)
+        tried = ((tilt * share, look) for share in GUESSED_SHARES for look in (NEAR_LOOK, LAST_LOOK))
+        looks = (SampledLine.of(releases, True, first, about, look) for first, look in tried)
+        points = (direction.saddle(epsilon=epsilon) for direction in looks if direction is not None)
+        point = next((point for point in points if point is not None), None)
+        if point is None:
+            return None
+        about = point[1]
+    return about if SMALLEST_LOG_DELTA < about < -LEAST_NATS else None
+
+
+def epsilon_on(line: SampledLine, log_delta: float, least: float = 0.0) -> float | None:
+    """Return the ε of a δ in this direction, or `least` if that is enough."""
+    point = line.saddle(log_delta=log_delta)
+    contour = None if point is None else line.contour(*point, MOST_RULE_POINTS)
+    if point is None or contour is None:
+        return None
+    # δ(ε), on a line of its own, may be that much above
+    if least > 0 and contour.log_upper(least)[0] <= log_delta - SHARED_NATS:
+        return least
+    return meet_exactly(contour, point[0], log_delta, apart=0.0)
+
+
+def log_delta_on(
+    releases: SampledReleases, leaves: bool, about: float, epsilon: float, least: float = -math.inf
+) -> float | None:
+    """Return log δ(ε), or a bound that is at most `least`; None where it is not known well enough."""
+    for look in (NEAR_LOOK, LAST_LOOK):
+        line = SampledLine.at(releases, leaves, about, look)
+        if line is not None and (ceiling := line.log_ceiling(epsilon)) <= least:  # by Chernoff's bound
+            return ceiling
+        point = None if line is None else line.saddle(epsilon=epsilon)
+        contour = None if line is None or point is None else line.contour(*point, ROOM * MOST_RULE_POINTS)
+        if contour is None:
+            continue
+        (low, high), slope = contour.log_bounds(epsilon), contour.log_upper(epsilon)[1]
+        if high - low <= min(SHARED_NATS, -EXACT_SHARE * slope * epsilon):
+            return min(high, 0.0)
+    return None

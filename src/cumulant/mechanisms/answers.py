@@ -14,7 +14,7 @@ from cumulant.answer import CLOSELY, EXACTLY, Guarantee, Interval, Method, above
 from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
 from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.inversion.batch import rough_epsilon, rough_log_delta
-from cumulant.inversion.short import shortest_epsilon, shortest_log_delta
+from cumulant.inversion.choose import sampled_epsilon, sampled_log_delta
 from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, log_delta_of_pairs
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.neighbors import ADD_REMOVE
@@ -39,7 +39,7 @@ def guarantee_at_delta(
     if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < math.inf:
         return Guarantee.by_profile(by_profile, log_delta, exact=_is_attained(known, relation))
     if method != "rdp" and known.sampled is not None:
-        short = shortest_epsilon(known.sampled, log_delta)
+        short = sampled_epsilon(known.sampled, log_delta)
         if short is not None:
             return Guarantee.by_pairs(short, log_delta, "contour", excess=CLOSELY)
     inverted = _invert(known, relation, lambda pairs: _epsilon(pairs, log_delta, accuracy), method)
@@ -111,7 +111,7 @@ def _guarantee_at_epsilon(
     known: Known, relation: Relation, epsilon: float, method: Method, accuracy: float
 ) -> Guarantee:
     if method != "rdp" and known.sampled is not None:
-        short = shortest_log_delta(known.sampled, epsilon)
+        short = sampled_log_delta(known.sampled, epsilon)
         if short is not None:
             return Guarantee.by_pairs(epsilon, short, "contour", excess=CLOSELY)
     inverted = _invert(known, relation, lambda pairs: _log_delta(pairs, epsilon, accuracy), method)

@@ -52,7 +52,7 @@ TOGETHER_NATS = 120.0  # below the largest cell, of cells that are counted toget
 LARGEST_NATS = 700.0  # of a double
 BEGINNING = 14.0  # over the sharpness, before a place, where X is e^-200
 WIDEST_STEP = 0.3  # units of t, between nodes
-NOTHING = -1e5  # log X where none is left
+NOTHING = -1e12  # log X where none is left, below any exponent s log w
 FAR_NATS = 60.0  # to which a rule for far ones goes
 
 
