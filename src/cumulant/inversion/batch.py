@@ -127,23 +127,10 @@ def meet_in_rows(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, 
 # δ at ε ---------------------------------------------------------------------------------------------------------------
 
 
-class Point(NamedTuple):
-    """Of the profile at ε: an upper bound of log δ, and about d log δ/dε and its derivative."""
-
-    log_delta: Array
-    slope: Array
-    bend: Array
-
-
 def log_delta_of_rows(rows: Rows, epsilon: Array, accuracy: float = EXACTLY) -> Array:
     """Return log δ at ε in every row, rounded up; NaN where that is not settled: to `accuracy`, a share of ε."""
-    return profile_of_rows(rows, epsilon, accuracy).log_delta
-
-
-def profile_of_rows(rows: Rows, epsilon: Array, accuracy: float = EXACTLY) -> Point:
-    """Return log δ at ε in every row, rounded up, with slopes; NaN where it is not settled."""
     share = accuracy if accuracy > EXACTLY else EXACT_SHARE  # what is nothing to ε moves log δ further
-    found = np.full((3, len(rows)), np.nan)
+    found = np.full(len(rows), np.nan)
     todo = np.flatnonzero((epsilon >= 0) & (epsilon < rows.supremum))
     sight, start = np.full(len(todo), FIRST_LOG_DELTA), None
     for _ in range(ROUNDS if len(todo) else 0):
@@ -152,21 +139,20 @@ def profile_of_rows(rows: Rows, epsilon: Array, accuracy: float = EXACTLY) -> Po
         if around is None:
             break
         asked = Asked(here, around.log_delta_near(here) if start is None else start)
-        points, low = np.zeros((3, len(todo))), np.full(len(todo), -np.inf)
+        high, enough, low = np.zeros(len(todo)), np.zeros(len(todo)), np.full(len(todo), -np.inf)
         for group, line in shared_lines(some, around, asked, accuracy):
             sums = line.sums(here[group])
-            points[:, group] = line.log_upper(here[group], sums), -sums.slope, sums.bend
-            low[group] = line.log_lower(here[group], sums)
-        high, slope, _ = points
+            high[group], low[group] = line.log_upper(here[group], sums), line.log_lower(here[group], sums)
+            enough[group] = np.maximum(CLOSE_NATS, np.nan_to_num(sums.slope * share * here[group]))
         with np.errstate(divide="ignore"):
             in_sight = (np.log(some.left_out) <= low + LEFT_OUT_NATS) | (accuracy > EXACTLY)
-        is_settled = (high - low <= np.maximum(CLOSE_NATS, np.nan_to_num(-slope * share * here))) & in_sight
-        found[:, todo[is_settled]] = points[:, is_settled]
+        is_settled = (high - low <= enough) & in_sight
+        found[todo[is_settled]] = high[is_settled]
         sight = np.where(low > -np.inf, low, 2 * np.minimum(high, FIRST_LOG_DELTA / 2))[~is_settled]
         todo, start = todo[~is_settled], np.minimum(high, -1e-9)[~is_settled]
         if not len(todo):
             break
-    return Point(*found)
+    return found
 
 
 # Lines ----------------------------------------------------------------------------------------------------------------

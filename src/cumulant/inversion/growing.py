@@ -23,7 +23,7 @@ import numpy as np
 
 from cumulant.answer import EXACTLY
 from cumulant.errors import OutOfReach
-from cumulant.inversion.batch import MOST_SHARED_POINTS, Asked, ends_of_rows, log_delta_of_rows, meet_in_rows
+from cumulant.inversion.batch import Asked, ends_of_rows, log_delta_of_rows, meet_in_rows
 from cumulant.inversion.composed import FINE_SINES, ComposedPairs
 from cumulant.inversion.contour import EXACT_SHARE
 from cumulant.inversion.lines import SHOWN_NATS
@@ -44,7 +44,7 @@ from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import DominatingPair
 from cumulant.pairs.shared_line import LineAt, can_share, lines_together, mean_of
 
-TRIES = ((EXACT_SHARE, MOST_SHARED_POINTS), (EXACTLY, 1 << 14))  # a share of ε, and the points of a line for it
+TRIES = ((EXACT_SHARE, 1 << 11), (EXACTLY, 1 << 14))  # a share of ε, and the points of a line for it
 SPARE_RELEASES = {128: 16, 256: 4, math.inf: 2}  # times as many as there are, by points up to which a line is kept
 SPARE_SIGHT = 4  # times as many, whose cuts together leave out next to nothing
 SPARE_STEPS = 2  # of 2^{m/4}, by which a line is finer than it need be today
