@@ -41,6 +41,10 @@ def _parser() -> argparse.ArgumentParser:
     roads.add_argument("--cases", type=int, default=500)
     roads.add_argument("--seed", type=int, default=1)
     roads.set_defaults(command=_roads)
+    laplace = commands.add_parser("laplace", help="Laplace noise on samples, and many distinct releases, beside PLD")
+    laplace.add_argument("--cases", type=int, default=70)
+    laplace.add_argument("--seed", type=int, default=1)
+    laplace.set_defaults(command=_laplace)
     looseness = commands.add_parser("looseness", help="few releases beside bounds from both sides of a cut")
     looseness.add_argument("--cases", type=int, default=60)
     looseness.add_argument("--seed", type=int, default=1)
@@ -160,6 +164,13 @@ def _draws(options: argparse.Namespace) -> None:
 
     every, cases, seed = options.intervals, options.cases, options.seed
     for line in measure_intervals(cases, seed, every) if every else measure(cases, seed):
+        print(line, flush=True)
+
+
+def _laplace(options: argparse.Namespace) -> None:
+    from benchmarks.laplace import measure
+
+    for line in measure(options.cases, options.seed):
         print(line, flush=True)
 
 

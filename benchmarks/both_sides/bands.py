@@ -8,8 +8,9 @@ from typing import final
 
 import numpy as np
 
-from cumulant.inversion.band import EPSILON_SLIP, KERNEL_UNITS, BandInDoubles, _Nodes, _Side
+from cumulant.inversion.band import EPSILON_SLIP, KERNEL_UNITS, BandInDoubles, _Side
 from cumulant.inversion.contour import ROUNDOFF
+from cumulant.inversion.kernels import BandKernels
 from cumulant.inversion.plan import Tilts
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
@@ -46,7 +47,7 @@ def band_of_measure(
 ) -> MeasureBand:
     """Return the band of a positive measure on a line (θ, η, count), h, from its transform over e^k with its error."""
     theta, eta, count, h = at
-    nodes = _Nodes.of(theta, eta, count, h)
+    nodes = BandKernels.of(theta, eta, count, h)
     end = eta * count
     flat = (eta / theta**2 + math.pi / (2 * theta) + end * h * h / 12) / math.pi  # Σ |T̂|·η/π
     rising = (eta / theta + math.log(2 + 2 * end / theta) + (end * h) ** 2 / 24) / math.pi  # Σ |T̂ z|·η/π

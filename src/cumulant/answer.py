@@ -26,7 +26,6 @@ ROUTES = {
     "profiles": "profiles of what has no dominating pair, made into pairs and composed with those of the others",
     "contour": "the dominating pair, its CGF inverted along the saddle-point line",
     "lattice contour": "the dominating pair, its CGF inverted over one period of the lattice of losses",
-    "smoothed contour": "the dominating pair with one more tiny Gaussian release, inverted along the saddle-point line",
 }
 
 Method = Literal["best", "exact", "rdp"]

@@ -15,7 +15,6 @@ from cumulant.inversion.ball_end import beyond, gaussian_variance, lattice_end, 
 from cumulant.inversion.ball_lattice import BallLattice, ball_lattice, snap
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import Enclosure
-from cumulant.inversion.lines import ROUGH_TAIL_NATS
 from cumulant.inversion.plan import TAIL_NATS, Plan
 from cumulant.inversion.purse import Purse
 from cumulant.numerics.balls import (
@@ -41,7 +40,7 @@ MOST_RULES = 200  # distinct releases whose moments are proven at a tilt, ten mi
 MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSE = TAIL_NATS, 25.0  # below δ to which a tail is left out, the second where a line would be long: 1e-11
-ROUGH = (ROUGH_TAIL_NATS,)  # the same where that is too long
+ROUGH = (14.0,)  # where that is too long: 1e-6
 SETTLED_NATS = 1e-12  # of slack, with which no other line is planned
 MANY_BALL_POINTS = 600  # of a lattice, beyond which the sum is cut
 SMOOTHED_POINTS, FEW_POINTS = 4000, 64  # of a smoothed line: the most, and as few as are tried

@@ -7,133 +7,59 @@ law. Functions T₋ <= G <= T₊ whose Fourier transforms vanish beyond |ω| = 2
 
 over |ω| < 2π/h only, and the same from below; no atom of L need be resolved. The sum with step η = 2π/W instead of the
 integral is that of Σ_k T(x + kW), which lies on the same side of Σ_k G(x + kW): from above nothing is lost, from below
-the aliases of `contour`. The best such T for jumps are Beurling's and Selberg's, for exponentials those of Graham and
-Vaaler (1981). Here the payoff has a kink, so T₊ - T₋ is of order h: with f the density of the tilted losses near ε the
-bounds are f·h²/8 apart, the least possible for that stretch of φ. An atom a distance y from ε adds about h³/y² of its
-mass.
+the aliases of `contour`. So nothing is asked of the losses but nodes that are good to |ω| < 2π/h. The best such T for
+jumps are Beurling's and Selberg's, for exponentials those of Graham and Vaaler (1981). Here the payoff has a kink, so
+T₊ - T₋ is of order h: with f the density of the tilted losses near ε the bounds are f·h²/8 apart, the least possible
+for that stretch of φ: about (θ+1)h²/8 in ε. An atom a distance y from ε adds about h³/y² of its mass.
 
-*Construction.* In units of h, with a = θh and b = (θ+1)h, let T interpolate G and G' at the points n + g, n integer:
-
-    T(x) = (sin π(x-g)/π)² Σ_n [G(n+g)/(x-n-g)² + G'(n+g)/(x-n-g)].
-
-By Vaaler's formula, T̂(ω) = (1 - t) Σ G(n+g) e^{-2πi(n+g)t} + (1/2πi) Σ G'(n+g) e^{-2πi(n+g)t} for 0 < t = ωh/2π < 1:
-with z = θ + iω, e^{-θx} has Σ_{n>=0} e^{-zh(n+g)} = e^{-zhg}/(1 - e^{-zh}), and its derivative -a times that, so that
-
-    T̂ = h [(1 + izh/2π) e^{-zhg}/(1 - e^{-zh}) - (1 + i(z+1)h/2π) e^{-(z+1)hg}/(1 - e^{-(z+1)h})].
-
-*From above.* Let C(w) = w e^{-wg}/(1 - e^{-w}). As 1/(n-x)² = ∫ s e^{-s(n-x)} ds over s > 0, for x < 0, where G = 0,
-T - G = (sin²/π²) ∫ e^{sx} [C(a+s) - C(b+s)] ds. For x > 0 the sum over all integers would be e^{-λx} π²/sin²; that over
-the negative ones, continued from λ < 0, is ∫ e^{-sx} C(λ-s) ds, so T - G = (sin²/π²) ∫ e^{-sx} [C(b-s) - C(a-s)] ds.
-Take g with C(a) = C(b): g = log(B(b)/B(a))/h, B(w) = w/(1 - e^{-w}). log C is concave, as w/(2 sinh(w/2)) is
-log-concave; so C(a+s) >= C(b+s) and C(b-s) >= C(a-s) for s >= 0, and T >= G.
-
-*From below.* Take g = 0, and some d between 0 and h for G' at the kink, which has h from the right: T̂ changes by
-(d-h)h/2πi. C is B for g = 0, and the brackets become, for x < 0 and x > 0,
-
-    h - d - [B(b+s) - B(a+s)]   and   d - h + [B(b-s) - B(a-s)].
-
-B is convex, so the first is at most h - d - [B(b) - B(a)], the second at most d - h + [B(b) - B(a)]: both are <= 0 for
-d = h - [B(b) - B(a)], and T <= G.
+What T is, and why it stays on its side, is in `kernels`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.composed import LINES, ComposedPairs
-from cumulant.inversion.contour import EXACT_SHARE, LARGEST_ERROR_NATS, ROUNDOFF, is_lost, log_chernoff
+from cumulant.inversion.composed import FINE_LINES, ComposedPairs, LinePoints, LineTable
+from cumulant.inversion.contour import LARGEST_ERROR_NATS, ROUNDOFF, is_lost, log_chernoff
 from cumulant.inversion.cut import round_count
-from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, Enclosure
-from cumulant.inversion.plan import Plan, Tilts
-from cumulant.numerics.complex_plane import Complex, turns
-from cumulant.pairs.cache import CACHE
+from cumulant.inversion.enclosure import CLOSE_NATS, Effort, Enclosure
+from cumulant.inversion.kernels import BandKernels
+from cumulant.inversion.plan import DROWNING_NATS, NODES_PER_DROWNED_NAT, NODES_PER_NAT, Tilts, spacing
+from cumulant.numerics.complex_plane import Complex
+from cumulant.numerics.logspace import Array
+from cumulant.pairs.cache import CACHE, BatchedTable
+from cumulant.pairs.curve import k_of_each
 from cumulant.pairs.grid import tilt
+from cumulant.pairs.pair import DominatingPair
 
-SMALL_TILT = 0.05  # of (θ+1)h, up to which the series of log B and B are exact to rounding
-FINER_BAND = 2.0  # by how much h falls where bounds are too far apart
-MOST_BAND_POINTS = 1_000_000  # of a line of closed losses
-MOST_PRODUCTS = 6e7  # points times releases
+MOST_PLANNED, MOST_TILTED = 0.5, 8.0  # of (θ+1)h, up to which the gap is about (θ+1)h²/8, and kernels are computed
+NEARLY = 1.7  # times as far apart is as good
+FREE_EVALUATIONS = 8192.0  # nodes and frequencies of a fine line, which cost nothing beside what is planned
+ROUGHER = 200.0  # times as far apart they are planned where ε and δ are but guessed
+FINER_BANDS = 3  # that are tried where bounds are too far apart, one after the other
+NARROWER, FINEST_STEP = 0.8, 1 / 8  # by which h falls beyond what is missing, and at most
+ALIAS_SHARE = 0.01  # of what bounds may be apart, for aliases
+TRANSFORM_UNITS, ROUNDING_SHARE = 6e-15, 0.2  # by which a transform is off, and of what bounds may be apart
+DROWNED_NATS = 1e-2  # that rounding of transforms takes of log δ, from which few points without it say more
+TOO_LONG = 10.0  # nats that a line beyond that counts as longer, for each that it is
+MOST_BAND_POINTS = 400_000  # of one line
+MOST_PRODUCTS = 6e7  # points times releases of closed losses
+MOST_TOGETHER = 3e5  # nodes and frequencies of other losses
 NARROW = 1e-7  # of (θ+1)h, where h costs nothing
-CHORD_NATS = 1e-5  # slack that is as good as none where losses are made of chords
+CHORD_NATS = 1e-6  # slack that is as good as none where losses are made of chords
 GAUSSIAN_NATS = 45.0  # below δ, where Gaussian releases end a line
-SHARE_OF_EXACT = 1.0  # of what an exact answer allows, that a band is planned for: about 0.75 is used
+SEARCHED_FOR_BANDS = Effort(rounds=4, turns=80, still=1e-11)
 EPSILON_SLIP = 2.0**-47  # relative, of ε
 KERNEL_UNITS = 24.0  # roundings by which a kernel may be off
 LESS_THAN_ALL = 0.999 * 2 * math.pi  # of hω, where a line is shorter than its band
-COLUMNS = 512  # of the matrix that a line is kept as
+COLUMNS = 64  # of the matrix that a line is kept as
 SLOPE_STEP = 1e-4  # of ε, in units of 1/θ
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Nodes:
-    """z = θ + iω at ω = 0, η, 2η, …, with e^{-zh}, and 1 - e^{-zh} and 1 - e^{-(z+1)h} without a difference."""
-
-    theta: float
-    eta: float
-    h: float
-    z: Complex
-    turned: Complex
-    first: Complex
-    second: Complex
-
-    @staticmethod
-    def of(theta: float, eta: float, count: int, h: float) -> _Nodes:
-        half = turns(-eta * h / 2, count)
-        # 1 - e^{-a}e^{-iφ} = (1 - e^{-a}) + e^{-a}(1 - e^{-iφ}), and 1 - e^{-iφ} = 2i sin(φ/2) e^{-iφ/2}
-        versine = -2j * half.imag * half
-        first, second = (-math.expm1(-a) + math.exp(-a) * versine for a in (theta * h, (theta + 1) * h))
-        z = theta + 1j * eta * np.arange(count, dtype=float)
-        return _Nodes(theta, eta, h, z, math.exp(-theta * h) * half * half, first, second)
-
-    def above(self) -> Complex:
-        """Return T̂₊.
-
-        Holds for:  any law of losses; θ > 0, 0 <= ω < 2π/h.
-        Tightness:  ∫ (T₊ - G) = h²/24, the least for this stretch.
-        """
-        h, turn = self.h, 1j * self.h / (2 * math.pi)
-        g = _log_ratio(self.theta * h, h) / h
-        apart = -math.expm1(-h * g) - (math.exp(-h * g) * math.expm1(-h * (1 - g))) * self.turned
-        bracket = (1 + turn * self.z) * apart / self.first - turn * math.exp(-h * g)
-        shift = h * math.exp(-self.theta * h * g) * turns(-self.eta * h * g, len(self.z))
-        return np.asarray(shift * bracket / self.second)
-
-    def below(self) -> Complex:
-        """Return T̂₋.
-
-        Holds for:  any law of losses; θ > 0, 0 <= ω < 2π/h.
-        Tightness:  ∫ (G - T₋) = h²/12, the least for this stretch.
-        """
-        h, turn = self.h, 1j * self.h / (2 * math.pi)
-        risen = _difference(self.theta * h, h)
-        bracket = (1 + turn * self.z) * (-math.expm1(-h) * self.turned) / self.first - turn
-        return np.asarray(h * (bracket / self.second + 1j * risen / (2 * math.pi)))
-
-
-def _log_ratio(a: float, h: float) -> float:
-    """Return log(B(a+h)/B(a)) from log B(w) = w/2 - w²/24 + w⁴/2880 - w⁶/181440 + …"""
-    second, fourth, sixth = _even_powers(a, h)
-    return h / 2 - second / 24 + fourth / 2880 - sixth / 181440
-
-
-def _difference(a: float, h: float) -> float:
-    """Return B(a+h) - B(a) from B(w) = 1 + w/2 + w²/12 - w⁴/720 + w⁶/30240 - …"""
-    second, fourth, sixth = _even_powers(a, h)
-    return h / 2 + second / 12 - fourth / 720 + sixth / 30240
-
-
-def _even_powers(a: float, h: float) -> tuple[float, float, float]:
-    """Return b² - a², b⁴ - a⁴ and b⁶ - a⁶, b = a + h, from h."""
-    b = a + h
-    second = h * (a + b)
-    return second, second * (a * a + b * b), second * (a**4 + a * a * b * b + b**4)
 
 
 class _Side(NamedTuple):
@@ -167,7 +93,8 @@ class BandInDoubles(Enclosure):
     route: str = "band"
     proven: bool = False
     enough: float = CLOSE_NATS
-    effort: Effort = IN_DOUBLES
+    effort: Effort = SEARCHED_FOR_BANDS
+    is_rough: bool = False
 
     @property
     def points(self) -> int:
@@ -228,30 +155,96 @@ class BandInDoubles(Enclosure):
         return above + min(below, whole)
 
 
-def closed_bands(losses: ComposedPairs, plan: Plan) -> Iterator[BandInDoubles]:
-    """Yield bands of losses in closed form, ever wider ones, until that takes too long."""
-    closed, releases = losses.closed, len(losses.parts)
-    assert closed is not None
-    enough = EXACT_SHARE * max(plan.tilts.epsilon, 1e-3) * plan.theta
-    # both bounds of ε are about (θ+1)h²/8 apart
-    h = math.sqrt(8 * SHARE_OF_EXACT * enough / plan.theta / (plan.theta + 1))
-    h = min(h, SMALL_TILT / (plan.theta + 1))
-    most = min(MOST_BAND_POINTS, MOST_PRODUCTS / releases)
-    end = math.inf
-    if losses.variance > 0:
-        end = math.sqrt(2 * (plan.height + GAUSSIAN_NATS) / losses.variance) / plan.eta + 1
-    first = True
-    while first or 2 * math.pi / (h * plan.eta) <= most:
-        points = min(2 * math.pi / (h * plan.eta), most)
-        if end < points:
-            yield _band(losses, plan, round_count(end), NARROW / (plan.theta + 1), math.inf)
+@final
+@dataclass(frozen=True, slots=True)
+class BandPlan:
+    """A line at the tilt of an index, with step η and so many points: h = 2π/(η·points)."""
+
+    index: int
+    eta: float
+    points: int
+    height: float  # of Chernoff's bound there above the answer, in nats
+    apart: float  # how far bounds of ε are planned to be apart
+
+    @staticmethod
+    def of(t: Tilts, apart: float) -> BandPlan:
+        """Return the line that takes the fewest points to have bounds of ε so far apart, about (θ+1)h²/8."""
+        excess = t.k - t.theta * t.epsilon - t.log_delta
+        aliases = -np.log(np.minimum(ALIAS_SHARE * apart * t.theta, 0.1))
+        chernoff = excess + log_chernoff(t.theta) + aliases[:, None]
+        gaps = t.theta - t.theta[:, None]  # row: the line, column: the tilt of the bound
+        with np.errstate(divide="ignore", invalid="ignore"):
+            windows = np.maximum(chernoff, 1.0) / np.abs(gaps)
+            above = np.where(gaps > 0, windows, np.inf).min(axis=1)
+            below = np.where(gaps < 0, windows, np.inf).min(axis=1)
+        window = np.maximum(np.maximum(above, np.minimum(below, (aliases - t.log_delta) / t.theta)), 1 / t.theta)
+        h = np.minimum(np.sqrt(8 * apart / (t.theta + 1)), MOST_PLANNED / (t.theta + 1))
+        cost = np.log(window / h) + NODES_PER_NAT * np.maximum(excess, 0.0)
+        cost += NODES_PER_DROWNED_NAT * np.maximum(excess - DROWNING_NATS, 0.0)
+        cost += np.maximum(np.log(window / h / MOST_BAND_POINTS), 0.0) * TOO_LONG
+        best = int(np.argmin(np.where(np.isfinite(cost), cost, np.inf)))
+        if not math.isfinite(cost[best]):
+            raise OutOfReach("no tilt that is known bounds what a line would miss")
+        eta = spacing(math.floor(4 * math.log2(2 * math.pi / max(float(window[best]), 1e-250))))
+        points = _round_points(2 * math.pi / (float(h[best]) * eta))
+        return BandPlan(t.index + best, eta, points, max(float(excess[best]), 0.0), apart)
+
+    @property
+    def theta(self) -> float:
+        return tilt(self.index)
+
+    @property
+    def h(self) -> float:
+        return 2 * math.pi / (self.eta * self.points)
+
+    def rounding(self, releases: int) -> float:
+        """Return about how much of ε rounding takes where each release is off by units of M."""
+        return releases * TRANSFORM_UNITS * math.exp(min(self.height, 600.0)) / (2 * self.theta**2)
+
+    def with_points(self, points: float) -> BandPlan:
+        return replace(self, points=_round_points(points))
+
+
+def bands(losses: ComposedPairs, tilts: Tilts) -> Iterator[BandInDoubles]:
+    """Yield a rough band where ε and δ are but guessed, else fine ones until their bounds are near, or too long.
+
+    Bounds of ε within a share of it cost points like one over the root of that share, so a rough band that says where
+    to plan a fine one is cheap beside it.
+    """
+    plan = BandPlan.of(tilts, tilts.epsilon_apart * (ROUGHER if tilts.is_guess else 1.0))
+    table, most = _table(losses, plan)
+    if not tilts.is_guess:
+        plan = plan.with_points(max(plan.points, most * FREE_EVALUATIONS / MOST_TOGETHER))
+    for _ in range(1 if tilts.is_guess else FINER_BANDS):
+        if plan.points > most:
+            plan = plan.with_points(most / 2)
+        band = _band(losses, plan, tilts, table)
+        yield band
+        slack = band.slack(tilts.epsilon)
+        if slack <= band.enough or plan.points > most / 2:
             return
-        count = _round_points(points)
-        h = 2 * math.pi / (plan.eta * count)
-        if not (plan.theta + 1) * h <= SMALL_TILT:
-            raise OutOfReach(f"a line of {count} points is too short for a tilt of {plan.theta:g}")
-        yield _band(losses, plan, count, h, max(enough, CLOSE_NATS))
-        first, h = False, h / FINER_BAND
+        share = NARROWER * math.sqrt(band.enough / slack)
+        plan = plan.with_points(plan.points / min(max(share, FINEST_STEP), NARROWER))
+
+
+def _table(losses: ComposedPairs, plan: BandPlan) -> tuple[LineTable, float]:
+    """Return where K comes from, and how many points a line may have: what they and its nodes cost grows with them.
+
+    Nodes for one tilt alone are few, and transformed; all nodes keep what is small, where that shows and they are not
+    too many.
+    """
+    if losses.closed is not None:
+        return BAND_LINES, min(MOST_BAND_POINTS, MOST_PRODUCTS / len(losses.parts))
+    budget = MOST_TOGETHER * (1 + sum(pair.components for pair, _ in losses.parts) / 4)
+
+    def most(waves: float) -> float:
+        return min(MOST_BAND_POINTS, max(budget / (1 + waves * plan.eta), COLUMNS))
+
+    every = most(sum(pair.waves(plan.theta) for pair, _ in losses.parts))
+    rounding = plan.rounding(losses.releases)
+    if rounding > (ROUNDING_SHARE * plan.apart if every >= plan.points else DROWNED_NATS / plan.theta):
+        return FINE_LINES, every
+    return BAND_LINES, most(sum(pair.waves_at(plan.theta) for pair, _ in losses.parts))
 
 
 def _round_points(count: float) -> int:
@@ -260,31 +253,32 @@ def _round_points(count: float) -> int:
     return eighth * math.ceil(count / eighth)
 
 
-def band_on(losses: ComposedPairs, plan: Plan, omega: float) -> BandInDoubles | None:
-    """Return the band up to a frequency, of any losses; None where it is too narrow for its tilt."""
-    count = round_count(omega / plan.eta)
-    h = 2 * math.pi / (plan.eta * count)
-    if (plan.theta + 1) * h > SMALL_TILT:
-        return None
-    rough = any(pair.of_chords for pair, _ in losses.parts)
-    enough = EXACT_SHARE * max(plan.tilts.epsilon, 1e-3) * plan.theta
-    return _band(losses, plan, count, h, CHORD_NATS if rough else max(enough, CLOSE_NATS))
-
-
-def _band(losses: ComposedPairs, plan: Plan, count: int, h: float, enough: float) -> BandInDoubles:
-    k, above, below = _sides(losses, plan.index, plan.eta, count, h)
-    return BandInDoubles(plan.theta, plan.eta, k, above, below, plan.tilts, losses.left_out, enough=enough)
+def _band(losses: ComposedPairs, plan: BandPlan, tilts: Tilts, table: LineTable) -> BandInDoubles:
+    theta, points, h = plan.theta, plan.points, plan.h
+    if losses.variance > 0:
+        end = math.sqrt(2 * (plan.height + GAUSSIAN_NATS) / losses.variance) / plan.eta + 1
+        if end < points:
+            points, h = round_count(end), NARROW / (theta + 1)
+    if not (theta + 1) * h <= MOST_TILTED:
+        raise OutOfReach(f"a line of {points} points is too short for a tilt of {theta:g}")
+    k, above, below = _sides(losses, (plan.index, plan.eta, points), h, table)
+    band = BandInDoubles(theta, plan.eta, k, above, below, tilts, losses.left_out, is_rough=tilts.is_guess)
+    if tilts.is_guess:
+        return band
+    near = NEARLY * tilts.epsilon_apart * max(-band.slope(tilts.epsilon), 0.0)
+    return replace(band, enough=max(near, CHORD_NATS if any(pair.of_chords for pair, _ in losses.parts) else 0.0))
 
 
 @CACHE.remember
-def _sides(losses: ComposedPairs, index: int, eta: float, count: int, h: float) -> tuple[float, _Side, _Side]:
+def _sides(losses: ComposedPairs, points: LinePoints, h: float, table: LineTable) -> tuple[float, _Side, _Side]:
     """Return K(θ) and both bounds on a line.
 
-    Terms are |T̂| <= 1/|z|² + h²/12 times |φ| <= 1, so their errors a + b|z| add up to what an integral bounds.
+    Kernels are |T̂| <= 1/|z|² + h²/12: what an error of a kernel, or of a phase, adds up to is bounded by an integral.
     """
+    index, eta, count = points
     theta = tilt(index)
-    k, values, (a, b) = _characteristic_function(losses, index, eta, count)
-    nodes = _Nodes.of(theta, eta, count, h)
+    k, values, error = _characteristic_function(losses, points, table)
+    nodes = BandKernels.of(theta, eta, count, h)
     end = eta * count
     flat = (eta / theta**2 + math.pi / (2 * theta) + end * h * h / 12) / math.pi  # Σ |T̂|·η/π
     rising = (eta / theta + math.log(2 + 2 * end / theta) + (end * h) ** 2 / 24) / math.pi  # Σ |T̂ z|·η/π
@@ -295,32 +289,50 @@ def _sides(losses: ComposedPairs, index: int, eta: float, count: int, h: float) 
     scale_error = ROUNDOFF * abs(k)  # of log M(θ), in nats
     if not scale_error <= LARGEST_ERROR_NATS:
         raise OutOfReach(f"K is known to {scale_error:.3g} nats only: too many releases for doubles")
-    doubt = (a + math.expm1(scale_error)) * flat + b * rising + off + beyond
+    off += math.expm1(scale_error) * flat + beyond
     values *= eta / math.pi
+    error *= eta / math.pi
     above, below = (
-        _Side.of(kernel, values, doubt, 10 * ROUNDOFF * rising) for kernel in (nodes.above(), nodes.below())
+        _Side.of(kernel, values, float(np.abs(kernel) @ error) + off, 10 * ROUNDOFF * rising)
+        for kernel in (nodes.above(), nodes.below())
     )
     return k, above, below
 
 
 def _characteristic_function(
-    losses: ComposedPairs, index: int, eta: float, count: int
-) -> tuple[float, Complex, tuple[float, float]]:
-    """Return K(θ), M(z)/M(θ) along a line, and (a, b): it is off by at most a + b|z|."""
+    losses: ComposedPairs, points: LinePoints, table: LineTable
+) -> tuple[float, Complex, Array]:
+    """Return K(θ), M(z)/M(θ) along a line, and a bound of its error at each point."""
+    index, eta, count = points
     theta = tilt(index)
     if losses.closed is None:
-        k, error = losses.line((index, eta, count), LINES)
+        k, error = losses.line(points, table)
         if not error[0] <= LARGEST_ERROR_NATS:  # the scale itself is not known
             raise OutOfReach(f"K is known to {error[0]:.3g} nats only: too many releases for doubles")
         top = float(k[0].real)
         lost = error > LARGEST_ERROR_NATS  # nothing is known but |M(z)| <= M(θ)
-        values = np.where(lost, 0.0, np.exp(np.minimum(k.real - top, 0.0) + 1j * k.imag))
-        off = np.abs(values) * np.expm1(np.minimum(error, LARGEST_ERROR_NATS)) + ROUNDOFF * np.abs(k)
-        off = np.where(lost, math.exp(float(error[0])), off)
-        return top, values, (0.0, float(np.max(off / (theta + eta * np.arange(count)))))
+        size = np.exp(np.minimum(k.real - top, 0.0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            off = size * np.expm1(np.minimum(error, LARGEST_ERROR_NATS)) + ROUNDOFF * size * np.abs(k)
+        return top, np.where(lost, 0.0, size * np.exp(1j * k.imag)), np.where(lost, math.exp(float(error[0])), off)
     top, values, (a, b) = losses.closed.line((theta, eta, count))
+    omega = eta * np.arange(count, dtype=float)
     if losses.variance > 0:
-        omega, mean = eta * np.arange(count, dtype=float), losses.variance * (theta + 0.5)
+        mean = losses.variance * (theta + 0.5)
         values *= np.exp(-losses.variance / 2 * omega**2 + 1j * mean * omega)
         a, b = a + 4 * ROUNDOFF, b + 4 * ROUNDOFF * mean
-    return top + losses.variance * theta * (theta + 1) / 2, values, (a, b)
+    return top + losses.variance * theta * (theta + 1) / 2, values, a + b * np.hypot(theta, omega)
+
+
+def _k_on_bands(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) -> list[tuple[Complex, Array]]:
+    known = zip(pairs, k_of_each(pairs, index).tolist(), strict=True)
+    return [_k_on_band(pair, tilt(index), eta, count, k) for pair, k in known]
+
+
+def _k_on_band(pair: DominatingPair, theta: float, eta: float, count: int, k: float) -> tuple[Complex, Array]:
+    """Return K(θ + ijη) of one release for j < count, and a bound of its error."""
+    values, error = pair.nodes_at(theta, eta * (count - 1), k).log_moment(eta, count)
+    return k + values, error
+
+
+BAND_LINES = BatchedTable("band lines", _k_on_bands)

@@ -136,12 +136,6 @@ class Contour:
         """Return the same where all K are off by the same, at most by this much, and so much of P is left out."""
         return replace(self, common=common, log_left_out=log_left_out)
 
-    def smooth(self, variance: float) -> Contour:
-        """Return the same for L with N(s²/2, s²) added, s² = variance: the loss of one more Gaussian release."""
-        k = self.k + variance * (self.z * (self.z + 1) / 2)
-        k_tilts = self.k_tilts + variance * self.tilts * (self.tilts + 1) / 2
-        return Contour.of((self.theta, self.step), (k, self.error), self.tail, (self.tilts, k_tilts), self.lattice)
-
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         """Return the upper bound of log δ(ε), and its slope, approximately."""
         if is_lost(float(self.k[0].real), self.theta, epsilon):

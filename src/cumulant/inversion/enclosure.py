@@ -13,6 +13,7 @@ from cumulant.pairs.pair import GaussianPair
 from cumulant.profiles import profile
 
 CLOSE_NATS = 1e-9  # slack in log δ that is as good as none
+LIKELY_SHARES = 2e-7, 5e-7, 9.9e-7  # of ε, by which an answer may be above that was raised until others agree
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
 
 
@@ -31,7 +32,8 @@ STARTS_AT_THE_END = Effort(rounds=1, turns=0, still=0.0)
 class Enclosure(ABC):
     """log δ(ε) of one direction of the neighbours, given that the loss is finite, between two bounds.
 
-    `proven` says that balls prove them; `enough` is the slack in log δ with which no other line is planned.
+    `proven` says that balls prove them; `enough` is the slack in log δ with which no other line is planned; `is_rough`
+    that a finer one is to be planned from what it says.
     """
 
     __slots__ = ()
@@ -39,6 +41,7 @@ class Enclosure(ABC):
     route: str = "contour"
     proven: bool = True
     enough: float = 0.0
+    is_rough: bool = False
     effort: Effort = Effort(rounds=3, turns=40, still=1e-15)  # of balls
 
     @abstractmethod
@@ -84,7 +87,8 @@ class Enclosure(ABC):
         if is_larger_below(EXACT_SHARE):
             return EXACT_SHARE
         likely = slack / max(-self.slope(epsilon) * epsilon, 1e-300) if slack < math.inf else 1.0
-        return next((share for factor in (1.2, 3.0, 10.0) if is_larger_below(share := factor * likely)), 1.0)
+        shares = sorted([1.2 * likely, 3 * likely, 10 * likely, *LIKELY_SHARES])
+        return next((share for share in shares if is_larger_below(share)), 1.0)
 
 
 def meet(enclosure: Enclosure, side: int, log_delta: float, start: float, anyway: float) -> float:
@@ -130,8 +134,6 @@ class LineInDoubles(Enclosure):
     """The sum over a line near the question it was planned for; its rounding is estimated, not enclosed."""
 
     contour: Contour
-    coarser: Contour | None = None  # of the loss smoothed twice as much
-    smoothing: float = 0.0
     left_out: float = 0.0  # of P, by which δ may be larger
     route: str = "contour"
     proven: bool = False
@@ -160,15 +162,7 @@ class LineInDoubles(Enclosure):
         if epsilon == math.inf:
             return -math.inf, 0.0
         low, high = self.contour.log_bounds(epsilon)
-        if self.coarser is not None:
-            upper = self.coarser.log_bounds(epsilon)[1]
-            gain = math.exp(min(0.375 * self.smoothing, 700.0)) * math.expm1(min(max(upper - low, 0.0), 700.0))
-            low = low + math.log1p(-gain) if gain < 1 else -math.inf
         return low, min(self._with_left_out(high), 0.0)
-
-    @property
-    def is_smoothed(self) -> bool:
-        return self.coarser is not None
 
     def estimated(self, epsilon: float) -> float:
         return self.contour.estimated(epsilon)

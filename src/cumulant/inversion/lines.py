@@ -1,37 +1,23 @@
-"""Lines in doubles that a plan leads to: whole ones, bands, and smoothed ones.
-
-Where the characteristic function does not fall within a bounded number of nodes (atoms, few releases), the loss is
-smoothed by one more Gaussian release of mean s. With D_s its profile,
-
-    D_s - e^{3s²/8} (D_{2s} - D_s) <= D <= D_s :
-
-a release more never costs less; and for fixed r = e^L the derivative of E(rR_s - t)_+ in s, R_s the ratio of that
-Gaussian, is √(rt/2π) exp(-x²/2s² - s²/8), x = log r/t, so that what (s, 2s] adds is at least e^{-3s²/8} times what
-(0, s] adds. Away from kinks of the profile both errors are of order s².
-"""
+"""Lines in doubles that a plan leads to: whole ones, and bands, which ask nothing of the losses."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.band import BandInDoubles, band_on, closed_bands
+from cumulant.inversion.band import BandInDoubles, bands
 from cumulant.inversion.composed import FINE_LINES, LINES, ComposedPairs
 from cumulant.inversion.contour import Contour, Lattice
 from cumulant.inversion.cut import cut_by_decay, cut_by_samples, cut_on_lattice, round_count
-from cumulant.inversion.enclosure import CLOSE_NATS, LineInDoubles
-from cumulant.inversion.plan import TAIL_NATS, Plan
+from cumulant.inversion.enclosure import LineInDoubles
+from cumulant.inversion.plan import DROWNING_NATS, Plan
 from cumulant.inversion.purse import Purse
 from cumulant.pairs.discrete import line_effort
 
-ROUGH_TAIL_NATS = 14.0  # below δ, to which the tail is pushed where the line would be long: 1e-6
-CLOSE_ENOUGH_NATS = 4e-6  # slack in log δ that is worth saving a long line
-MANY_CLOSED = 100  # releases in closed form, whose lines are worth nodes where bands are not enough
+SHORT_POINTS = 3000  # of a line that is followed whole; where it is longer a band is shorter
 SHOWN_NATS = 11.0  # of what rounding is raised by, from which small K are kept to their own digits
 MANY_LATTICE_POINTS = 4096  # of a lattice, beyond which the sum is cut
-MOST_FREQUENCIES = 4e5  # of one line, whatever it is made of
 MOST_PAID_NODES = 1e6  # of a line: about what a rule has at most
 SEARCHED = 40  # sines for a frequency of a line on which ε is looked for
 MOST_EVALUATIONS = 3e5  # nodes and frequencies together that one line may take
@@ -55,59 +41,40 @@ def paid_enclosures_at(losses: ComposedPairs, plan: Plan, purse: Purse) -> Itera
 
 
 def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[InDoubles]:
-    """Yield enclosures that a plan leads to, cheapest first: cut early, in a band or smoothed where a line is long."""
+    """Yield enclosures that a plan leads to: a whole line where it is short, and bands."""
     if losses.lattice is not None:
         yield LineInDoubles(_lattice_contour(losses, plan, losses.lattice), route="lattice contour")
         return
     if losses.closed is not None:
-        yield from closed_bands(losses, plan)
-        if losses.releases < MANY_CLOSED:  # of more the characteristic function falls, whatever they are
-            return
-    first = cut_by_decay(losses, plan, _farthest_affordable(losses, plan, MOST_EVALUATIONS / 3))
-    if first is not None:
-        yield _follow_line(losses, plan, first)
+        yield from bands(losses, plan.tilts)
         return
-    found = False
-    for aim in (replace(plan, accuracy=ROUGH_TAIL_NATS), plan):
-        cut = cut_by_decay(losses, aim, _farthest_affordable(losses, aim, MOST_EVALUATIONS))
-        if cut is not None:
-            found = True
-            yield _follow_line(losses, aim, cut)
-    if not found:
-        yield from _bands_and_smooth_lines(losses, plan)
+    cut = cut_by_decay(losses, plan, _farthest_affordable(losses, plan))
+    is_short = cut is not None and cut[0] <= SHORT_POINTS * plan.eta and plan.height <= DROWNING_NATS
+    if cut is not None and is_short:
+        yield (line := _follow_line(losses, plan, cut))
+        if line.slack(plan.tilts.epsilon) <= plan.tilts.nats_apart:
+            return
+    try:
+        yield from bands(losses, plan.tilts)
+    except OutOfReach:
+        if cut is None:
+            raise
+    else:
+        is_short = is_short or plan.tilts.is_guess  # what a rough band says comes first
+    if cut is not None and not is_short:
+        yield _follow_line(losses, plan, cut)
 
 
-def _bands_and_smooth_lines(losses: ComposedPairs, plan: Plan) -> Iterator[LineInDoubles | BandInDoubles]:
-    """Yield what atoms leave: bands, and smoothed lines where atoms are next to ε."""
-    # chords have many nodes, and lie so near one another that nothing needs to be smoothed
-    of_chords = any(pair.of_chords for pair, _ in losses.parts)
-    for share in (1 / 4, 1.0) if of_chords else (1 / 16, 1.0):
-        omega = _farthest_affordable(losses, plan, MOST_EVALUATIONS * share)
-        if (band := band_on(losses, plan, omega)) is not None:
-            yield band
-        if band is None or not (of_chords or band.slack(plan.tilts.epsilon) <= CLOSE_ENOUGH_NATS):
-            yield _smooth_line(losses, plan, omega)
+def _follow_line(losses: ComposedPairs, plan: Plan, cut: tuple[float, float]) -> LineInDoubles:
+    return LineInDoubles(_contour(losses, plan, *cut_by_samples(losses, plan, *cut)), left_out=losses.left_out)
 
 
-def _follow_line(losses: ComposedPairs, aim: Plan, cut: tuple[float, float]) -> LineInDoubles:
-    contour = _contour(losses, aim, *cut_by_samples(losses, aim, *cut))
-    enough = CLOSE_NATS if aim.accuracy == TAIL_NATS else CLOSE_ENOUGH_NATS
-    return LineInDoubles(contour, left_out=losses.left_out, enough=enough)
-
-
-def _smooth_line(losses: ComposedPairs, plan: Plan, omega: float) -> LineInDoubles:
-    """Return the enclosure by the loss smoothed so much that the line may end at ω."""
-    smoothing = 2 * (plan.height + TAIL_NATS) / omega**2
-    plain = _contour(losses, plan, omega, plan.negligible / omega)
-    once, twice = plain.smooth(smoothing), plain.smooth(4 * smoothing)
-    return LineInDoubles(once, twice, smoothing, losses.left_out, "smoothed contour", enough=CLOSE_ENOUGH_NATS)
-
-
-def _farthest_affordable(losses: ComposedPairs, plan: Plan, budget: float) -> float:
-    """Return the frequency up to which a line may be evaluated: a + bω nodes and ω/η frequencies, by fast transform."""
+def _farthest_affordable(losses: ComposedPairs, plan: Plan) -> float:
+    """Return the frequency up to which a line may be evaluated: a + bω nodes and ω/η frequencies, by transform."""
     a, b = losses.effort(plan.index)
-    budget *= 1 + sum(pair.components for pair, _ in losses.parts) / 4  # a part may take a while
-    return max(min((budget - a) / (b + 1 / plan.eta), MOST_FREQUENCIES * plan.eta), 64 * plan.eta)
+    # a part may take a while
+    budget = MOST_EVALUATIONS * (1 + sum(pair.components for pair, _ in losses.parts) / 4)
+    return max((budget - a) / (b + 1 / plan.eta), 64 * plan.eta)
 
 
 def _contour(losses: ComposedPairs, plan: Plan, omega: float, tail: float) -> Contour:

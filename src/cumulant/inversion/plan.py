@@ -23,6 +23,7 @@ from cumulant.inversion.contour import log_chernoff
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.grid import PER_OCTAVE
 
+SHARE_OF_EPSILON, AT_ZERO = 5e-7, 5e-10  # of ε, and near 0 ε itself, by which bounds are planned to be apart
 TAIL_NATS = 30.0  # below δ, to which alias and tail are pushed: 1e-13
 FIRST_OCTAVE, LAST_OCTAVE = -70, 60  # in which tilts are looked for
 NEAR_OCTAVES = 4  # up to which a walk takes one after the other
@@ -44,14 +45,24 @@ class Tilts:
     curvature: Array
     epsilon: float
     log_delta: float
+    is_guess: bool = True  # by the saddle-point approximation, not from a line
 
     @property
     def steepness(self) -> float:
         """About how much log δ falls for a unit of ε: the middle tilt."""
         return float(self.theta[len(self.theta) // 2])
 
+    @property
+    def nats_apart(self) -> float:
+        """About how far apart bounds of log δ may be where those of ε are planned to be as near as exact ones are."""
+        return self.epsilon_apart * self.steepness
+
+    @property
+    def epsilon_apart(self) -> float:
+        return max(SHARE_OF_EPSILON * self.epsilon, AT_ZERO)
+
     def ask(self, epsilon: float, log_delta: float) -> Tilts:
-        return replace(self, epsilon=epsilon, log_delta=log_delta)
+        return replace(self, epsilon=epsilon, log_delta=log_delta, is_guess=False)
 
 
 def tilts_for_delta(losses: ComposedPairs, log_delta: float) -> Tilts | None:

@@ -201,7 +201,8 @@ class Question:
             best, most = self._best(found), max(one.enclosure.effort.rounds for one in found if one.enclosure)
             away = abs(best.epsilon - around.epsilon) * around.steepness + abs(best.log_delta - around.log_delta)
             at_an_end = best.epsilon != around.epsilon and not 0 < best.epsilon < math.inf
-            if at_an_end or not away > NEAR_NATS or rounds >= most:
+            is_fine = not (last.enclosure and last.enclosure.is_rough)
+            if at_an_end or (is_fine and not away > NEAR_NATS) or rounds >= most:
                 break
             around = around.ask(best.epsilon, best.log_delta)
         return [one for one in found if is_proven(one)] or found

@@ -38,11 +38,12 @@ from cumulant.pairs.noise import Pair
 from cumulant.pairs.pair import GaussianPair
 
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
-NEARLY_AGREED_NATS, SLACKS = 1e-10, 4.0  # up to which it is raised by so many times the slack
+NEARLY_AGREED_NATS, SLACKS = 1e-7, 4.0  # up to which a line, but no band, is raised by so many times the slack
 SEEN_NATS = 2e-9  # by which the total variation is above δ where outputs show who is in a sample
 CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
 LEAST_LOG_DELTA = math.log(LEAST)  # of the smallest δ that a double can hold
 RAISES = 4  # times that ε is raised until δ(ε) agrees
+RAISED_SHARE = 2e-7  # of ε, or four times what its own line leaves open, by which it is raised at most
 MOST_RAISED_NATS = 1e-6  # of slack, by which it is raised beyond that
 
 Direction = Sequence[tuple[Pair, int]]
@@ -173,8 +174,8 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
     """Return ε, raised until δ(ε), which has a line of its own, is at most δ: by its slack, or by asking again."""
     solution = question.solve()
     line, epsilon, slack = solution.enclosure, solution.epsilon, solution.slack or 0.0
-    if isinstance(line, LineInDoubles) or (isinstance(line, BandInDoubles) and not question.losses.closed):
-        if (isinstance(line, LineInDoubles) and line.is_smoothed) or not slack <= NEARLY_AGREED_NATS:
+    if isinstance(line, LineInDoubles | BandInDoubles):
+        if isinstance(line, BandInDoubles) or not slack <= NEARLY_AGREED_NATS:
             epsilon = _raise_until_agreed(question, line, epsilon, slack)
         elif epsilon > 0:
             epsilon += SLACKS * max(slack, AGREED_NATS) * line.epsilon_per_nat(epsilon)
@@ -185,6 +186,7 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
 
 
 def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float, slack: float) -> float:
+    most = epsilon + max(RAISED_SHARE * epsilon, SLACKS * min(slack, 1.0) * line.epsilon_per_nat(epsilon))
     for turn in range(RAISES):
         try:
             again = Question(question.losses, question.road, 0, epsilon, question.asked)
@@ -195,7 +197,7 @@ def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float, sla
             break
         # other lines differ by some of their slack: more is added each time
         more = 1.1 * excess + 2.0**turn * min(slack, MOST_RAISED_NATS)
-        epsilon += more * line.epsilon_per_nat(epsilon)
+        epsilon = min(epsilon + more * line.epsilon_per_nat(epsilon), most)
     return epsilon
 
 

@@ -17,7 +17,7 @@ from cumulant.numerics.logspace import Array
 
 REACH = 18  # spacings
 CHUNK = 8192  # atoms at a time: what they are smeared over stays near
-TRANSFORM_ERROR = 1e-14  # of the smeared sum and its transform, before the division
+TRANSFORM_ERROR = 4e-15  # of the smeared sum and its transform, before the division
 
 
 def characteristic_function(positions: Array, weights: Array, step: float, count: int) -> tuple[Complex, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -23,9 +24,9 @@ def legendre(count: int = POINTS) -> tuple[Array, Array]:
     return (nodes + 1) / 2, weights / 2
 
 
-def nodes_on(starts: Array, ends: Array) -> tuple[Array, Array]:
+def nodes_on(starts: Array, ends: Array, count: int = POINTS) -> tuple[Array, Array]:
     """Return nodes and log-weights of the rule on each piece [start, end]."""
-    x, w = legendre()
+    x, w = legendre(count)
     widths = ends - starts
     return (starts[:, None] + widths[:, None] * x).ravel(), (np.log(widths)[:, None] + np.log(w)).ravel()
 
@@ -90,3 +91,9 @@ def fine_pieces(low: float, high: float, widest: Callable[[Array, Array], Array]
 def _halved(a: Array, b: Array, coarse: NDArray[np.bool_]) -> tuple[Array, Array]:
     middle = (a[coarse] + b[coarse]) / 2
     return np.concatenate([a[~coarse], a[coarse], middle]), np.concatenate([b[~coarse], middle, b[coarse]])
+
+
+def shortened(step: float) -> float:
+    """Return a step, at most so long, of which multiples below 2^26 are doubles: it has 27 bits."""
+    mantissa, exponent = math.frexp(step)
+    return math.ldexp(math.floor(math.ldexp(mantissa, 27)), exponent - 27)

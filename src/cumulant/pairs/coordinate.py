@@ -22,11 +22,12 @@ from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array, mean_of_exponentials
-from cumulant.numerics.quadrature import POINTS, nodes_on
-from cumulant.pairs.discrete import DiscreteLosses
+from cumulant.numerics.quadrature import POINTS, nodes_on, shortened
+from cumulant.pairs.discrete import DiscreteLosses, TiltedNodes
 from cumulant.pairs.law import Law, LineLaw, require_symmetric
 from cumulant.pairs.maps import CoordinateMap, Factors, MixtureMap, stack_maps
 from cumulant.pairs.pair import DominatingPair
+from cumulant.pairs.panels import tilted_nodes, waves_at
 
 if TYPE_CHECKING:
     from flint import arb
@@ -83,7 +84,7 @@ class Branch(ABC):
         """Return Re a of each factor, for Re z = θ."""
         return [sampling.power(theta) for _, sampling in self.factors]
 
-    def _values(self, t: Any) -> list[tuple[MixtureMap, Any]]:
+    def values(self, t: Any) -> list[tuple[MixtureMap, Any]]:
         """Return m(u) of each factor."""
         least = self.law.extremes[0]
         return [
@@ -93,7 +94,7 @@ class Branch(ABC):
 
     def loss_and_log_density(self, t: Any) -> tuple[Any, Any]:
         """Return L(t), monotone, and the logarithm of the density of P."""
-        values = self._values(t)
+        values = self.values(t)
         losses = [value if sampling.sign > 0 else -value for sampling, value in values]
         weights = [value for sampling, value in values if sampling.sign > 0]
         return reduce(add, losses), reduce(add, weights, self.law.log_density(t))
@@ -106,15 +107,15 @@ class Branch(ABC):
 
     def log_tilted_density(self, t: Any, theta: float) -> Any:
         """Return log P e^{θL}."""
-        powers = [sampling.power(theta) * value for sampling, value in self._values(t)]
+        powers = [sampling.power(theta) * value for sampling, value in self.values(t)]
         return reduce(add, powers, self.law.log_density(t))
 
     def log_slope(self, t: Array) -> Array:
         """Return log |L'(t)|."""
-        slopes = [self._log_slope(side * t, sampling) for side, sampling in self.moving]
+        slopes = [self.log_slope_of(side * t, sampling) for side, sampling in self.moving]
         return slopes[0] if len(slopes) == 1 else np.logaddexp(*slopes)
 
-    def _log_slope(self, t: Array, sampling: MixtureMap) -> Array:
+    def log_slope_of(self, t: Array, sampling: MixtureMap) -> Array:
         return np.asarray(self.law.log_slope(t) + sampling.log_share(self.law.log_ratio(t)))
 
     def curvature_bounds(self, theta: float, low: float, high: float) -> CurvatureBounds:
@@ -154,7 +155,7 @@ class Branch(ABC):
     def count_nodes(self, theta: float, omega: float) -> float:
         """Return about how many nodes the rule has, without building it."""
 
-    def _check_count(self, nodes: float, theta: float, omega: float) -> None:
+    def check_count(self, nodes: float, theta: float, omega: float) -> None:
         most = min(MOST_CUT_NODES if self.law.is_cut else MOST_NODES, MOST_EXPONENTIALS / self.law.terms)
         if not nodes < most:
             raise OutOfReach(f"a loss tilted by {theta:g} takes more than {most:g} nodes at frequency {omega:g}")
@@ -206,7 +207,7 @@ class Line(Branch):
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
         low, high = self.span(theta)
         step = shortened(self._step(theta, omega))
-        self._check_count((high - low) / step, theta, omega)
+        self.check_count((high - low) / step, theta, omega)
         first = math.floor(low / step)
         t = step * np.arange(first, math.ceil(high / step) + 1, dtype=float)  # exact: no node is off its place
         return t, np.full(len(t), math.log(step))
@@ -269,7 +270,7 @@ class Stretch(Branch):
         """
         low, high = self.span(theta)
         finest, widest = self._widths(theta, omega)
-        self._check_count(POINTS * (high - low) / widest, theta, omega)
+        self.check_count(POINTS * (high - low) / widest, theta, omega)
         distances = [0.0]
         while (width := max(finest, distances[-1] * WAVES / BEYOND_NATS)) < widest and distances[-1] < high - low:
             distances.append(min(distances[-1] + width, high - low))
@@ -352,6 +353,9 @@ class CoordinatePair(DominatingPair):
         losses, log_masses = np.concatenate(pieces, axis=-1)
         return DiscreteLosses.of(losses, log_masses, loss_units=2.0, missing=self.left_out)
 
+    def nodes_at(self, theta: float, omega: float, k_theta: float) -> TiltedNodes:
+        return tilted_nodes(self, theta, omega, k_theta)
+
     @property
     def has_atoms(self) -> bool:
         return bool(self.atoms)
@@ -377,6 +381,9 @@ class CoordinatePair(DominatingPair):
         spans = [(branch, branch.span(theta)) for branch in self.branches]
         return sum(branch.steepest_on(theta) * branch.nodes_per_wave * (high - low) for branch, (low, high) in spans)
 
+    def waves_at(self, theta: float) -> float:
+        return min(self.waves(theta), sum(waves_at(branch, theta) for branch in self.branches))
+
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
         positions, masses = np.array(self.atoms).reshape(-1, 2).T
         parts = [branch.cells(theta, k_theta) for branch in self.branches]
@@ -391,9 +398,3 @@ def _within_reach(values: Array) -> NDArray[np.bool_]:
     """Return between which neighbours a logarithm comes within BEYOND_NATS of its largest value."""
     ends = np.maximum(values[:-1], values[1:])
     return np.asarray(ends > np.max(ends) - BEYOND_NATS)
-
-
-def shortened(step: float) -> float:
-    """Return a step, at most so long, of which multiples below 2^26 are doubles: it has 27 bits."""
-    mantissa, exponent = math.frexp(step)
-    return math.ldexp(math.floor(math.ldexp(mantissa, 27)), exponent - 27)

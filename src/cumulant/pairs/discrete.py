@@ -34,6 +34,8 @@ PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pair
 PER_ROW, PER_PRODUCT = 5.0, 0.05  # what a node costs at a frequency of either part, and at one of their sums
 PHASE = 2.0**-50  # relative error of a phase ωL, and of what is made of it
 DIFFERENCE = 1e-13  # relative to its first term, what rounding takes off a difference of sums of products
+EXPONENTIALS = 1e-15  # relative error of an exponential, and of products with it
+UNSEEN_SHARE = 1e-17  # of M(θ), for all nodes together that are left out
 ROUNDOFF = 8e-15  # relative error of a sum of up to 1e5 products of elementary functions, summed in blocks
 
 CumulantRows = tuple[Array, Array, Array]  # K, K' and K''
@@ -272,6 +274,52 @@ class DiscreteLosses:
             )
             for some in (slice(first, first + rows) for first in range(0, len(self.losses), rows))
         ]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class TiltedNodes:
+    """Losses with masses p e^{θL}/M(θ), on which M(θ + iω)/M(θ) is right to `error` + PHASE·E|L|·ω + `slip`·|z|."""
+
+    theta: float
+    losses: Array
+    masses: Array
+    error: float
+    slip: float = 0.0
+
+    @staticmethod
+    def of(theta: float, losses: Array, exponents: Array, loss_units: float, error: float) -> TiltedNodes:
+        """Return nodes from log p e^{θL}/M(θ), without those that count for nothing.
+
+        A mass is off, relatively, by units of the exponents it was made of: of log p and of θL, and of L as
+        `DiscreteLosses` says.
+        """
+        masses = np.exp(exponents)
+        seen = masses > UNSEEN_SHARE / len(masses)
+        losses, masses, exponents = losses[seen], masses[seen], exponents[seen]
+        units = np.abs(exponents) + (loss_units + 2 * theta) * np.abs(losses)
+        error += UNSEEN_SHARE + EXPONENTIALS + 2.0**-52 * float(masses @ units)
+        return TiltedNodes(theta, losses, masses, error)
+
+    @staticmethod
+    def joined(parts: Sequence[TiltedNodes], rest: float) -> TiltedNodes:
+        """Return nodes of a mixture, with a rest whose loss is 0."""
+        losses = np.concatenate([*(part.losses for part in parts), np.zeros(1)])
+        masses = np.concatenate([*(part.masses for part in parts), np.array([rest])])
+        error, slip = sum(part.error for part in parts), max(part.slip for part in parts)
+        return TiltedNodes(parts[0].theta, losses, masses, error + 2.0**-52 * rest, slip)
+
+    def log_moment(self, step: float, count: int) -> tuple[Complex, Array]:
+        """Return log M(θ + iω)/M(θ) at ω = 0, η, 2η, …, and a bound of log(1 + |ΔM/M|)."""
+        values, error = characteristic_function(self.losses, self.masses, step, count)
+        omega = step * np.arange(count, dtype=float)
+        error += self.error + PHASE * float(self.masses @ np.abs(self.losses)) * omega
+        if self.slip:
+            error += np.expm1(np.minimum(self.slip * np.hypot(self.theta, omega), 1.0))
+        with np.errstate(divide="ignore"):
+            logs = np.asarray(np.log(values), dtype=complex)[None]
+        logs, error = with_error(error[None], logs, np.zeros(1))
+        return logs[0], error[0]
 
 
 def _dispersion_of(tilted: Array, apart: Array, omega: Array, widths: Sequence[float]) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.discrete import DiscreteLosses
+from cumulant.pairs.discrete import DiscreteLosses, TiltedNodes
 from cumulant.pairs.pair import DominatingPair
 
 MOST_MIXED_NODES = 4e6  # of all parts together
@@ -56,6 +56,10 @@ class MixedPair(DominatingPair):
             missing=self.left_out + self.failure,
         )
 
+    def nodes_at(self, theta: float, omega: float, k_theta: float) -> TiltedNodes:
+        found = [pair.nodes_at(theta, omega, k_theta - math.log(share)) for share, pair in self.parts]
+        return TiltedNodes.joined(found, self._rest * math.exp(-k_theta))
+
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
         """Those of the part that weighs most, tilted: what cells leave out counts for nothing."""
         found = [pair.cells(theta, k_theta - math.log(share)) for share, pair in self.parts]
@@ -76,3 +80,6 @@ class MixedPair(DominatingPair):
 
     def waves(self, theta: float) -> float:
         return sum(pair.waves(theta) for _, pair in self.parts)
+
+    def waves_at(self, theta: float) -> float:
+        return sum(pair.waves_at(theta) for _, pair in self.parts)

@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.discrete import DiscreteLosses
+from cumulant.pairs.discrete import DiscreteLosses, TiltedNodes
 
+RULE_ERROR = 1e-16  # of rules that are exact to rounding, beside M(θ)
 MEAN_ROUNDED_UP = 2.0**-47  # how much the mean of composed Gaussians may be above the true one, relatively
 
 
@@ -46,6 +47,13 @@ class DominatingPair(ABC):
     @abstractmethod
     def nodes(self, theta: float, omega: float) -> DiscreteLosses:
         """Return nodes on which M(z) is exact to rounding for 0 < Re z <= θ and |Im z| <= ω."""
+
+    def nodes_at(self, theta: float, omega: float, k_theta: float) -> TiltedNodes:
+        """Return nodes for Re z = θ alone, and |Im z| <= ω; masses are beside e^{k_theta}, about M(θ)."""
+        nodes = self.nodes(theta, omega)
+        losses, log_masses = nodes.losses[0], nodes.log_masses[0]
+        exponents = log_masses + theta * losses - k_theta
+        return replace(TiltedNodes.of(theta, losses, exponents, nodes.loss_units, RULE_ERROR), slip=nodes.slip)
 
     @abstractmethod
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
@@ -100,6 +108,10 @@ class DominatingPair(ABC):
     @abstractmethod
     def waves(self, theta: float) -> float:
         """Return how many nodes more a unit of frequency takes, about."""
+
+    def waves_at(self, theta: float) -> float:
+        """Return how many nodes more a unit of frequency takes for one tilt alone, about."""
+        return self.waves(theta)
 
     @property
     def lattice(self) -> LatticeOfLosses | None:

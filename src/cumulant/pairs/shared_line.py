@@ -16,8 +16,9 @@ import numpy as np
 
 from cumulant.numerics.complex_plane import Complex, log1p_complex, sine_versine_of_multiples
 from cumulant.numerics.logspace import Array, exp_excess
+from cumulant.numerics.quadrature import shortened
 from cumulant.pairs.cache import CACHE
-from cumulant.pairs.coordinate import CoordinatePair, shortened
+from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.discrete import FAR, LARGE, PHASE, ROUNDOFF, prefers_transform, shorter, with_error
 from cumulant.pairs.maps import Join, Leave
