@@ -140,3 +140,16 @@ def test_it_goes_to_data_and_back_and_says_what_it_is() -> None:
     assert cm.from_dict(mixture.to_dict()) == mixture
     assert "3 amounts" in mixture.statement(delta=1e-6)
     assert np.all(np.diff(mixture.tradeoff(false_positive_rate=[0.01, 0.1, 0.5])) < 0)
+
+
+@pytest.mark.parametrize("noise", [1e-300, 1e-3, 1e150])
+@pytest.mark.parametrize("amount", [1e-300, 1.0, 1e150])
+def test_extremes_have_bounds(noise: float, amount: float) -> None:
+    """With next to no noise everything is revealed, with next to no amount nothing; no double is out of range."""
+    run = cm.GaussianMixture(noise_multiplier=noise, sensitivities=[0.0, amount], probabilities=[0.5, 0.5])
+    for mechanism in (run, run * 5):
+        epsilon, rdp = mechanism.epsilon(delta=1e-5), mechanism.rdp(order=2.0)
+        mean = amount / noise if amount > noise * 1e-300 else 0.0
+        assert epsilon >= 0
+        assert rdp >= 0
+        assert (epsilon > 1) == (mean >= 1)

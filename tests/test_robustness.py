@@ -120,6 +120,7 @@ def test_parts_are_merged_however_they_are_given() -> None:
 
 EVERY_KIND: list[AbstractMechanism] = [
     GAUSSIAN,
+    cm.GaussianMixture(noise_multiplier=2.0, sensitivities=(0.0, 1.0), probabilities=(0.75, 0.25)),
     LAPLACE,
     cm.PureDP(epsilon=1.0),
     cm.ApproximateDP(epsilon=1.0, delta=1e-6),

@@ -26,6 +26,7 @@ from cumulant.parameters import nonnegative, positive, probability, require
 from cumulant.profiles.profile import PrivacyProfile
 
 ADDED_UP = 1e-12  # how far probabilities may add up from 1 before they are refused
+LEAST_MEAN, LARGEST_MEAN = 1e-100, 1e4  # over the noise, beyond which a bound by moments does
 STEEPEST_PROFILE = 50.0  # of the means, up to which a profile is integrated
 FARTHEST_THRESHOLD = 300.0  # standard deviations of a threshold, beyond which it is not
 REACH_NATS = 40.0  # below the integrand's first value, where integrals end
@@ -87,6 +88,10 @@ class GaussianMixture(AbstractMechanism):
     def _known(self) -> Known:
         there = [(s, p) for s, p in self._parts if p > 0]
         law = StatedMixture(self.noise_multiplier, tuple(s for s, _ in there), tuple(p for _, p in there))
+        with np.errstate(over="ignore", under="ignore"):
+            means = np.maximum(np.array([s for s, _ in there]) / self.noise_multiplier, LEAST)
+        if not LEAST_MEAN < np.max(means) < LARGEST_MEAN:
+            return Known.by_curve(lambda: _mean_of_curves(means, np.log([p for _, p in there])))
         return Known.by_noise(law, curve=lambda: _curve_of_mixture(law), profile=lambda: _profile_of_mixture(law))
 
 
@@ -155,28 +160,38 @@ def _threshold(law: StatedMixture, u: float, side: int) -> float:
 # Rényi divergences ----------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
-def _curve_of_mixture(law: StatedMixture) -> Curve:
-    """Return K of both directions by quadrature, and the mean of those of its parts where that would take too long.
-
-    x^{1+λ} and x^{-λ} are convex, so either moment is at most Σ p_i e^{λ(λ+1)m_i²/2}.
-    """
-    pairs: Sequence[Any] = law.unsampled(None)
-    means, log_shares = law.means, law.log_shares
+def _mean_of_curves(means: Array, log_shares: Array) -> Curve:
+    """Return a bound of K of either direction: x^{1+λ} and x^{-λ} are convex, so it is log Σ p_i e^{λ(λ+1)m_i²/2}."""
 
     def log_moment(lam: Array) -> Array:
-        with np.errstate(over="ignore"):
-            parts = lam[:, None] * (lam[:, None] + 1) * (means * means / 2)
-            bound = np.maximum(log_mean(parts, log_shares), LEAST)
+        with np.errstate(over="ignore", under="ignore"):
+            parts = (lam[:, None] * means) * ((lam[:, None] + 1) * means) / 2
+            return np.asarray(np.maximum(log_mean(parts, log_shares) * (1 + 2 * K_ERROR), LEAST))
+
+    with np.errstate(over="ignore", under="ignore"):
+        kl = float(np.exp(log_shares) @ (means * means / 2)) * (1 + 2 * K_ERROR)
+    return Curve(log_moment=log_moment, kl=max(kl, LEAST), exact=False)
+
+
+@lru_cache(maxsize=256)
+def _curve_of_mixture(law: StatedMixture) -> Curve:
+    """Return K of both directions by quadrature, and a bound of them where that would take too long."""
+    pairs: Sequence[Any] = law.unsampled(None)
+    bound = _mean_of_curves(law.means, law.log_shares)
+
+    def log_moment(lam: Array) -> Array:
         values = np.full(len(lam), -math.inf)
         octaves = np.ceil(np.log2(np.maximum(lam, 2.0**-10)))
         for octave in np.unique(octaves).tolist():
             there = octaves == octave
             both = [_moments_of_direction(pair, octave, lam[there]) for pair in pairs]
             values[there] = np.max(both, axis=0)
-        return np.asarray(np.maximum(np.minimum(values, bound), LEAST))
+        return np.asarray(np.maximum(np.minimum(values, bound.log_moment(lam)), LEAST))
 
-    kl = max(float(_nodes_up_to(pair, 0.0).divergence[0]) for pair in pairs) * (1 + K_ERROR)
+    try:
+        kl = max(float(_nodes_up_to(pair, 0.0).divergence[0]) for pair in pairs) * (1 + K_ERROR)
+    except OutOfReach:
+        kl = bound.kl
     return Curve(log_moment=log_moment, kl=max(kl, LEAST))
 
 

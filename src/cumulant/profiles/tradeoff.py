@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from cumulant.numerics.logspace import Array
 
 FARTHEST = 700.0  # ε beyond which e^ε overflows, and constrains nothing
-NEAR_SHARE = 1e-9  # of f or of 1-f, whichever is less, by which f may be too small
+NEAR_SHARE = 1e-8  # of f or of 1-f, whichever is less, by which f may be too small
 LEAST_RATE = 1e-18  # of an error: with a smaller one the ε of this one is as good
 BEYOND = 1e-2  # of the least rate: δ at the largest ε that is asked for at first
 FIRST_POINTS, MORE_POINTS = 9, 4  # ε asked for at first, and how many times as many in the next turn, at most
 MOST_TURNS = 40  # of a search, in each of which some ε are asked for
 LEAST_SEEN = 1e-8  # of f or 1-f, whose shares are looked for
+SMOOTH_SHARES = 1e2  # times that, up to which φ is taken as smooth between its points
 STRAIGHT = 1e-14  # of φ, by which points of a line may be off it
 STILL = 1e-13  # of ε: a point that near another says nothing new
 
@@ -42,7 +43,7 @@ def false_negative_rates(bounds: Bounds, last: float, rates: Array) -> tuple[Arr
     more the slack of δ lets f be. `last` is an ε from which on δ is nothing beside all x.
 
     Holds for:  every δ(ε) that bounds the profile from above; each ε gives a bound, so a search can only be loose.
-    Tightness:  exact where δ(ε) is, but for a share of 1e-9 of f or of 1-f.
+    Tightness:  exact where δ(ε) is, but for a share of 1e-8 of f or of 1-f.
     """
     goals = np.clip(rates, LEAST_RATE, 1 - 2.0**-53)
     epsilons = np.clip(last, 1e-12, FARTHEST) * np.linspace(0.0, 1.0, FIRST_POINTS)
@@ -143,10 +144,11 @@ class Polygon(NamedTuple):
         best = self.phi[at] - self.t[at] * goals
         enough = NEAR_SHARE * np.maximum(np.minimum(best, 1 - best), LEAST_SEEN)
         right, left = self._right_of(at, goals), self._left_of(at, goals)
-        is_right = right.gap >= left.gap
-        is_open = np.maximum(right.gap, left.gap) > enough
-        before, after = self.t[np.maximum(at - 1, 0)], right.end
-        near = np.clip(self._where_slope_is(goals), before, after)
+        is_right, gap = right.gap >= left.gap, np.maximum(right.gap, left.gap)
+        near = np.clip(self._where_slope_is(goals), self.t[np.maximum(at - 1, 0)], right.end)
+        # about how much a smooth φ gains from the vertex to there; what chords leave open beyond that is little
+        likely = np.abs(self._slope_at(self.t[at]) - goals) * np.abs(near - self.t[at]) / 2
+        is_open = (gap > enough) & ((likely > enough) | (gap > SMOOTH_SHARES * enough))
         peaks = np.where(is_right, right.peak, left.peak)
         return _epsilons_of(near[is_open]), _epsilons_of(peaks[is_open])
 
@@ -170,11 +172,22 @@ class Polygon(NamedTuple):
 
     def _where_slope_is(self, goals: Array) -> Array:
         """Return about the t at which φ has each slope: between middles of cells, where their chords have theirs."""
-        middles = np.log((self.t[1:] + self.t[:-1]) / 2)
-        some = self.slopes[:-1]
+        middles, odds = self._slopes_of_cells()
+        return np.asarray(np.exp(np.interp(-_odds_of(goals), -odds, middles)))
+
+    def _slope_at(self, t: Array) -> Array:
+        """Return about the slope of φ at each t."""
+        middles, odds = self._slopes_of_cells()
         with np.errstate(divide="ignore"):
-            odds = np.log(np.maximum(some, 1e-300)) - np.log(np.maximum(1 - some, 1e-17))
-        return np.asarray(np.exp(np.interp(np.log1p(-goals) - np.log(goals), -odds, middles)))
+            return np.asarray(1 / (1 + np.exp(-np.interp(np.log(t), middles, odds))))
+
+    def _slopes_of_cells(self) -> tuple[Array, Array]:
+        """Return the logarithms of the middles of cells, and the log-odds of their slopes, which fall."""
+        return np.log((self.t[1:] + self.t[:-1]) / 2), _odds_of(self.slopes[:-1])
+
+
+def _odds_of(slopes: Array) -> Array:
+    return np.asarray(np.log(np.maximum(slopes, 1e-300)) - np.log(np.maximum(1 - slopes, 1e-17)))
 
 
 def _way(slopes: tuple[Array, Array, Array], width: Array) -> Array:
