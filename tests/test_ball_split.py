@@ -18,7 +18,7 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_split import bound_between, split_line
 from cumulant.inversion.ball_whole import OneSampleInBalls
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.split_plan import SPLIT_SHARPNESS, Steps, plan_split
+from cumulant.inversion.split_plan import SPLIT_SHARPNESS, Steps, plan_ball_split
 from cumulant.numerics.balls import as_ball, precision, transform_balls
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import BallNodes, ball_nodes, tilted_moments
@@ -191,7 +191,7 @@ def test_wherever_losses_are_split_bounds_overlap(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cumulant.inversion.split_plan.SPLIT_SHARPNESS", (sharpness,))
         others = split_line(run, *point).log_bounds(point[0])
-        assert plan_split(run, *point).far.sharpness == sharpness
+        assert plan_ball_split(run, *point).far.sharpness == sharpness
     assert max(low, others[0]) <= min(high, others[1])
     assert others[1] - others[0] < 1e-9
 

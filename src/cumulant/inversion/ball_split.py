@@ -34,7 +34,7 @@ from cumulant.inversion.ball_line import BallLine
 from cumulant.inversion.ball_whole import ChernoffInBalls
 from cumulant.inversion.enclosure import WholeEnclosure
 from cumulant.inversion.purse import Purse
-from cumulant.inversion.split_plan import Between, SplitPlan, Steps, plan_split, steps_down
+from cumulant.inversion.split_plan import Between, SplitPlan, Steps, plan_ball_split, steps_down
 from cumulant.numerics.balls import as_ball, log_sum_ball, lower_float, precision, upper_float
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
@@ -103,7 +103,7 @@ def split_line(steps: Steps, epsilon: float, log_delta: float) -> SplitInBalls:
 
 @CACHE.remember  # both ends of an interval ask for the same
 def _split_near(steps: Steps, epsilon: float, log_delta: float) -> SplitInBalls:
-    plan, purse = plan_split(steps, epsilon, log_delta), Purse(SPLIT_MICROSECONDS)
+    plan, purse = plan_ball_split(steps, epsilon, log_delta), Purse(SPLIT_MICROSECONDS)
     with precision(plan.bits):
         line = _follow(plan, purse)
     if not line.slack(epsilon) < SPLIT_OF_WIDE_NATS:

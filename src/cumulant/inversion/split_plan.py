@@ -123,7 +123,7 @@ class Steps(NamedTuple):
         return spread < RARE_SHARE * epsilon and place_of_loss(epsilon, self.noise.mean, self.rate) < FARTHEST_RARE
 
 
-def plan_split(steps: Steps, epsilon: float, log_delta: float) -> SplitPlan:
+def plan_ball_split(steps: Steps, epsilon: float, log_delta: float) -> SplitPlan:
     """Return the plan whose lines are the shortest; raise `OutOfReach` where there is none."""
     if not (0 < epsilon < math.inf and -math.inf < log_delta < 0):
         raise OutOfReach("losses are split about a point of the profile")
