@@ -12,8 +12,8 @@ from mpmath import mp, mpf
 
 import cumulant as cm
 from cumulant.errors import OutOfReach
-from cumulant.inversion.ball_enclosure import GaussianInBalls
 from cumulant.inversion.ball_line import ball_line
+from cumulant.inversion.ball_whole import GaussianInBalls
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.plan import plan_for, tilts_for_epsilon
 from cumulant.inversion.purse import Purse

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 CELLS_MICROSECONDS = 100_000  # the cells of one part, as balls, and how far they let |φ| fall
 MOST_POINTS = 8000  # frequencies on one line
+BELOW, ABOVE = 1 - 1e-12, 1 + 1e-9  # more than what rounding takes off a fall, and adds to a sum of pieces
+LEAST_TAIL = 1e-300  # of the sum over a line, below which no tail is followed
 GROUPS, FINER = 64, 4  # cells whose pairs are formed, and frequencies where the float path has one: proofs are rare
 
 
@@ -38,72 +40,19 @@ def gaussian_variance(losses: ComposedPairs) -> arb:
 
 def line_end(losses: ComposedPairs, plan: Plan, bits: int, purse: Purse) -> tuple[int, arb] | None:
     """Return how many points the line has, and a bound of Σ |φ|/|z(z+1)|·η/π beyond; None if too many."""
-    need, eta = math.exp(-plan.height - plan.accuracy), plan.eta
-    step = as_ball(eta)
-    places, bounds, last = _proven_decay(losses, plan, bits, purse, lambda end: end > MOST_POINTS * eta)
-    low, ends = places[:-1], places[1:]
-    pieces = [
-        (-bound).exp() * (1 / as_ball(a) - 1 / as_ball(b) + step / as_ball(a) ** 2) / pi_ball()
-        for bound, a, b in zip(bounds, low, ends, strict=True)
-    ]
-    tail = beyond(last, as_ball(ends[-1]), step)
-    best: tuple[int, arb] | None = None
-    for a, piece in zip(reversed(low), reversed(pieces), strict=True):
-        tail += piece
-        if upper_float(tail) > need or a / eta < 1:
-            break
-        best = math.ceil(a / eta) + 1, tail  # one more: the quotient was rounded
+    eta, nats = plan.eta, plan.height + plan.accuracy
+    places, falls, last = _proven_decay(
+        losses, plan, bits, purse, lambda end, fall: end > MOST_POINTS * eta and fall > nats
+    )
+    low, end = places[:-1], float(places[-1])
+    pieces = np.exp(-falls) * (1 / low - 1 / places[1:] + eta / low**2) / math.pi
+    best = _where_rest_is_little(low, pieces, math.exp(-last) * (1 / end + eta / end**2) / math.pi, eta, nats)
     return best if best is not None and best[0] <= MOST_POINTS else None
 
 
-def beyond(bound: arb, end: arb, eta: arb) -> arb:
-    """Return a bound of the tail from `end` on, where -log|φ| is at least `bound`."""
-    return (-bound).exp() * (1 / end + eta / end**2) / pi_ball()
-
-
-def _proven_decay(
-    losses: ComposedPairs, plan: Plan, bits: int, purse: Purse, enough: Callable[[float], bool]
-) -> tuple[list[float], list[arb], arb]:
-    """Return rising frequencies, proven bounds of -log|φ| from each to the next, and one for all beyond the last."""
-    cells = []
-    for pair, n in losses.parts:
-        k = k_at(pair, plan.index)
-        purse.pay(CELLS_MICROSECONDS + count_nodes(pair, tilt(plan.index), 0.0, k, bits=bits).microseconds)
-        nodes = ball_nodes(pair, tilt(plan.index), 0.0, k, bits=bits)
-        above = upper_float(as_ball(k) + moment_of(nodes, tilt(plan.index), k).log())
-        cells.append((proven_cells(pair, plan.index, above, bits), n))
-    variance = gaussian_variance(losses)
-    least = lower_float(variance) if losses.mean > 0 else 0.0
-    first = math.floor(2 * math.log2(math.sqrt((plan.height + plan.accuracy) / plan.curvature)) / SCALES)
-    places: list[float] = []
-    bounds: list[arb] = []
-    last = as_ball(0.0)
-    for chunk in range(first - 1, first + CHUNKS):
-        frequencies = _between(chunk_frequencies(chunk))
-        total = [as_ball(least) * as_ball(w) ** 2 / 2 for w in frequencies.tolist()]
-        for part, n in cells:
-            by_pairs, gain = escapes(part, frequencies, GROUPS)
-            logs = [
-                max(as_ball(d), -(1 - as_ball(g)).log()) for d, g in zip(by_pairs.tolist(), gain.tolist(), strict=True)
-            ]
-            total = [sum_ + n * _above_zero(log) for sum_, log in zip(total, logs, strict=True)]
-        places = [*places[:-1], *frequencies.tolist()]
-        bounds += total[:-1]
-        last = total[-1]
-        if enough(float(frequencies[-1])):
-            break
-    return places, bounds, last
-
-
-def _between(frequencies: Array) -> Array:
-    """Return the same frequencies with more between them: bounds hold from each to the next."""
-    return np.asarray(
-        np.interp(np.arange((len(frequencies) - 1) * FINER + 1) / FINER, np.arange(len(frequencies)), frequencies)
-    )
-
-
-def _above_zero(bound: arb) -> arb:
-    return bound if bound > 0 else as_ball(0.0)
+def beyond(fall: arb, end: arb, eta: arb) -> arb:
+    """Return a bound of the tail from `end` on, where -log|φ| is at least `fall`."""
+    return (-fall).exp() * (1 / end + eta / end**2) / pi_ball()
 
 
 def lattice_end(
@@ -115,17 +64,57 @@ def lattice_end(
     """
     theta, eta, period = as_ball(tilt(plan.index)), upper_float(step), upper_float(pi_ball() / lattice.span)
     largest = lattice.span * sum((1 / -(-x * lattice.span).expm1() for x in (theta, theta + 1)), as_ball(0.0))
-    places, bounds, _ = _proven_decay(losses, plan, bits, purse, lambda end: end >= period)
-    low, ends = places[:-1], places[1:]
+    places, falls, _ = _proven_decay(losses, plan, bits, purse, lambda end, _: end >= period)
     if places[-1] < period:
         raise OutOfReach("the period of the lattice of losses is longer than its decay was followed")
-    need, tail, best = math.exp(-plan.height - plan.accuracy), as_ball(0.0), None
-    for a, b, bound in zip(reversed(low), reversed(ends), reversed(bounds), strict=True):
-        if a < period:
-            tail += (-bound).exp() * (as_ball(b) - as_ball(a) + step) * largest / pi_ball()
-            if upper_float(tail) > need or a < eta:
-                break
-            best = math.ceil(a / lower_float(step)) + 1, tail
+    inside = places[:-1] < period
+    low = places[:-1][inside]
+    pieces = np.exp(-falls[inside]) * (places[1:][inside] - low + eta) * upper_float(largest) / math.pi
+    best = _where_rest_is_little(low, pieces, 0.0, lower_float(step), plan.height + plan.accuracy)
     if best is None or best[0] > MOST_POINTS:
         raise OutOfReach("one period of the lattice of losses takes too many points")
     return best
+
+
+def _where_rest_is_little(low: Array, pieces: Array, last: float, eta: float, nats: float) -> tuple[int, arb] | None:
+    """Return how many points there are up to the first place beyond which pieces are e^-nats together, and these."""
+    rest = (np.cumsum(pieces[::-1])[::-1] + last) * ABOVE + LEAST_TAIL  # more than what underflows
+    few = np.flatnonzero((rest <= math.exp(-nats)) & (low >= eta))
+    return (math.ceil(low[few[0]] / eta) + 1, as_ball(float(rest[few[0]]))) if len(few) else None
+
+
+def _proven_decay(
+    losses: ComposedPairs, plan: Plan, bits: int, purse: Purse, enough: Callable[[float, float], bool]
+) -> tuple[Array, Array, float]:
+    """Return rising frequencies, proven bounds of -log|φ| from each to the next, and one for all beyond the last.
+
+    Sums, products, quotients and logarithms of doubles that are all positive: what rounding may add is taken off.
+    """
+    cells = []
+    for pair, n in losses.parts:
+        k = k_at(pair, plan.index)
+        purse.pay(CELLS_MICROSECONDS + count_nodes(pair, tilt(plan.index), 0.0, k, bits=bits).microseconds)
+        nodes = ball_nodes(pair, tilt(plan.index), 0.0, k, bits=bits)
+        above = upper_float(as_ball(k) + moment_of(nodes, tilt(plan.index), k).log())
+        cells.append((proven_cells(pair, plan.index, above, bits), n))
+    least = lower_float(gaussian_variance(losses)) if losses.mean > 0 else 0.0
+    first = math.floor(2 * math.log2(math.sqrt((plan.height + plan.accuracy) / plan.curvature)) / SCALES)
+    places, falls, last = np.zeros(0), np.zeros(0), 0.0
+    for chunk in range(first - 1, first + CHUNKS):
+        frequencies = _between(chunk_frequencies(chunk))
+        fall = least * frequencies**2 / 2
+        for part, n in cells:
+            by_pairs, gain = escapes(part, frequencies, GROUPS)
+            fall = fall + n * np.maximum(by_pairs, -np.log1p(-gain))
+        fall *= BELOW
+        places, falls, last = np.append(places[:-1], frequencies), np.append(falls, fall[:-1]), float(fall[-1])
+        if enough(float(frequencies[-1]), last):
+            break
+    return places, falls, last
+
+
+def _between(frequencies: Array) -> Array:
+    """Return the same frequencies with more between them: bounds hold from each to the next."""
+    return np.asarray(
+        np.interp(np.arange((len(frequencies) - 1) * FINER + 1) / FINER, np.arange(len(frequencies)), frequencies)
+    )

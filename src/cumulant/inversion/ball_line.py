@@ -19,7 +19,6 @@ from cumulant.inversion.plan import TAIL_NATS, Plan
 from cumulant.inversion.purse import Purse
 from cumulant.numerics.balls import (
     as_ball,
-    log_sum_ball,
     lower_float,
     pi_ball,
     precision,
@@ -68,18 +67,19 @@ class BallLine(Enclosure):
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         with precision(self.bits):
-            at = as_ball(epsilon)
-            off = as_ball(0.0) if self.lattice is None else self.lattice.error
-            below, above = (at - off).lower(), (at + off).upper()
-            upper = self._sum(below)
-            lower = upper if self.lattice is None else self._sum(above)
-            high, low = upper + self.tail, lower - self.tail - self.alias(above)
+            low, high = self.bounds(as_ball(epsilon))
             # what is not certainly positive says nothing: δ lies between 0 and 1
-            log_high = 0.0
-            if high > 0:
-                logs = [high.log() + self._scale(below), *([self.left_out.log()] if self.left_out > 0 else [])]
-                log_high = min(upper_float(log_sum_ball(logs)), 0.0)
-            return (lower_float(low.log() + self._scale(above)) if low > 0 else -math.inf), log_high
+            log_high = min(upper_float((high + self.left_out).log()), 0.0) if high > 0 and high.is_finite() else 0.0
+            return (lower_float(low.log()) if low > 0 else -math.inf), log_high
+
+    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
+        """Return bounds of E(1 - e^{ε-L})_+ under the measure whose transform is summed."""
+        off = as_ball(0.0) if self.lattice is None else self.lattice.error
+        below, above = (epsilon - off).lower(), (epsilon + off).upper()
+        upper = self._sum(below)
+        lower = upper if self.lattice is None else self._sum(above)
+        low, high = lower - self.tail - self.alias(above), upper + self.tail
+        return low * self._scale(above).exp(), high * self._scale(below).exp()
 
     def _scale(self, epsilon: arb) -> arb:
         """Return K(θ) - θε, the logarithm of what the terms were divided by."""

@@ -74,6 +74,10 @@ class Road(ABC):
         """Return the law of the largest sums where ε lies among them; None where that is not known."""
         return None
 
+    def refine(self, around: Tilts, side: int) -> Tilts:
+        """Return tilts with a nearer answer, where one is known."""
+        return around
+
     @abstractmethod
     def below_largest(self, losses: ComposedPairs) -> WholeEnclosure:
         """Return what the largest loss alone says."""
@@ -133,7 +137,8 @@ class Question:
         return sight or (self.losses, self._tilts_of(self.losses))
 
     def _tilts_of(self, seen: ComposedPairs) -> Tilts | None:
-        return (tilts_for_delta if self.side else tilts_for_epsilon)(seen, self.asked)
+        found = (tilts_for_delta if self.side else tilts_for_epsilon)(seen, self.asked)
+        return None if found is None else self.road.refine(found, self.side)
 
     def solve(self) -> Solution:
         losses, road = self.losses, self.road

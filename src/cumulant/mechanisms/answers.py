@@ -15,6 +15,7 @@ from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
 from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.inversion.batch import rough_epsilon, rough_log_delta
 from cumulant.inversion.choose import sampled_epsilon, sampled_log_delta
+from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE
 from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, log_delta_of_pairs
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.neighbors import ADD_REMOVE
@@ -159,40 +160,58 @@ def bound_from_below(known: Known, relation: Relation, guarantee: Guarantee) -> 
     return replace(guarantee, at_most_above=above_of(min(max(share * (1 + 1e-9), CLOSELY), 1.0)))
 
 
-def epsilon_interval(known: Known, relation: Relation, delta: float | None, log_delta: float | None) -> Interval:
-    """Return bounds of ε at δ from both sides."""
+def epsilon_interval(known: Known, relation: Relation, delta: float | None, log_delta: float) -> Interval:
+    """Return bounds of ε at δ from both sides: of balls, or of doubles where those are nearer."""
     from cumulant.inversion.certified import certified_epsilon, delta_ball
 
-    found = certified_epsilon(*_pairs_of_both_ends(known, relation), delta_ball(delta=delta, log_delta=log_delta))
-    if _is_closed(found):
-        return found
-    log = (math.log(delta) if delta else -math.inf) if delta is not None else log_delta or 0.0
-    return _lowered(found, epsilon_from_cgf(known.curve(), less_rounding(log))[0])
+    pairs = _pairs_of_both_ends(known, relation)
+    asked = log_asked(known, delta, log_delta)
+    best = guarantee_at_delta(known, relation, asked, "best")
+    found = certified_epsilon(*pairs, delta_ball(delta=delta, log_delta=log_delta), best.epsilon)
+    return _or_doubles(found, best.epsilon, lambda: _least_epsilon(pairs[1], best))
 
 
 def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval:
-    """Return bounds of δ at ε from both sides."""
+    """Return bounds of δ at ε from both sides: of balls, or of doubles where those are nearer."""
     from cumulant.inversion.certified import certified_delta
 
     if (nearer := nearer_epsilon(known, epsilon)) < epsilon:
         return replace(delta_interval(known, relation, nearer), lower=0.0)
-    found = certified_delta(*_pairs_of_both_ends(known, relation), epsilon)
-    if _is_closed(found):
+    pairs = _pairs_of_both_ends(known, relation)
+    best = guarantee_at_epsilon(known, relation, epsilon, "best")
+    found = certified_delta(*pairs, epsilon, best.log_delta)
+    return _or_doubles(found, exp_above(best.log_delta), lambda: _least_delta(pairs[1], epsilon))
+
+
+def _or_doubles(found: Interval, most: float, least: Callable[[], float]) -> Interval:
+    """Return what balls prove, or bounds in doubles where only these are near one another, or balls prove nothing."""
+    if found.certified and found.width <= ROUGH_NATS * found.upper:
         return found
-    return _lowered(found, exp_above(log_delta_from_cgf(known.curve(), epsilon)[0]))
-
-
-def _is_closed(found: Interval) -> bool:
-    """Return whether an interval is proven, or so narrow that Rényi DP says nothing more."""
-    return found.certified or found.width <= ROUGH_NATS * found.upper
-
-
-def _lowered(found: Interval, by_curve: float) -> Interval:
-    """Return the interval up to what Rényi DP proves in doubles, if that is less: then all of it rests on estimates."""
-    if not by_curve < found.upper:
+    upper = min(found.upper, most)
+    lower = min(max(found.lower, least()), upper)
+    if found.certified and found.upper < math.inf and not upper - lower <= ROUGH_NATS * upper:
         return found
-    upper = max(found.lower, by_curve)
-    return Interval(found.lower, upper, unproven=upper)
+    return Interval(lower, upper, unproven=upper - lower)
+
+
+def _least_epsilon(attained: Directions, best: Guarantee) -> float:
+    """Return what some neighbours need at least, by the bounds of doubles."""
+    if best.exact and (above := best.at_most_above) is not None:
+        return max(min(best.epsilon / (1 + above), best.epsilon - above * EXACT_AT_ZERO / EXACT_SHARE), 0.0)
+    try:
+        needed = epsilon_of_pairs(attained, best.log_delta)
+    except OutOfReach:
+        return 0.0
+    return max(needed.value * (1 - needed.excess), 0.0)
+
+
+def _least_delta(attained: Directions, epsilon: float) -> float:
+    """Return the δ that some neighbours attain at least, by the bounds of doubles."""
+    try:
+        found = log_delta_of_pairs(attained, epsilon)
+    except OutOfReach:
+        return 0.0
+    return math.exp(found.value - found.slack) * (1 - 1e-15)
 
 
 def _pairs_of_both_ends(known: Known, relation: Relation) -> tuple[Directions, Directions]:

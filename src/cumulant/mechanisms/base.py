@@ -198,8 +198,8 @@ class AbstractMechanism(ABC):
         The upper end holds for every pair of neighbours; the lower end is attained by some. `certified` says whether
         all of it was ball arithmetic, which some questions would take too long for.
         """
-        parameters.log_of_delta(delta=delta, log_delta=log_delta)
-        return answers.epsilon_interval(self._known(), self.neighbors, delta, log_delta)
+        log = parameters.log_of_delta(delta=delta, log_delta=log_delta)
+        return answers.epsilon_interval(self._known(), self.neighbors, delta, log)
 
     @by_name
     def delta_interval(self, *, epsilon: float) -> Interval:

@@ -6,7 +6,7 @@ The functions import flint when they are called, so that `import cumulant` stays
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import lru_cache
@@ -89,13 +89,17 @@ def fraction_near(ball: arb) -> Fraction:
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
-def log_mixture_ball(u: Any, rate: arb) -> Any:
-    """Return log(1 - γ + γe^u), |Im u| < π, without a difference of numbers near 1."""
-    if u.real > 1:
-        return u + ((1 - rate) * (-u).exp() + rate).log()
-    if u.real < -1:
-        return (1 - rate + rate * u.exp()).log() if rate < 1 else u
-    return (rate * u.expm1()).log1p()
+def log_mixture_balls(us: Iterable[Any], rate: arb) -> list[Any]:
+    """Return log(1 - γ + γe^u) of each u, |Im u| < π, γ < 1, without a difference of numbers near 1."""
+    rest = 1 - rate
+    return [
+        u + (rest * (-u).exp() + rate).log()
+        if u.real > 1
+        else (rest + rate * u.exp()).log()
+        if u.real < -1
+        else (rate * u.expm1()).log1p()
+        for u in us
+    ]
 
 
 def normal_ball(t: arb) -> arb:
@@ -260,6 +264,16 @@ def _powers(waves: Sequence[Any], count: int, weights: Sequence[Any] | None = No
     if weights is not None:
         rows = [[value * weight for value, weight in zip(row, weights, strict=True)] for row in rows]
     return [value for row in rows[:count] for value in row]
+
+
+def upper_floats(balls: Iterable[arb]) -> list[float]:
+    """Return doubles at or above every point of each ball."""
+    return [upper_float(ball) for ball in balls]
+
+
+def lower_floats(balls: Iterable[arb]) -> list[float]:
+    """Return doubles at or below every point of each ball."""
+    return [lower_float(ball) for ball in balls]
 
 
 def upper_float(ball: arb) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import (
     as_ball,
     complex_ball,
-    lower_float,
+    lower_floats,
     precision,
     product_effort,
     transform_balls,
     transform_effort,
     upper_float,
+    upper_floats,
 )
 from cumulant.numerics.decay import Cells
 from cumulant.pairs.cache import CACHE
@@ -135,27 +136,36 @@ def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: 
         error = as_ball(0.0)
         for branch, rule in _rules(pair, theta, omega, k_theta, bits):
             error += rule.log_error.exp()
-            for t, weight in rule.nodes:
-                loss, density = _loss_and_density(branch, complex_ball(t, rule.y) if rule.y else t)
-                losses.append(loss)
-                weights.append(density * weight)
+            more, densities = _losses_and_densities(
+                branch, [complex_ball(t, rule.y) if rule.y else t for t, _ in rule.nodes]
+            )
+            losses += more
+            weights += [density * weight for density, (_, weight) in zip(densities, rule.nodes, strict=True)]
         return BallNodes(losses, weights, error)
 
 
-def _loss_and_density(branch: Branch, t: arb) -> tuple[arb, arb]:
-    """Return L(t) and the density of P."""
-    loss, density = as_ball(0.0), branch.law.density_ball(t)
+def _losses_and_densities(branch: Branch, ts: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Return L and the density of P at each t."""
+    losses: list[Any] = []
+    densities = branch.law.density_balls(ts)
     for side, sampling in branch.factors:
-        value = sampling.value_ball(branch.law.ratio_ball(side * t) if side else branch.least_ball())
-        loss += sampling.sign * value
-        density = density * value.exp() if sampling.sign > 0 else density
-    return loss, density
+        places = branch.law.ratio_balls([side * t for t in ts]) if side else [branch.least_ball()] * len(ts)
+        values = sampling.value_balls(places)
+        if sampling.sign > 0:
+            densities = [density * value.exp() for density, value in zip(densities, values, strict=True)]
+        else:
+            values = [-value for value in values]
+        losses = [x + value for x, value in zip(losses, values, strict=True)] if losses else values
+    return losses, densities
 
 
-def _slope(branch: Branch, t: arb) -> arb:
-    """Return |L'(t)|."""
-    places = [(branch.law.ratio_ball(side * t), branch.law.slope_ball(side * t), s) for side, s in branch.moving]
-    return sum((sampling.share_ball(u) * slope for u, slope, sampling in places), as_ball(0.0))
+def _slopes(branch: Branch, ts: list[arb]) -> list[arb]:
+    """Return |L'| at each t."""
+    total = [as_ball(0.0)] * len(ts)
+    for side, sampling in branch.moving:
+        shares = sampling.share_balls(branch.law.ratio_balls([side * t for t in ts]))
+        total = [x + share * branch.law.slope_ball(side * t) for x, share, t in zip(total, shares, ts, strict=True)]
+    return total
 
 
 @CACHE.remember
@@ -226,11 +236,14 @@ def proven_cells(pair: DominatingPair, index: int, k_theta: float, bits: int) ->
     """
     with precision(bits):
         rows = _cells_of(pair, tilt(index), as_ball(k_theta), bits)
-    rows.sort(key=lambda row: row[0])
-    return Cells(*np.array(rows, dtype=float).reshape(-1, 6).T)  # none where every mass is too small for a double
+    lowest, highest, mass, *variation = zip(*rows, strict=True) if rows else [()] * 6
+    below, above = lower_floats([*lowest, *mass]), [upper_floats(column) for column in (highest, *variation)]
+    columns = np.array([below[: len(rows)], above[0], below[len(rows) :], *above[1:]]).reshape(6, -1)
+    columns = columns[:, columns[2] > 0]  # none where every mass is too small for a double
+    return Cells(*columns[:, np.argsort(columns[0], kind="stable")])
 
 
-CellRow = tuple[float, float, float, float, float, float]
+CellRow = tuple["arb", "arb", "arb", "arb", "arb", "arb"]
 
 
 def _cells_of(pair: DominatingPair, theta: float, k_theta: arb, bits: int) -> list[CellRow]:
@@ -246,8 +259,8 @@ def _cells_of(pair: DominatingPair, theta: float, k_theta: arb, bits: int) -> li
 
 
 def _atom_cell(loss: arb, mass: arb, theta: float, k_theta: arb) -> CellRow:
-    tilted = mass * (as_ball(theta) * loss - k_theta).exp()
-    return lower_float(loss), upper_float(loss), max(lower_float(tilted), 0.0), 0.0, 0.0, math.inf
+    nothing = as_ball(0.0)
+    return loss, loss, mass * (as_ball(theta) * loss - k_theta).exp(), nothing, nothing, as_ball(math.inf)
 
 
 def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
@@ -264,16 +277,13 @@ def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
     t = branch.law.cell_ends(low, high, lambda curvature: straight_width(apart + curvature, CELL_WIDTH))
     t = t if len(t) <= MOST_CELLS + 1 else np.linspace(low, high, MOST_CELLS + 1)
     bends_up_to = (apart + branch.law.curvature_up_to(t[1:])) * MARGIN
-    points = [_point(branch, as_ball(x), theta, k_theta) for x in t.tolist()]
-    most = max(bends.most, 0.0) * MARGIN
+    most = as_ball(max(bends.most, 0.0) * MARGIN)
+    points = _points(branch, [as_ball(x) for x in t.tolist()], as_ball(theta), k_theta)
     cells = zip(pairwise(points), bends_up_to.tolist(), strict=True)
-    rows = [_cell(a, b, bend, most) if branch.rises else _cell(b, a, bend, most) for (a, b), bend in cells]
-    return [row for row in rows if row[2] > 0]
+    return [_cell(a, b, bend, most) if branch.rises else _cell(b, a, bend, most) for (a, b), bend in cells]
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Point:
+class _Point(NamedTuple):
     """The coordinate, the loss, the tilted density in the coordinate, and in the loss."""
 
     t: arb
@@ -282,19 +292,17 @@ class _Point:
     quotient: arb
 
 
-def _point(branch: Branch, t: arb, theta: float, k_theta: arb) -> _Point:
-    loss, density = _loss_and_density(branch, t)
-    tilted = density * (as_ball(theta) * loss - k_theta).exp()
-    return _Point(t, loss, tilted, tilted / _slope(branch, t))
+def _points(branch: Branch, ts: list[arb], theta: arb, k_theta: arb) -> list[_Point]:
+    columns = zip(ts, *_losses_and_densities(branch, ts), _slopes(branch, ts), strict=True)
+    tilted = [(t, loss, density * (theta * loss - k_theta).exp(), slope) for t, loss, density, slope in columns]
+    return [_Point(t, loss, density, density / slope) for t, loss, density, slope in tilted]
 
 
-def _cell(a: _Point, b: _Point, bend: float, most: float) -> CellRow:
+def _cell(a: _Point, b: _Point, bend: float, most: arb) -> CellRow:
     """Return the cell between two points; second derivatives are at most `bend` of the quotient, `most` above 0."""
     width = abs(b.t - a.t)
-    curve = as_ball(bend) * width**2
-    mass = width * (-as_ball(most) * width**2 / 8).exp() * (a.density * b.density).sqrt()
-    ends = upper_float(a.quotient), upper_float(b.quotient)
+    curve = width**2 * bend
+    mass = width * (-most * width**2 / 8).exp() * (a.density * b.density).sqrt()
     turn = abs((b.quotient / a.quotient).log()) + curve
-    variation = upper_float(as_ball(max(ends)) * (curve / 8).exp() * turn)
-    lowest, highest = min(lower_float(a.loss), lower_float(b.loss)), max(upper_float(a.loss), upper_float(b.loss))
-    return lowest, highest, max(lower_float(mass), 0.0), *ends, variation
+    variation = a.quotient.max(b.quotient) * (curve / 8).exp() * turn
+    return a.loss.min(b.loss), a.loss.max(b.loss), mass, a.quotient, b.quotient, variation

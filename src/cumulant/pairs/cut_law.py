@@ -51,7 +51,6 @@ class _Look:
     turn: Array  # s/(1-s) at the same points, or at the ends of the blocks
 
 
-@final
 @dataclass(frozen=True, slots=True)
 class CutLaw(NormalLaw, SymmetricLaw):
     """A law whose density under Q is multiplied by χ; its loss stays what it is."""
@@ -68,7 +67,7 @@ class CutLaw(NormalLaw, SymmetricLaw):
     log_square: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "curvature", 1 + 2 * self.sharpness**2)
+        object.__setattr__(self, "curvature", self.law.curvature + 2 * self.sharpness**2)
         object.__setattr__(self, "resolved", 1 / self.sharpness)
         for name in ("extremes", "terms", "steepest", "strip", "log_square"):  # its loss stays what it is
             object.__setattr__(self, name, getattr(self.law, name))
@@ -128,6 +127,11 @@ class CutLaw(NormalLaw, SymmetricLaw):
     def span_end(self, branch: Branch, theta: float) -> float:
         return _looked_at(branch, theta).end if branch.rises else NormalLaw.span_end(self, branch, theta)
 
+    def log_swell(self, t: Array, d: Array) -> Array:
+        x, grown = self.sharpness * (t - self.at), (self.sharpness * d) ** 2
+        kept = log_half_erfc(x)
+        return self.law.log_swell(t, d) + np.minimum(grown, np.logaddexp(0.0, grown + log_half_erfc(-x)) - kept)
+
     def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
         """See `turn_of`: losses that are left turn little."""
         if not branch.rises or len(branch.factors) > 1:
@@ -165,18 +169,27 @@ class CutLaw(NormalLaw, SymmetricLaw):
     def bound_on_rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
         return self.law.bound_on_rectangle(low, high, y)
 
+    def ratio_balls(self, ts: Sequence[Any]) -> list[Any]:
+        return self.law.ratio_balls(ts)
+
     def density_ball(self, t: arb) -> arb:
         return self.law.density_ball(t) * self._kept_ball(t)
+
+    def density_balls(self, ts: Sequence[Any]) -> list[Any]:
+        a, at = as_ball(self.sharpness), as_ball(self.at)
+        return [q * (a * (t - at)).erfc() / 2 for t, q in zip(ts, self.law.density_balls(ts), strict=True)]
 
     def _kept_ball(self, t: arb) -> arb:
         return (as_ball(self.sharpness) * (t - as_ball(self.at))).erfc() / 2
 
-    def _log_kept_bound(self, low: arb, y: arb) -> arb:
-        """Return a bound of log|χ| for Re t >= low and |Im t| <= y."""
-        return self._kept_ball(low).log() + (as_ball(self.sharpness) * y) ** 2
+    def _log_kept_bound(self, low: arb, high: arb, y: arb) -> arb:
+        """Return a bound of log|χ| for low <= Re t <= high and |Im t| <= y; χ is 1 less what is cut off."""
+        grown = ((as_ball(self.sharpness) * y) ** 2).exp()
+        cut = (as_ball(self.sharpness) * (as_ball(self.at) - high)).erfc() / 2
+        return (grown * self._kept_ball(low)).min(1 + grown * cut).log()
 
     def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
-        return self.law.log_density_bound(low, high, y) + self._log_kept_bound(low, y)
+        return self.law.log_density_bound(low, high, y) + self._log_kept_bound(low, high, y)
 
     def whole_span(self, far: float) -> tuple[float, float]:
         """Beyond the last peak, where factors that move the density by `far` meet a χ that falls faster."""
@@ -184,9 +197,9 @@ class CutLaw(NormalLaw, SymmetricLaw):
         return -far - WHOLE_REACH, max(last, self.at) + WHOLE_REACH
 
     def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
-        """Below an end χ <= 1; above one erfc(u+v) <= erfc(u) e^{-2uv} for u, v >= 0, so χ falls by 2a²(b-c) a unit."""
+        """Below an end 1 - χ is less than there; above erfc(u+v) <= erfc(u) e^{-2uv}, so χ falls by 2a²(b-c) a unit."""
         low, high = ends
-        grown = (as_ball(self.sharpness) * y) ** 2
+        grown = (1 + ((as_ball(self.sharpness) * y) ** 2).exp() * (1 - self._kept_ball(low))).log()
         below = self.law.log_tails((low, low), y, growth, log_factor) + grown
         fall = high + 2 * as_ball(self.sharpness) ** 2 * (high - as_ball(self.at)) - growth
         above = self.log_density_bound(high, high, y) + log_factor(high) - fall.log()

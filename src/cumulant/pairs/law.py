@@ -130,6 +130,10 @@ class Law(ABC):
     def ratio_ball(self, t: arb) -> arb:
         """Return u(t)."""
 
+    def ratio_balls(self, ts: Sequence[Any]) -> list[Any]:
+        """Return u(t) of each of several t, which may be complex."""
+        return [self.ratio_ball(t) for t in ts]
+
     @abstractmethod
     def slope_ball(self, t: arb) -> arb:
         """Return u'(t)."""
@@ -137,6 +141,10 @@ class Law(ABC):
     @abstractmethod
     def density_ball(self, t: arb) -> arb:
         """Return the density of Q."""
+
+    def density_balls(self, ts: Sequence[Any]) -> list[Any]:
+        """Return the density of Q at each of several t, which may be complex."""
+        return [self.density_ball(t) for t in ts]
 
     def ends_ball(self) -> tuple[arb | None, arb | None]:
         """Return where the density begins and ends; None: it does not."""
@@ -172,6 +180,10 @@ class LineLaw(Law):
         Each w turns by up to steepest·d, and grows nowhere.
         """
         return self.curvature * d * d / 2 + len(branch.factors) * omega * self.steepest * d
+
+    def log_swell(self, t: Array, d: Array) -> Array:
+        """Return about how much larger |density| is within t ± id than at t."""
+        return self.curvature * d * d / 2 + 0 * t
 
     @property
     def widths(self) -> tuple[float, float]:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
-from cumulant.numerics.balls import as_ball, log_mixture_ball
+from cumulant.numerics.balls import as_ball, log_mixture_balls
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import float_above
 from cumulant.pairs.atoms import BallColumns, Columns
@@ -147,20 +147,27 @@ class MixtureMap(SamplingMap):
         return np.asarray(np.exp(-np.logaddexp(0.0, nearest) - np.logaddexp(0.0, -nearest)))
 
     def value_ball(self, u: arb) -> arb:
-        return u if self.rate == 1 else log_mixture_ball(u, as_ball(self.rate))
+        return self.value_balls([u])[0]
+
+    def value_balls(self, us: Sequence[Any]) -> list[Any]:
+        return list(us) if self.rate == 1 else log_mixture_balls(us, as_ball(self.rate))
 
     def share_ball(self, u: arb) -> arb:
+        return self.share_balls([u])[0]
+
+    def share_balls(self, us: Sequence[Any]) -> list[Any]:
         rate = as_ball(self.rate)
-        return 1 / (1 + (1 - rate) / rate * (-u).exp())
+        odds = (1 - rate) / rate
+        return [1 / (1 + odds * (-u).exp()) for u in us]
 
     def bound_on_rectangle(self, low: arb, high: arb, angle: arb) -> tuple[arb, arb, arb]:
         """Return bounds of log|w| from both sides, and of |arg w|, at u + iv: low <= u <= high, |v| <= angle < π."""
         # see Phases above; w and s grow with u
-        first, last = self.share_ball(low), self.share_ball(high)
+        (first, last), (least, most) = self.share_balls([low, high]), self.value_balls([low, high])
         spread = last * (1 - last) if last < 0.5 else first * (1 - first) if first > 0.5 else as_ball(0.25)
-        least = self.value_ball(low) + (1 - 2 * spread * (1 - angle.cos())).log() / 2
+        shrunk = (1 - 2 * spread * (1 - angle.cos())).log() / 2
         turned = last / (1 - last) * angle if last < 0.5 else angle
-        return least, self.value_ball(high), turned.min(angle)
+        return least + shrunk, most, turned.min(angle)
 
     def _value_above(self, u: float) -> float:
         """Return m(u), a largest loss or its negative, rounded away from 0."""

@@ -188,6 +188,10 @@ class GaussianNoise(Noise, NormalMixture, SymmetricLaw):
     def mean_ball(self) -> arb:
         return reciprocal_ball(self.mean, self.noise)
 
+    def ratio_balls(self, ts: Sequence[Any]) -> list[Any]:
+        mean = self.mean_ball()
+        return [mean * (t - mean / 2) for t in ts]
+
     def ratio_ball(self, t: arb) -> arb:
         mean = self.mean_ball()
         return mean * t - mean * mean / 2
@@ -202,7 +206,8 @@ class GaussianNoise(Noise, NormalMixture, SymmetricLaw):
         return (self.mean_ball() / as_ball(8.0).sqrt()).erf()
 
     def bound_on_rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
-        return self.ratio_ball(low), self.ratio_ball(high), self.mean_ball() * y
+        mean = self.mean_ball()
+        return mean * (low - mean / 2), mean * (high - mean / 2), mean * y
 
 
 def gaussian_noise(noise_multiplier: float) -> GaussianNoise:

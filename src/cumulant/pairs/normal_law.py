@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,10 @@ class NormalLaw(LineLaw):
 
     def density_ball(self, t: arb) -> arb:
         return normal_ball(t)
+
+    def density_balls(self, ts: Sequence[Any]) -> list[Any]:
+        log_root = log_root_ball()
+        return [(-t * t / 2 - log_root).exp() for t in ts]
 
     def whole_span(self, far: float) -> tuple[float, float]:
         return -far - WHOLE_REACH, far + WHOLE_REACH

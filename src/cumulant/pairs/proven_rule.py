@@ -35,7 +35,7 @@ LESS_NATS = 4.0  # below that, from which a rectangle is left out
 NEGLIGIBLE_NATS = -70.0  # nats, relative to M(θ), of a piece that is left out
 MOST_PROVEN_NODES = 50_000  # of a trapezoidal rule
 PAD = 3.5  # standard deviations, or widths of a cut, beyond the span of the float path
-RECTANGLE = 0.5  # wide; narrower ones are not halved
+RECTANGLE = 1 / 64  # wide; narrower ones are not halved
 MOST_RECTANGLES = 400  # of one integral
 PROVEN_STRIPS = 0.85 * 0.8 ** np.arange(46.0)  # candidates for d, in units of the widest allowed
 PROVEN_LOOKS = 300  # points at which an integrand is looked at to choose among them
@@ -181,7 +181,7 @@ def _likely_strip(moment: Moment, theta: float, depth: float, edges: tuple[float
     assert isinstance(law, LineLaw)
     d = min(law.strip, WIDEST_STRIP) * PROVEN_STRIPS[:, None]
     angle, t = law.steepest * d, _looks(*edges)
-    logs = branch.log_tilted_density(t, theta) - float(moment.k_theta) + law.curvature * d * d / 2
+    logs = branch.log_tilted_density(t, theta) - float(moment.k_theta) + law.log_swell(t, d)
     for side, sampling in branch.moving:
         share = np.exp(sampling.log_share(law.log_ratio(side * t)))
         turned = np.where(share < 0.5, share / (1 - np.minimum(share, 0.5)), 1.0)

@@ -17,7 +17,7 @@ from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import Enclosure, WholeEnclosure, gaussian_epsilon
 from cumulant.inversion.plan import Tilts
 from cumulant.inversion.purse import Purse
-from cumulant.numerics.balls import as_ball, log_sum_ball, lower_float, precision, upper_float
+from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.numerics.search import smallest_true
 from cumulant.pairs.certified import failure_ball, supremum_ball, top_mass_ball
 from cumulant.pairs.coordinate import CoordinatePair
@@ -173,11 +173,12 @@ class ChernoffInBalls(Enclosure):
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         with precision(ENCLOSURE_BITS):
-            bound = self.log_scale - as_ball(self.tau) * as_ball(epsilon)
-            if not bound.is_finite():
-                return -math.inf, 0.0
-            logs = [bound, self.left_out.log()] if self.left_out > 0 else [bound]
-            return -math.inf, min(upper_float(log_sum_ball(logs)), 0.0)
+            high = self.bounds(as_ball(epsilon))[1]
+            return -math.inf, min(upper_float(high.log()), 0.0) if high.is_finite() and high > 0 else 0.0
+
+    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
+        """Return 0 and the bound."""
+        return as_ball(0.0), (self.log_scale - as_ball(self.tau) * epsilon).exp() + self.left_out
 
     def slope(self, epsilon: float) -> float:
         return -self.tau

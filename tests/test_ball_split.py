@@ -15,28 +15,25 @@ from flint import acb, arb, ctx
 
 import cumulant as cm
 from cumulant.errors import OutOfReach
-from cumulant.inversion.ball_enclosure import OneSampleInBalls
-from cumulant.inversion.ball_jumps import jump_line
+from cumulant.inversion.ball_split import bound_between, split_line
+from cumulant.inversion.ball_whole import OneSampleInBalls
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.plan import Tilts, tilts_for_delta
-from cumulant.inversion.purse import Purse
-from cumulant.inversion.unseen import leave_out_unseen
+from cumulant.inversion.split_plan import SPLIT_SHARPNESS, Steps, plan_ball_split
 from cumulant.numerics.balls import as_ball, precision, transform_balls
-from cumulant.pairs.band_law import BandLaw
+from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import BallNodes, ball_nodes, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.law import Law
 from cumulant.pairs.maps import CoordinateMap, Join, Leave, Replace
 from cumulant.pairs.noise import gaussian_noise
-from cumulant.pairs.proven_jumps import bound_jumps
+from cumulant.pairs.window_law import WindowLaw
 
 BITS = 160
 
 
-def cuts(sigma: float, far: float, near: float, sharpness: float) -> tuple[CutLaw, CutLaw]:
-    noise = gaussian_noise(sigma)
-    return CutLaw(noise, far, sharpness), CutLaw(noise, near, sharpness)
+def window(sigma: float, unseen: float, far: float, near: float, sharpness: float) -> WindowLaw:
+    return WindowLaw(CutLaw(gaussian_noise(sigma), unseen, 64.0), far, sharpness, near)
 
 
 def moment(law: Law, sampling: CoordinateMap, sigma: float, z: complex) -> Any:
@@ -51,11 +48,17 @@ def moment(law: Law, sampling: CoordinateMap, sigma: float, z: complex) -> Any:
         def kept(cut: CutLaw, t: Any) -> Any:
             return (cut.sharpness * (t - cut.at)).erfc() / 2
 
+        def share_below(window: WindowLaw, at: float, t: Any) -> Any:
+            return arb(at > 0) if math.isinf(at) else (window.sharpness * (t - at)).erfc() / 2
+
         def integrand(t: Any, analytic: bool) -> Any:
             value = log_w(t, analytic) * (1 + power if isinstance(sampling, Leave | Replace) else -power)
             value -= power * log_w(-t, analytic) if isinstance(sampling, Replace) else 0
-            share = kept(law.far, t) - kept(law.near, t) if isinstance(law, BandLaw) else 1
-            share = kept(law, t) if isinstance(law, CutLaw) else share
+            share = arb(1)
+            if isinstance(law, WindowLaw):
+                share = kept(law.law, t) * (share_below(law, law.at, t) - share_below(law, law.near, t))
+            elif isinstance(law, CutLaw):
+                share = kept(law, t)
             return share * (value - t * t / 2).exp() / (2 * arb.pi()).sqrt()
 
         return acb.integral(integrand, -16, 24, rel_tol=arb("1e-45"), abs_tol=arb("1e-45"))
@@ -67,9 +70,12 @@ LAWS = [
     (1.0, Leave(0.01), lambda: gaussian_noise(1.0), 4.0, 30.0),
     (1.0, Join(0.01), lambda: gaussian_noise(1.0), 20.0, 600.0),
     (2.0, Replace(0.2), lambda: gaussian_noise(2.0), 1.0, 60.0),
-    (1.0, Leave(0.01), lambda: cuts(1.0, 7.0, 4.0, 3.0)[0], 12.0, 200.0),
-    (1.0, Leave(0.01), lambda: BandLaw(*cuts(1.0, 7.0, 4.0, 3.0)), 12.0, 200.0),
-    (0.5, Leave(1e-4), lambda: BandLaw(*cuts(0.5, 8.0, 6.0, 6.0)), 3.0, 90.0),
+    (1.0, Leave(0.01), lambda: CutLaw(gaussian_noise(1.0), 7.0, 3.0), 12.0, 200.0),
+    (1.0, Leave(0.01), lambda: window(1.0, 9.0, 7.0, -math.inf, 3.0), 12.0, 200.0),
+    (1.0, Leave(0.01), lambda: window(1.0, 9.0, 7.0, 4.0, 3.0), 12.0, 200.0),
+    (0.5, Leave(1e-4), lambda: window(0.5, 9.0, 8.0, 6.0, 6.0), 3.0, 90.0),
+    (1.0, Join(0.01), lambda: window(1.0, 9.0, math.inf, 6.0, 4.0), 5.0, 300.0),
+    (0.5, Join(1e-4), lambda: window(0.5, 9.0, 7.0, -math.inf, 8.0), 2.0, 60.0),
 ]
 
 
@@ -90,7 +96,7 @@ def test_moments_beside_the_real_line_enclose_the_integral(
 
 def test_some_nodes_are_moved() -> None:
     """Long lines of few releases would otherwise take nodes for every wave."""
-    far, _ = cuts(1.0, 7.0, 4.0, 1.0)
+    far = CutLaw(gaussian_noise(1.0), 7.0, 1.0)
     with precision(BITS):
         nodes = [ball_nodes(CoordinatePair(far, Leave(0.01)), 12.0, omega, 0.0, bits=BITS) for omega in (1e4, 1e5)]
     assert all(isinstance(rule.losses[0], acb) for rule in nodes)
@@ -99,14 +105,20 @@ def test_some_nodes_are_moved() -> None:
 
 @pytest.mark.parametrize("omega", [50.0, 400.0, 3000.0])
 @pytest.mark.parametrize("y", [0.1, 0.4])
-def test_jumps_stay_below_their_bound(omega: float, y: float) -> None:
-    law = BandLaw(*cuts(1.0, 7.0, 4.0, 3.0))
-    pair = CoordinatePair(law, Leave(0.01))
+@pytest.mark.parametrize(
+    ("sampling", "theta", "ends"), [(Leave(0.01), 12.0, (7.0, 4.0)), (Join(0.01), 5.0, (math.inf, 6.0))]
+)
+def test_what_lies_between_cuts_stays_below_its_bound(
+    sampling: Any, theta: float, ends: tuple[float, float], y: float, omega: float
+) -> None:
+    """On a path that comes down to the real line before the place from where all is unseen."""
+    law = window(1.0, 9.0, *ends, 3.0)
     with precision(BITS):
-        bound = float(bound_jumps(pair, as_ball(12.0), as_ball(omega), as_ball(y), -40.0).upper())
+        bound = float(
+            bound_between(CoordinatePair(law, sampling), as_ball(theta), as_ball(omega), as_ball(y), -40.0).upper()
+        )
     for beyond in (1.0, 1.1, 1.7):
-        true = abs(complex(moment(law, Leave(0.01), 1.0, complex(12.0, beyond * omega)).mid()))
-        assert true <= bound
+        assert abs(complex(moment(law, sampling, 1.0, complex(theta, beyond * omega)).mid())) <= bound
 
 
 def test_transforms_of_complex_positions_enclose_the_sums() -> None:
@@ -157,16 +169,31 @@ def two_deltas(sigma: float, rate: float, epsilon: float) -> Any:
 @pytest.mark.parametrize(
     ("sigma", "rate", "epsilon"), [(0.5, 0.01, 3.0), (0.4, 0.002, 8.0), (1.0, 0.001, 0.3), (0.35, 1e-5, 6.0)]
 )
-def test_jumps_of_two_releases_enclose_delta(sigma: float, rate: float, epsilon: float) -> None:
+def test_a_split_of_two_releases_encloses_delta(sigma: float, rate: float, epsilon: float) -> None:
     true = float(two_deltas(sigma, rate, epsilon).log().mid())
-    losses = ComposedPairs.of([(CoordinatePair(gaussian_noise(sigma), Leave(rate)), 2)])
-    seen = leave_out_unseen(losses, true)
-    around = tilts_for_delta(seen, true)
-    assert isinstance(around, Tilts)
-    low, high = jump_line(seen, around.ask(epsilon, true), Purse()).log_bounds(epsilon)
+    low, high = split_line(Steps(gaussian_noise(sigma), rate, 2), epsilon, true).log_bounds(epsilon)
     assert low <= true
     assert true <= high
     assert high - low < 1e-9
+
+
+@pytest.mark.parametrize("sharpness", SPLIT_SHARPNESS[4:9:2])
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "point"), [(0.4, 5e-6, 2, (6.4, -34.6)), (5.8, 7e-6, 3, (2.8e-5, -52.9))]
+)
+def test_wherever_losses_are_split_bounds_overlap(
+    sigma: float, rate: float, steps: int, point: tuple[float, float], sharpness: float
+) -> None:
+    """Middle ones, far ones and their mirror image change by orders of magnitude with the split, δ does not."""
+    run = Steps(gaussian_noise(sigma), rate, steps)
+    low, high = split_line(run, *point).log_bounds(point[0])
+    CACHE.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cumulant.inversion.split_plan.SPLIT_SHARPNESS", (sharpness,))
+        others = split_line(run, *point).log_bounds(point[0])
+        assert plan_ball_split(run, *point).far.sharpness == sharpness
+    assert max(low, others[0]) <= min(high, others[1])
+    assert others[1] - others[0] < 1e-9
 
 
 @pytest.mark.parametrize(("sigma", "rate"), [(0.3, 1e-6), (1.0, 0.01), (40.0, 0.3), (2.0, 0.9)])
@@ -207,12 +234,24 @@ def test_few_and_rare_releases_are_certified(sigma: float, rate: float, steps: i
     assert interval.width <= 1e-10 * interval.upper
 
 
-def test_jumps_are_refused_where_they_are_not_known() -> None:
+def test_splits_are_refused_where_none_is_known() -> None:
     losses = ComposedPairs.of([(CoordinatePair(gaussian_noise(1.0), Join(0.01)), 3)])
-    around = tilts_for_delta(losses, -10.0)
-    assert around is not None
     with pytest.raises(OutOfReach):
-        jump_line(losses, around, Purse())
+        Steps.of(losses)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "delta"),
+    [(0.356, 4.67e-5, 81, 1.6e-30), (0.8707, 1.42e-6, 2, 3.7e-22), (3.644, 1.67e-6, 4, 5.3e-30)],
+)
+def test_answers_are_not_above_narrow_intervals_of_rare_steps(
+    sigma: float, rate: float, steps: int, delta: float
+) -> None:
+    run = cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * steps
+    interval = run.epsilon_interval(delta=delta)
+    assert interval.certified
+    assert interval.width <= 1e-10 * interval.upper
+    assert interval.lower <= run.epsilon(delta=delta) <= interval.upper * (1 + 1e-9)
 
 
 def test_nodes_on_the_real_line_stay_there() -> None:
@@ -235,7 +274,7 @@ def test_nodes_on_the_real_line_stay_there() -> None:
     ],
 )
 def test_far_from_what_is_likely_intervals_say_something(sigma: float, rate: float, count: int, epsilon: float) -> None:
-    """Jumps may have fallen before they begin. All releases have at least the δ of one, which is a formula."""
+    """All releases have at least the δ of one, which is a formula."""
     interval = (cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * count).delta_interval(epsilon=epsilon)
     with mpmath.workdps(60):
         mean, g, more = 1 / mpmath.mpf(sigma), mpmath.mpf(rate), mpmath.expm1(mpmath.mpf(epsilon))
