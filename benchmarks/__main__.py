@@ -37,6 +37,10 @@ def _parser() -> argparse.ArgumentParser:
     draws.add_argument("--seed", type=int, default=1)
     draws.add_argument("--intervals", type=int, metavar="EVERY", help="certified intervals of every so many settings")
     draws.set_defaults(command=_draws)
+    continuity = commands.add_parser("continuity", help="runs whose second half has hardly more noise: change and time")
+    continuity.add_argument("--cases", type=int, default=200)
+    continuity.add_argument("--seed", type=int, default=1)
+    continuity.set_defaults(command=_continuity)
     roads = commands.add_parser("roads", help="close one way of the table after the other: what each is needed for")
     roads.add_argument("--cases", type=int, default=500)
     roads.add_argument("--seed", type=int, default=1)
@@ -137,6 +141,13 @@ def _integrations(options: argparse.Namespace) -> None:
     print(f"{'tool':<34}{'accountant':<10}{'noise':>12}{'above least':>12}{'time':>12}")
     for timed in measure():
         print(timed, flush=True)
+
+
+def _continuity(options: argparse.Namespace) -> None:
+    from benchmarks.continuity import measure
+
+    for line in measure(options.cases, options.seed):
+        print(line, flush=True)
 
 
 def _roads(options: argparse.Namespace) -> None:

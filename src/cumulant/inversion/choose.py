@@ -29,7 +29,7 @@ from cumulant.inversion.sampled_line import (
     log_delta_on,
     saddle_log_delta,
 )
-from cumulant.inversion.split_search import split_epsilon, split_log_delta
+from cumulant.inversion.split_search import split_epsilon, split_log_delta, split_variation
 from cumulant.pairs.sampled_gaussian import LARGEST_MEAN, SampledReleases
 
 LEAST_EPSILON = 1e-9  # up to which no line is planned for an ε
@@ -130,7 +130,8 @@ def sampled_log_delta(releases: SampledReleases, epsilon: float) -> float | None
         return None
     with contextlib.suppress(OutOfReach):
         if epsilon <= LEAST_EPSILON:  # where no line is planned: ε at this δ is 0, or next to it, on any way
-            return mirrored_log_delta(releases, epsilon)
+            mirrored = mirrored_log_delta(releases, epsilon)
+            return split_variation(releases) if mirrored is None else mirrored
         worst = _worst_log_delta(releases, epsilon)
         # an ε that is not found here agrees with a δ that is not found here
         return None if worst is None or sampled_epsilon(releases, worst) is None else worst

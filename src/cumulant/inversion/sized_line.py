@@ -37,10 +37,10 @@ from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, add_sizes, ru
 from cumulant.pairs.size_moments import UNITS, missing_of
 
 BOUND_RATIO, BOUNDS, FIRST_BOUND = 1.2, 60, 3  # at which lines are bounded; their first point
-MOST_SIZED_POINTS = 6000  # of a line
+MOST_SIZED_POINTS = 20_000  # of a line
 SIZED_RULE_NATS = 38.0  # below what they are added to, and for each release, to which rules go
-MOST_SIZED_NODES = 12000  # of a rule
-MOST_WORK = 3e7  # points times nodes
+MOST_SIZED_NODES = 60_000  # of a rule
+MOST_WORK = 4e8  # points times nodes
 OFF_NATS = 2.0  # by which bounds of moments may be above them
 
 

@@ -171,18 +171,27 @@ class _Sorted(NamedTuple):
 
 
 def plan_split(
-    releases: SampledReleases, epsilon: float, log_delta: float, place: FarPlace = FIRST_CUT
+    releases: SampledReleases,
+    epsilon: float,
+    log_delta: float,
+    place: FarPlace = FIRST_CUT,
+    *,
+    scale: float | None = None,
 ) -> SplitProfile | None:
-    """Return bounds of δ near ε, where it is about δ, with c_f in that place; None where they would take long."""
-    if not 0 < epsilon < LARGEST_EPSILON:
+    """Return bounds of δ near ε, where it is about δ, with c_f in that place; None where they would take long.
+
+    Losses of the size of `scale` make up δ: that is ε, unless ε is 0.
+    """
+    size = epsilon if scale is None else scale
+    if not 0 < size < LARGEST_EPSILON:
         return None
     with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
-        laws = [_sort(releases, part, epsilon, log_delta, place) for part in releases.parts]
+        laws = [_sort(releases, part, size, log_delta, place) for part in releases.parts]
         if any(law is None for law in laws):
             return None
         known = [law for law in laws if law is not None]
-        near = _near_line(releases, known, epsilon, log_delta)
-        far = None if near is None else _far_line(releases, known, epsilon, log_delta)
+        near = _near_line(releases, known, (epsilon, size), log_delta)
+        far = None if near is None else _far_line(releases, known, (epsilon, size), log_delta)
     if near is None or far is None:
         return None
     unseen = math.fsum(law.n for law in known if not law.is_seen) / releases.count
@@ -192,11 +201,11 @@ def plan_split(
 
 
 def _sort(
-    releases: SampledReleases, part: tuple[SampledGaussian, int], epsilon: float, log_delta: float, place: FarPlace
+    releases: SampledReleases, part: tuple[SampledGaussian, int], size: float, log_delta: float, place: FarPlace
 ) -> _Sorted | None:
     """Return far releases from a place on, at least as sharply as δ's tilt asks for; any are sound."""
-    law, tilt = part[0], (4 - log_delta) / epsilon
-    mean, at = law.mean, coordinate_of(place.share * epsilon, law.mean, law.rate)
+    law, tilt = part[0], (4 - log_delta) / size
+    mean, at = law.mean, coordinate_of(place.share * size, law.mean, law.rate)
     unseen = _place_unseen(law, log_delta - OUT_OF_SIGHT_NATS - math.log(releases.count))
     is_seen, at = at < unseen, min(at, unseen)
     if not mean * at < EXPONENT_AT_MOST:
@@ -217,7 +226,7 @@ def _sort(
         if sharpness > LARGEST_SHARPNESS:
             return None
     last = float(ends[fallen[0]])
-    leaning = min(-float(_far_tilts(epsilon, log_delta)[-1]) * math.log1p(-law.rate), LEANING_NATS)
+    leaning = min(-float(_far_tilts(size, log_delta)[-1]) * math.log1p(-law.rate), LEANING_NATS)
     first = -math.sqrt(2 * (NORMAL_NATS + leaning + math.log(releases.count * (1 + law.rate * tilt))))
     far = max(
         math.sqrt(max(at, 0.0) ** 2 + 2 * NORMAL_NATS), mean + math.sqrt(max(at - mean, 0.0) ** 2 + 2 * NORMAL_NATS)
@@ -235,17 +244,18 @@ def _place_unseen(law: SampledGaussian, log_each: float) -> float:
 
 
 def _near_line(
-    releases: SampledReleases, laws: Sequence[_Sorted], epsilon: float, log_delta: float
+    releases: SampledReleases, laws: Sequence[_Sorted], asked: tuple[float, float], log_delta: float
 ) -> tuple[Contour, tuple[Array, Array] | None] | None:
     """Return the line of N less S, and what bounds δ_S, if any release is called quiet."""
-    tau = MIDDLE_TILTS * ((4 - log_delta) / epsilon)
+    epsilon, size = asked
+    tau = MIDDLE_TILTS * ((4 - log_delta) / size)
     tilts = [RealTilts.of(law.classes, tau) for law in laws]
     if any(one is None for one in tilts):
         return None
     known = [(law, one, one.log_below(law.classes.far)) for law, one in zip(laws, tilts, strict=True) if one]
     whole = [SizedLaw(law.classes, law.n, Size.MIDDLE, None, log_near) for law, _, log_near in known]
     chernoff = log_chernoff(tau) - tau * epsilon + releases.plain_k(tau)
-    for chosen in (_call_quiet(known, chernoff, epsilon, log_delta), whole):
+    for chosen in (_call_quiet(known, chernoff, size, log_delta), whole):
         if chosen is None:
             continue
         k = SizedMeasure(releases, True, tuple(chosen), tau).k
@@ -266,14 +276,14 @@ def _up_to(law: SizedLaw, count: int) -> SizedLaw:
 
 
 def _call_quiet(
-    known: Sequence[tuple[_Sorted, RealTilts, Array]], chernoff: Array, epsilon: float, log_delta: float
+    known: Sequence[tuple[_Sorted, RealTilts, Array]], chernoff: Array, size: float, log_delta: float
 ) -> list[SizedLaw] | None:
     """Return the laws with losses up to the largest share of ε quiet that can be; None where none can."""
     found, first, last = None, 0, len(QUIET_SHARES)
     while first < last:
         middle = (first + last) // 2
         places = [
-            coordinate_of(QUIET_SHARES[middle] * epsilon, law.classes.law.mean, law.classes.law.rate)
+            coordinate_of(QUIET_SHARES[middle] * size, law.classes.law.mean, law.classes.law.rate)
             for law, _, _ in known
         ]
         apart = [
@@ -303,15 +313,16 @@ def _call_quiet(
     return laws
 
 
-def _far_tilts(epsilon: float, log_delta: float) -> Array:
-    return np.asarray(FAR_TILTS / epsilon * max(1.0, -log_delta / 8))
+def _far_tilts(size: float, log_delta: float) -> Array:
+    return np.asarray(FAR_TILTS / size * max(1.0, -log_delta / 8))
 
 
 def _far_line(
-    releases: SampledReleases, laws: Sequence[_Sorted], epsilon: float, log_delta: float
+    releases: SampledReleases, laws: Sequence[_Sorted], asked: tuple[float, float], log_delta: float
 ) -> tuple[FarTails, Contour | None, tuple[Array, Array]] | None:
     """Return P(F) and Q(F), and the line of M less N for the loss -L under Q; None where it would be long."""
-    tau, sized = _far_tilts(epsilon, log_delta), []
+    epsilon, size = asked
+    tau, sized = _far_tilts(size, log_delta), []
     for law in laws:
         log_m = log_negative_moments(law.classes.law, tau, releases.count)
         log_f = bound_far(law.classes, tau) if law.is_seen else None

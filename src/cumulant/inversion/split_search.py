@@ -22,6 +22,9 @@ LEAST_T = -30.0  # of a guess
 PLANS = 6  # each from the answer of the last
 RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was found: it is rather too small
 REPLANNED_NATS = 0.02  # of log δ, by which plans differ
+VARIATION_SCALES = 1.0, 3.0, 8.0  # over what all releases may lose, beyond which one is far where ε is 0
+VARIATION_PLANS = 3  # for a δ(0), each from the answer of the last
+ZERO_EPSILON = 1e-9  # which counts as 0
 
 
 def split_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
@@ -78,6 +81,33 @@ def split_log_delta(releases: SampledReleases, epsilon: float, about: float | No
                 return None
             place = following
         log_delta = high
+    return None
+
+
+def split_variation(releases: SampledReleases) -> float | None:
+    """Return log δ(0), the total variation of all releases, rounded up; None where lines would be long.
+
+    With c_f some times what all releases may lose together when none is large, no release gives back what a far one
+    takes: δ(0) is P(F) - Q(F) but for near ones. It is the same in both directions.
+
+    Holds for:  Poisson sampling, add-or-remove-one, both directions; adaptive composition; no plain noise.
+    Tightness:  so near that ε would be within 1e-9 of 0.
+    """
+    least = releases.largest_joining_loss
+    if not least < LARGEST_EPSILON:
+        return None
+    about = math.log(min(releases.deviation, 1.0)) - 1.0
+    for scale in VARIATION_SCALES:
+        for _ in range(VARIATION_PLANS):
+            profile = plan_split(releases, 0.0, about, scale=scale * least)
+            if profile is None:
+                break
+            (low, high), slope = profile.log_bounds(0.0), profile.log_upper(0.0)[1]
+            if high - low <= min(EXACT_NATS, -ZERO_EPSILON * slope):
+                return min(high, 0.0)
+            if abs(high - about) < REPLANNED_NATS:
+                break
+            about = high
     return None
 
 
