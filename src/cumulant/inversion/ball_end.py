@@ -114,7 +114,7 @@ def _proven_decay(
 
 
 def _between(frequencies: Array) -> Array:
-    """Return the same frequencies with more between them: bounds hold from each to the next."""
+    """Return frequencies with each gap cut into FINER equal ones: bounds hold from each frequency to the next."""
     return np.asarray(
         np.interp(np.arange((len(frequencies) - 1) * FINER + 1) / FINER, np.arange(len(frequencies)), frequencies)
     )

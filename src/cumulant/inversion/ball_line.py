@@ -190,7 +190,7 @@ def _affordable_points(losses: ComposedPairs, plan: Plan, bits: int, purse: Purs
 
 
 def _is_affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, purse: Purse, *, lines: int = 1) -> bool:
-    """Return whether the moments of all parts at so many points take no longer than they may."""
+    """Return whether what is left pays for the moments of all parts at `count` points of each line."""
     theta, omega, price = tilt(plan.index), count * plan.eta, 0.0
     for pair, _ in losses.parts:
         try:
@@ -218,7 +218,7 @@ def _bits(losses: ComposedPairs, plan: Plan) -> int:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class _Points:
-    """The points of a line, and the lattice that losses are moved onto, if any; equal if all are the same numbers."""
+    """The points of a line, and the lattice that losses are moved onto, if any; compared by their numbers."""
 
     step: arb
     count: int

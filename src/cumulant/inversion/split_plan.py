@@ -98,7 +98,7 @@ class SplitPlan:
 
 @final
 class Steps(NamedTuple):
-    """Gaussian noise on a Poisson sample, so many times, when a record leaves."""
+    """Gaussian noise on a Poisson sample, released `times` times, when a record leaves."""
 
     noise: GaussianNoise
     rate: float
