@@ -18,7 +18,7 @@ the last two with what their second residues, 1 and -e^{-y}, have as series. For
 
 nothing is left but rounding, and that is bounded by the sum of the absolute terms. Equal releases share their sets.
 
-Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`; `top` says where).
+Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`, `largest_sums`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from cumulant.inversion.closed import MOST_OUTPUTS, ClosedLosses, Outputs
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, WholeEnclosure
-from cumulant.inversion.top import LARGEST_LOSS, MOST_AT_TOP, least_distance, least_epsilon
+from cumulant.inversion.largest_sums import LARGEST_LOSS, MOST_AT_TOP, least_distance, least_epsilon
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import HALF_ULP, log_above, log_below
 

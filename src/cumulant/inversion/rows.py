@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ALIKE_OCTAVES, ComposedPairs, LinePoints, LineTable, escape_of_cluster
 from cumulant.inversion.contour import bound_log_delta
+from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.inversion.plan import approximate, curvature_of
 from cumulant.inversion.row_lines import Indices
-from cumulant.inversion.unseen import leave_out_unseen
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import HALF_ULP

@@ -11,7 +11,7 @@ MOST_SINES = 2e8  # pairs of sine and cosine that lines in doubles may take for 
 
 
 @final
-class Purse:
+class WorkBudget:
     """Work budget of one question, in estimated microseconds of balls or pairs of sine and cosine.
 
     Steps are priced by what they ask for, not by a clock, and not by what a cache remembers: a question has one answer,
