@@ -20,9 +20,9 @@ from cumulant.inversion.closed import ClosedLosses
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import Enclosure
 from cumulant.inversion.kernels import BandKernels
+from cumulant.inversion.largest_sums import least_epsilon
 from cumulant.inversion.pieces import sum_pieces, sum_top
 from cumulant.inversion.plan import tilts_for_epsilon
-from cumulant.inversion.top import least_epsilon
 from cumulant.mechanisms.base import AbstractMechanism
 from exact_references import RULE, Bracket, composed_delta, laplace_profile, normal_profile
 from high_precision import Sampled, ball, few, laplace_delta, precision

@@ -16,7 +16,7 @@ from cumulant.inversion.ball_line import ball_line
 from cumulant.inversion.ball_whole import GaussianInBalls
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.plan import plan_for, tilts_for_epsilon
-from cumulant.inversion.purse import Purse
+from cumulant.inversion.work_budget import WorkBudget
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.balls import as_ball, precision, upper_float
 from cumulant.pairs.cache import CACHE
@@ -324,7 +324,7 @@ def test_balls_without_a_value_prove_nothing() -> None:
     losses = ComposedPairs.of(directions[0])
     tilts = tilts_for_epsilon(losses, 1.0)
     assert tilts is not None
-    bounds = ball_line(losses, plan_for(tilts), Purse())
+    bounds = ball_line(losses, plan_for(tilts), WorkBudget())
     broken = replace(bounds, moments=[*bounds.moments[:-1], acb("nan")])
     assert broken.log_bounds(1.0)[1] > bounds.log_bounds(1.0)[0]
 
@@ -342,12 +342,12 @@ def test_plain_answers_are_not_below_certified_ones(sigma: float, rate: float, c
 # What an interval may take --------------------------------------------------------------------------------------------
 
 
-def test_a_purse_is_empty_for_good() -> None:
-    purse = Purse(10.0)
-    purse.pay(10.0)
+def test_a_work_budget_is_spent_for_good() -> None:
+    budget = WorkBudget(10.0)
+    budget.pay(10.0)
     for _ in range(2):
         with pytest.raises(OutOfReach):
-            purse.pay(1.0)
+            budget.pay(1.0)
 
 
 @pytest.mark.parametrize(

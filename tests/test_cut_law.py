@@ -10,7 +10,7 @@ from mpmath import mp, mpc, mpf
 
 import cumulant as cm
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.unseen import leave_out_unseen
+from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.neighbors import Neighbors
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw

@@ -13,7 +13,7 @@ from cumulant.inversion.ball_lattice import BallLattice
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.cut import CHUNKS
 from cumulant.inversion.plan import Plan
-from cumulant.inversion.purse import Purse
+from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import as_ball, ball_below, lower_float, pi_ball, upper_float
 from cumulant.numerics.decay import escapes
 from cumulant.numerics.logspace import Array
@@ -38,11 +38,11 @@ def gaussian_variance(losses: ComposedPairs) -> arb:
     return mean * mean
 
 
-def line_end(losses: ComposedPairs, plan: Plan, bits: int, purse: Purse) -> tuple[int, arb] | None:
+def line_end(losses: ComposedPairs, plan: Plan, bits: int, budget: WorkBudget) -> tuple[int, arb] | None:
     """Return how many points the line has, and a bound of Σ |φ|/|z(z+1)|·η/π beyond; None if too many."""
     eta, nats = plan.eta, plan.height + plan.accuracy
     places, falls, last = _proven_decay(
-        losses, plan, bits, purse, lambda end, fall: end > MOST_POINTS * eta and fall > nats
+        losses, plan, bits, budget, lambda end, fall: end > MOST_POINTS * eta and fall > nats
     )
     low, end = places[:-1], float(places[-1])
     pieces = np.exp(-falls) * (1 / low - 1 / places[1:] + eta / low**2) / math.pi
@@ -56,7 +56,7 @@ def beyond(fall: arb, end: arb, eta: arb) -> arb:
 
 
 def lattice_end(
-    losses: ComposedPairs, plan: Plan, lattice: BallLattice, step: arb, bits: int, *, purse: Purse
+    losses: ComposedPairs, plan: Plan, lattice: BallLattice, step: arb, bits: int, *, budget: WorkBudget
 ) -> tuple[int, arb]:
     """Return how many points of a period are needed, and a bound of what the others add.
 
@@ -64,7 +64,7 @@ def lattice_end(
     """
     theta, eta, period = as_ball(tilt(plan.index)), upper_float(step), upper_float(pi_ball() / lattice.span)
     largest = lattice.span * sum((1 / -(-x * lattice.span).expm1() for x in (theta, theta + 1)), as_ball(0.0))
-    places, falls, _ = _proven_decay(losses, plan, bits, purse, lambda end, _: end >= period)
+    places, falls, _ = _proven_decay(losses, plan, bits, budget, lambda end, _: end >= period)
     if places[-1] < period:
         raise OutOfReach("the period of the lattice of losses is longer than its decay was followed")
     inside = places[:-1] < period
@@ -84,7 +84,7 @@ def _where_rest_is_little(low: Array, pieces: Array, last: float, eta: float, na
 
 
 def _proven_decay(
-    losses: ComposedPairs, plan: Plan, bits: int, purse: Purse, enough: Callable[[float, float], bool]
+    losses: ComposedPairs, plan: Plan, bits: int, budget: WorkBudget, enough: Callable[[float, float], bool]
 ) -> tuple[Array, Array, float]:
     """Return rising frequencies, proven bounds of -log|φ| from each to the next, and one for all beyond the last.
 
@@ -93,7 +93,7 @@ def _proven_decay(
     cells = []
     for pair, n in losses.parts:
         k = k_at(pair, plan.index)
-        purse.pay(CELLS_MICROSECONDS + count_nodes(pair, tilt(plan.index), 0.0, k, bits=bits).microseconds)
+        budget.pay(CELLS_MICROSECONDS + count_nodes(pair, tilt(plan.index), 0.0, k, bits=bits).microseconds)
         nodes = ball_nodes(pair, tilt(plan.index), 0.0, k, bits=bits)
         above = upper_float(as_ball(k) + moment_of(nodes, tilt(plan.index), k).log())
         cells.append((proven_cells(pair, plan.index, above, bits), n))
@@ -114,7 +114,7 @@ def _proven_decay(
 
 
 def _between(frequencies: Array) -> Array:
-    """Return the same frequencies with more between them: bounds hold from each to the next."""
+    """Return frequencies with each gap cut into FINER equal ones: bounds hold from each frequency to the next."""
     return np.asarray(
         np.interp(np.arange((len(frequencies) - 1) * FINER + 1) / FINER, np.arange(len(frequencies)), frequencies)
     )

@@ -16,7 +16,7 @@ from cumulant.inversion.ball_lattice import BallLattice, ball_lattice, snap
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import Enclosure
 from cumulant.inversion.plan import TAIL_NATS, Plan
-from cumulant.inversion.purse import Purse
+from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import (
     as_ball,
     lower_float,
@@ -152,54 +152,56 @@ class BallLine(Enclosure):
         return bounds[True] + whole if True in bounds else arb(math.inf)
 
 
-def ball_line(losses: ComposedPairs, plan: Plan, purse: Purse, accuracies: Sequence[float] = CLOSE) -> BallLine:
+def ball_line(losses: ComposedPairs, plan: Plan, budget: WorkBudget, accuracies: Sequence[float] = CLOSE) -> BallLine:
     """Return the line of a plan, so long that what lies beyond is nothing beside the answer, or almost nothing."""
     bits = _bits(losses, plan)
     with precision(bits):
         if losses.lattice is not None:
-            return _lattice_line(losses, plan, bits, purse)
+            return _lattice_line(losses, plan, bits, budget)
         for accuracy in accuracies:
-            end = line_end(losses, replace(plan, accuracy=accuracy), bits, purse)
-            if end is not None and _is_affordable(losses, plan, end[0], bits, purse):
-                return _line(losses, plan, _Points(as_ball(plan.eta), end[0]), end[1], bits, purse=purse)
+            end = line_end(losses, replace(plan, accuracy=accuracy), bits, budget)
+            if end is not None and _is_affordable(losses, plan, end[0], bits, budget):
+                return _line(losses, plan, _Points(as_ball(plan.eta), end[0]), end[1], bits, budget=budget)
     raise OutOfReach("the characteristic function does not fall within the points that balls afford")
 
 
-def smooth_lines(losses: ComposedPairs, plan: Plan, purse: Purse) -> tuple[BallLine, BallLine, float]:
+def smooth_lines(losses: ComposedPairs, plan: Plan, budget: WorkBudget) -> tuple[BallLine, BallLine, float]:
     """Return the lines of the loss with one more Gaussian release, and with one twice as large, and its variance."""
     bits, eta = _bits(losses, plan), plan.eta
     with precision(bits):
-        count = _affordable_points(losses, plan, bits, purse)
+        count = _affordable_points(losses, plan, bits, budget)
         omega = count * eta
         variance = 2 * (plan.height + TAIL_NATS) / omega**2
         end = count * as_ball(eta)
         tail = beyond(as_ball(variance) * end**2 / 2, end, as_ball(eta))
         points = _Points(as_ball(eta), count)
         once, twice = (
-            _line(losses, plan, points, tail, bits, purse=purse, smoothing=v) for v in (variance, 4 * variance)
+            _line(losses, plan, points, tail, bits, budget=budget, smoothing=v) for v in (variance, 4 * variance)
         )
     return once, twice, variance
 
 
-def _affordable_points(losses: ComposedPairs, plan: Plan, bits: int, purse: Purse) -> int:
+def _affordable_points(losses: ComposedPairs, plan: Plan, bits: int, budget: WorkBudget) -> int:
     """Return how many points a line may have: higher frequencies take more nodes."""
     count = SMOOTHED_POINTS
-    while count > FEW_POINTS and not _is_affordable(losses, plan, count, bits, purse, lines=2):
+    while count > FEW_POINTS and not _is_affordable(losses, plan, count, bits, budget, lines=2):
         count //= 2
     return count
 
 
-def _is_affordable(losses: ComposedPairs, plan: Plan, count: int, bits: int, purse: Purse, *, lines: int = 1) -> bool:
-    """Return whether the moments of all parts at so many points take no longer than they may."""
+def _is_affordable(
+    losses: ComposedPairs, plan: Plan, count: int, bits: int, budget: WorkBudget, *, lines: int = 1
+) -> bool:
+    """Return whether what is left pays for the moments of all parts at `count` points of each line."""
     theta, omega, price = tilt(plan.index), count * plan.eta, 0.0
     for pair, _ in losses.parts:
         try:
             nodes = count_nodes(pair, theta, omega, k_at(pair, plan.index), bits=bits)
         except OutOfReach:
             return False
-        purse.pay(nodes.microseconds)
+        budget.pay(nodes.microseconds)
         price += nodes.transform_effort(count, bits)
-    return lines * price <= purse.left
+    return lines * price <= budget.left
 
 
 def _bits(losses: ComposedPairs, plan: Plan) -> int:
@@ -218,7 +220,7 @@ def _bits(losses: ComposedPairs, plan: Plan) -> int:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class _Points:
-    """The points of a line, and the lattice that losses are moved onto, if any; equal if all are the same numbers."""
+    """The points of a line, and the lattice that losses are moved onto, if any; compared by their numbers."""
 
     step: arb
     count: int
@@ -241,7 +243,14 @@ class _Points:
 
 
 def _line(
-    losses: ComposedPairs, plan: Plan, points: _Points, tail: arb, bits: int, *, purse: Purse, smoothing: float = 0.0
+    losses: ComposedPairs,
+    plan: Plan,
+    points: _Points,
+    tail: arb,
+    bits: int,
+    *,
+    budget: WorkBudget,
+    smoothing: float = 0.0,
 ) -> BallLine:
     from flint import acb
 
@@ -251,13 +260,13 @@ def _line(
     values = [(variance * (z * (z + 1) - theta * (theta + 1)) / 2).exp() for z in line]
     k_theta = variance * theta * (theta + 1) / 2
     for pair, n in losses.parts:
-        purse.pay(_moments_effort(pair, plan.index, points, bits))
+        budget.pay(_moments_effort(pair, plan.index, points, bits))
         k, moments = _moments(pair, plan.index, points, bits)
         k_theta += n * (as_ball(k) + moments[0].real.log())
         # powers, not logarithms: those would have to stay on one branch
         values = [value * (moment / moments[0].real) ** n for value, moment in zip(values, moments, strict=True)]
     chernoff = tuple(
-        (tilt(index), k_ball(losses, index, bits, purse, lattice=points.lattice, smoothing=more))
+        (tilt(index), k_ball(losses, index, bits, budget, lattice=points.lattice, smoothing=more))
         for index in chernoff_tilts(plan, float(points.step))
     )
     return BallLine(plan.theta, points.step, values, k_theta, tail, chernoff, points.lattice, left_out_of(losses), bits)
@@ -283,7 +292,7 @@ def k_ball(
     losses: ComposedPairs,
     index: int,
     bits: int,
-    purse: Purse,
+    budget: WorkBudget,
     *,
     lattice: BallLattice | None = None,
     smoothing: arb | float = 0.0,
@@ -296,7 +305,7 @@ def k_ball(
     total = (gaussian_variance(losses) + smoothing) * t * (t + 1) / 2
     for pair, n in losses.parts:
         k = k_at(pair, index)
-        purse.pay(count_nodes(pair, theta, 0.0, k, bits=bits).microseconds)
+        budget.pay(count_nodes(pair, theta, 0.0, k, bits=bits).microseconds)
         nodes = ball_nodes(pair, theta, 0.0, k, bits=bits)
         if lattice is not None:
             nodes = snap(nodes, lattice)
@@ -326,13 +335,13 @@ def chernoff_tilts(plan: Plan, step: float) -> list[int]:
 # Lattices -------------------------------------------------------------------------------------------------------------
 
 
-def _lattice_line(losses: ComposedPairs, plan: Plan, bits: int, purse: Purse) -> BallLine:
+def _lattice_line(losses: ComposedPairs, plan: Plan, bits: int, budget: WorkBudget) -> BallLine:
     """Return the sum over one period, whose points are 2πj/(N·span), N odd; it is the whole line."""
     lattice = ball_lattice(losses, bits)
     points = 2 * math.ceil(math.pi / (plan.eta * lower_float(lattice.span))) + 1
     step, count, tail = 2 * pi_ball() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
     if count > MANY_BALL_POINTS:
-        count, tail = lattice_end(losses, plan, lattice, step, bits, purse=purse)
-    if not _is_affordable(losses, plan, count, bits, purse):
+        count, tail = lattice_end(losses, plan, lattice, step, bits, budget=budget)
+    if not _is_affordable(losses, plan, count, bits, budget):
         raise OutOfReach("a lattice of so many losses takes sums that balls do not afford")
-    return _line(losses, plan, _Points(step, count, lattice), tail, bits, purse=purse)
+    return _line(losses, plan, _Points(step, count, lattice), tail, bits, budget=budget)

@@ -33,8 +33,8 @@ from cumulant.inversion.ball_end import beyond
 from cumulant.inversion.ball_line import BallLine
 from cumulant.inversion.ball_whole import ChernoffInBalls
 from cumulant.inversion.enclosure import WholeEnclosure
-from cumulant.inversion.purse import Purse
 from cumulant.inversion.split_plan import Between, SplitPlan, Steps, plan_ball_split, steps_down
+from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import as_ball, log_sum_ball, lower_float, precision, upper_float
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
@@ -103,20 +103,20 @@ def split_line(steps: Steps, epsilon: float, log_delta: float) -> SplitInBalls:
 
 @CACHE.remember  # both ends of an interval ask for the same
 def _split_near(steps: Steps, epsilon: float, log_delta: float) -> SplitInBalls:
-    plan, purse = plan_ball_split(steps, epsilon, log_delta), Purse(SPLIT_MICROSECONDS)
+    plan, budget = plan_ball_split(steps, epsilon, log_delta), WorkBudget(SPLIT_MICROSECONDS)
     with precision(plan.bits):
-        line = _follow(plan, purse)
+        line = _follow(plan, budget)
     if not line.slack(epsilon) < SPLIT_OF_WIDE_NATS:
         raise OutOfReach("a split says nothing")
-    return replace(line, microseconds=SPLIT_MICROSECONDS - purse.left)
+    return replace(line, microseconds=SPLIT_MICROSECONDS - budget.left)
 
 
-def _follow(plan: SplitPlan, purse: Purse) -> SplitInBalls:
+def _follow(plan: SplitPlan, budget: WorkBudget) -> SplitInBalls:
     n, rate, bits = plan.releases, as_ball(plan.rate), plan.bits
-    k = n * _moment_between(plan.middle.inner, plan.quiet_index, plan.log_quiet, bits, purse).log()
+    k = n * _moment_between(plan.middle.inner, plan.quiet_index, plan.log_quiet, bits, budget).log()
     quiet = ChernoffInBalls.at(plan.quiet_index, k, as_ball(0.0))
-    middle = _line_between(plan.middle, n, bits, purse)
-    mirror = None if plan.mirror is None else _line_between(plan.mirror, n, bits, purse)
+    middle = _line_between(plan.middle, n, bits, budget)
+    mirror = None if plan.mirror is None else _line_between(plan.mirror, n, bits, budget)
     p, q = (_mass_of_far(plan, r) for r in (rate, 0 * rate))  # Q is P with rate 0
     return SplitInBalls(middle, mirror, quiet, (p, q), n * plan.unseen.left_out_ball(rate), bits, plan.epsilon)
 
@@ -133,14 +133,14 @@ def _complement_power(p: arb, n: int) -> arb:
     return (n * (-p).log1p()).expm1()
 
 
-def _line_between(part: Between, n: int, bits: int, purse: Purse) -> BallLine | ChernoffInBalls:
+def _line_between(part: Between, n: int, bits: int, budget: WorkBudget) -> BallLine | ChernoffInBalls:
     """Return the line of the measure between two cuts, or Chernoff's bound where that is next to nothing."""
     if not part.count:
         index = part.line.index
-        return ChernoffInBalls.at(index, _log_difference(part, index, n, bits, purse), as_ball(0.0))
+        return ChernoffInBalls.at(index, _log_difference(part, index, n, bits, budget), as_ball(0.0))
     step, end = as_ball(part.eta), as_ball(part.eta) * part.count
-    chernoff = tuple((tilt(index), _log_difference(part, index, n, bits, purse)) for index in part.chernoff)
-    between, inner = (_moments_between(pair, part, bits, purse) for pair in part.pairs)
+    chernoff = tuple((tilt(index), _log_difference(part, index, n, bits, budget)) for index in part.chernoff)
+    between, inner = (_moments_between(pair, part, bits, budget) for pair in part.pairs)
     start = _power_difference(between[0].real, inner[0].real, n)
     moments = [_power_difference(j, s, n) / start for j, s in zip(between, inner, strict=True)]
     most = bound_between(part.pairs[0], as_ball(part.theta), end, as_ball(part.y), part.likely)
@@ -148,9 +148,9 @@ def _line_between(part: Between, n: int, bits: int, purse: Purse) -> BallLine | 
     return BallLine(part.theta, step, moments, start.log(), tail, chernoff, None, as_ball(0.0), bits)
 
 
-def _log_difference(part: Between, index: int, n: int, bits: int, purse: Purse) -> arb:
+def _log_difference(part: Between, index: int, n: int, bits: int, budget: WorkBudget) -> arb:
     """Return log((s + j)^n - s^n) at a real tilt."""
-    j, s = (_moment_between(pair, index, part.log_moment(pair, index), bits, purse) for pair in part.pairs)
+    j, s = (_moment_between(pair, index, part.log_moment(pair, index), bits, budget) for pair in part.pairs)
     return _power_difference(j, s, n).log()
 
 
@@ -160,20 +160,20 @@ def _power_difference(j: Any, s: Any, n: int) -> Any:
     return value if value.is_finite() else (s + j) ** n - s**n
 
 
-def _moments_between(pair: CoordinatePair, part: Between, bits: int, purse: Purse) -> list[Any]:
+def _moments_between(pair: CoordinatePair, part: Between, bits: int, budget: WorkBudget) -> list[Any]:
     """Return the moments of one release at all points."""
     k, last = part.log_moment(pair, part.line.index), part.eta * part.count
     nodes = count_nodes(pair, part.theta, last, k, bits=bits)
-    purse.pay(nodes.microseconds + nodes.transform_effort(part.count, bits))
+    budget.pay(nodes.microseconds + nodes.transform_effort(part.count, bits))
     evaluated, scale = ball_nodes(pair, part.theta, last, k, bits=bits), as_ball(k).exp()
     values = tilted_moments(evaluated, part.theta, k, step=as_ball(part.eta), count=part.count)
     return [value * scale for value in values]
 
 
-def _moment_between(pair: CoordinatePair, index: int, k: float, bits: int, purse: Purse) -> arb:
+def _moment_between(pair: CoordinatePair, index: int, k: float, bits: int, budget: WorkBudget) -> arb:
     """Return the moment of one release at a real tilt."""
     theta = tilt(index)
-    purse.pay(count_nodes(pair, theta, 0.0, k, bits=bits).microseconds)
+    budget.pay(count_nodes(pair, theta, 0.0, k, bits=bits).microseconds)
     return moment_of(ball_nodes(pair, theta, 0.0, k, bits=bits), theta, k) * as_ball(k).exp()
 
 

@@ -16,7 +16,7 @@ from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import Enclosure, WholeEnclosure, gaussian_epsilon
 from cumulant.inversion.plan import Tilts
-from cumulant.inversion.purse import Purse
+from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.numerics.search import smallest_true
 from cumulant.pairs.certified import failure_ball, supremum_ball, top_mass_ball
@@ -158,12 +158,12 @@ class ChernoffInBalls(Enclosure):
     left_out: arb
 
     @staticmethod
-    def of(losses: ComposedPairs, around: Tilts, epsilon: float, purse: Purse) -> ChernoffInBalls:
+    def of(losses: ComposedPairs, around: Tilts, epsilon: float, budget: WorkBudget) -> ChernoffInBalls:
         """Return the bound of the tilt that is the best at ε, about."""
         index = around.index + int(np.argmin(log_chernoff(around.theta) + around.k - around.theta * epsilon))
         bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1))
         with precision(bits):
-            return ChernoffInBalls.at(index, k_ball(losses, index, bits, purse), left_out_of(losses))
+            return ChernoffInBalls.at(index, k_ball(losses, index, bits, budget), left_out_of(losses))
 
     @staticmethod
     def at(index: int, k: arb, left_out: arb) -> ChernoffInBalls:

@@ -158,7 +158,7 @@ class BandInDoubles(Enclosure):
 @final
 @dataclass(frozen=True, slots=True)
 class BandPlan:
-    """A line at the tilt of an index, with step η and so many points: h = 2π/(η·points)."""
+    """A line at the tilt of an index, of step η and `points` points: h = 2π/(η·points)."""
 
     index: int
     eta: float
@@ -248,7 +248,7 @@ def _table(losses: ComposedPairs, plan: BandPlan) -> tuple[LineTable, float]:
 
 
 def _round_points(count: float) -> int:
-    """Return at least this count, 2^k in eighths, so that later questions meet the same points."""
+    """Round a count up to 2^k in eighths, so that later questions meet these points again."""
     eighth: int = max(2 ** math.floor(math.log2(max(count, 8.0))) // 8, COLUMNS)
     return eighth * math.ceil(count / eighth)
 

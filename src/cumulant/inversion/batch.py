@@ -179,7 +179,7 @@ def shared_lines(rows: Rows, tilts: RowTilts, asked: Asked, accuracy: float) -> 
 
 
 def _plan_rows(t: RowTilts, asked: Asked, nats: float) -> list[tuple[Indices, Plan]]:
-    """Return rows with the line they take: of those with about the same bounds, that of one of them."""
+    """Return groups of rows with their line: rows whose bounds nearly agree take the line of one of them."""
     bounds = t.k - t.theta * asked.epsilon[:, None] - asked.log_delta[:, None] + log_chernoff(t.theta)
     saddle = np.argmin(bounds, axis=1)[:, None]
     around = np.clip(saddle + np.arange(-1, 2) * PER_OCTAVE, 0, len(t.theta) - 1)

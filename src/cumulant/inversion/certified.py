@@ -41,10 +41,10 @@ from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import Enclosure, WholeEnclosure
 from cumulant.inversion.enumeration import FiniteSum, enumerate_sums, sum_one_release
 from cumulant.inversion.plan import Tilts, plan_for
-from cumulant.inversion.purse import MOST_MICROSECONDS, Purse
 from cumulant.inversion.question import Question, Road
 from cumulant.inversion.solve import Directions, ask_delta, ask_epsilon, solve_worst_first
 from cumulant.inversion.split_plan import Steps
+from cumulant.inversion.work_budget import MOST_MICROSECONDS, WorkBudget
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def certified_delta(upper: Directions, lower: Directions, epsilon: float, about:
 def _roads_of(upper: Directions, lower: Directions, about: float) -> Callable[[], Balls]:
     """Return roads in balls, one for each direction with its share of the time; equal ends share their lines."""
     share = MOST_MICROSECONDS / (len(upper) if lower == upper else len(upper) + len(lower))
-    return lambda: Balls(Purse(share), about)
+    return lambda: Balls(WorkBudget(share), about)
 
 
 def _interval(low: float, high: float) -> Interval:
@@ -130,7 +130,7 @@ def _is_below(question: Question, epsilon: float, log_delta: float) -> bool:
     if around is None or not isinstance(road, Balls):
         return False
     try:
-        return ChernoffInBalls.of(question.seen, around, epsilon, road.purse).log_bounds(epsilon)[1] <= log_delta
+        return ChernoffInBalls.of(question.seen, around, epsilon, road.budget).log_bounds(epsilon)[1] <= log_delta
     except OutOfReach:
         return False
 
@@ -184,10 +184,10 @@ def _one_release(losses: ComposedPairs) -> FiniteSum | OneSampleInBalls | None:
 
 @final
 class Balls(Road):
-    """Enclosed, or rounded to the side that was asked for, as long as the purse lasts."""
+    """Enclosed, or rounded to the side that was asked for, as long as the budget lasts."""
 
-    def __init__(self, purse: Purse, about: float) -> None:
-        self.purse = purse
+    def __init__(self, budget: WorkBudget, about: float) -> None:
+        self.budget = budget
         self._paid: SplitInBalls | None = None
         self.about = about  # ε, or log δ where ε is given; NaN where nothing is known of it
 
@@ -231,11 +231,11 @@ class Balls(Road):
         """Return the first enclosure that is affordable: Chernoff's bound, which is Rényi DP, mostly is."""
         plan = plan_for(around)
         for enclose in (
-            lambda: ball_line(losses, plan, self.purse),
+            lambda: ball_line(losses, plan, self.budget),
             lambda: self._split(losses, around.epsilon, around.log_delta),
-            lambda: ball_line(losses, plan, self.purse, ROUGH),
+            lambda: ball_line(losses, plan, self.budget, ROUGH),
             lambda: self._smoothed(losses, around),
-            lambda: ChernoffInBalls.of(losses, around, around.epsilon, Purse()),
+            lambda: ChernoffInBalls.of(losses, around, around.epsilon, WorkBudget()),
         ):
             with contextlib.suppress(OutOfReach):
                 return (enclose(),)
@@ -244,14 +244,14 @@ class Balls(Road):
     def _split(self, losses: ComposedPairs, epsilon: float, log_delta: float) -> SplitInBalls:
         line = split_line(Steps.of(losses), epsilon, log_delta)
         if line is not self._paid:
-            self.purse.pay(line.microseconds)
+            self.budget.pay(line.microseconds)
             self._paid = line
         return line
 
     def _smoothed(self, losses: ComposedPairs, around: Tilts) -> SmoothedBallLine:
         if losses.lattice is not None or not any(pair.has_atoms for pair, _ in losses.parts):
             raise OutOfReach("a smoothed line says nothing where no loss is an atom")
-        smoothed = SmoothedBallLine(*smooth_lines(losses, plan_for(around), self.purse))
+        smoothed = SmoothedBallLine(*smooth_lines(losses, plan_for(around), self.budget))
         if not smoothed.slack(around.epsilon) <= WIDE_NATS:
             raise OutOfReach("a smoothed line says little")
         return smoothed

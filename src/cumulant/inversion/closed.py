@@ -73,7 +73,7 @@ class ClosedLosses:
 
     @staticmethod
     def of(parts: Sequence[tuple[DominatingPair, int]]) -> ClosedLosses | None:
-        """Return the same losses, None if some are not closed or there are too many."""
+        """Return losses as scales and outputs; None if some are of other kinds or too large, or there are too many."""
         if not 0 < sum(n for _, n in parts) <= MOST_RELEASES:
             return None
         laplace, finite = [], []

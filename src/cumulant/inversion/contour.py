@@ -133,7 +133,7 @@ class Contour:
         return Contour(theta, step, k, error, tail, *tilts, None, z, weights, doubts)
 
     def less_certain(self, common: float, log_left_out: float = -math.inf) -> Contour:
-        """Return the same where all K are off by the same, at most by this much, and so much of P is left out."""
+        """Return the contour where all K share one error, at most `common` nats; e^log_left_out of P is left out."""
         return replace(self, common=common, log_left_out=log_left_out)
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
@@ -318,7 +318,7 @@ def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float, *
 
 
 def _meet(bounds: Bounds, start: float, aim: float, off: float, at_zero: float) -> tuple[float, float, float]:
-    """Return where the upper bound is a value, but for so many nats, that bound, and the next step; NaN if far away."""
+    """Solve log_upper(x) = aim to `off` nats by Newton's method: return (x, value, next step), NaN if x goes far."""
     x = start
     for _ in range(NEWTON_TURNS):
         value, slope = bounds.log_upper(x)

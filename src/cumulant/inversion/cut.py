@@ -133,6 +133,6 @@ def cut_on_lattice(losses: ComposedPairs, plan: Plan, lattice: Lattice, eta: flo
 
 
 def round_count(count: float) -> int:
-    """Return at least this count, 2^k or 3·2^k, so that later questions meet the same nodes."""
+    """Round a count up to 2^k or 3·2^k, so that later questions meet these nodes again."""
     power: int = 2 ** max(math.ceil(math.log2(max(count, 1.0))), 4)
     return power * 3 // 4 if count <= power * 3 // 4 else power

@@ -115,7 +115,7 @@ def meet(enclosure: Enclosure, side: int, log_delta: float, start: float, anyway
 
 
 class WholeEnclosure(Enclosure):
-    """An enclosure that needs no plan: it is the same for every ε."""
+    """An enclosure that needs no plan: one serves every ε."""
 
     __slots__ = ()
 

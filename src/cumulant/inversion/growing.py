@@ -27,10 +27,10 @@ from cumulant.inversion.batch import Asked, ends_of_rows, log_delta_of_rows, mee
 from cumulant.inversion.composed import FINE_SINES, ComposedPairs
 from cumulant.inversion.contour import EXACT_SHARE
 from cumulant.inversion.lines import SHOWN_NATS
+from cumulant.inversion.out_of_sight import Sight, sight_of
 from cumulant.inversion.plan import TAIL_NATS, Tilts, plan_for, spacing
 from cumulant.inversion.row_lines import RowLines
 from cumulant.inversion.rows import Rows
-from cumulant.inversion.unseen import Sight, sight_of
 from cumulant.numerics.compensated import ADDED_UP, CompensatedSum
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding

@@ -65,7 +65,10 @@ def joining_epsilon(releases: SampledReleases, log_delta: float, least: float = 
 
 
 def joining_log_delta(releases: SampledReleases, epsilon: float, least: float = -math.inf) -> float | None:
-    """Return log δ(ε) when a record joins, rounded up, or a bound that is at most `least`; None as above."""
+    """Return log δ(ε) when a record joins, rounded up, or a bound that is at most `least`.
+
+    None where the line would be long or would say too little, and where δ is 1 or too small.
+    """
     log_delta = joining_log_ceiling(releases, epsilon)
     if log_delta <= least:
         return log_delta

@@ -12,7 +12,7 @@ from cumulant.inversion.contour import Contour, Lattice
 from cumulant.inversion.cut import cut_by_decay, cut_by_samples, cut_on_lattice, round_count
 from cumulant.inversion.enclosure import LineInDoubles
 from cumulant.inversion.plan import DROWNING_NATS, Plan
-from cumulant.inversion.purse import Purse
+from cumulant.inversion.work_budget import WorkBudget
 from cumulant.pairs.discrete import line_effort
 
 SHORT_POINTS = 3000  # of a line that is followed whole; where it is longer a band is shorter
@@ -26,17 +26,17 @@ MOST_EVALUATIONS = 3e5  # nodes and frequencies together that one line may take
 InDoubles = LineInDoubles | BandInDoubles
 
 
-def paid_enclosures_at(losses: ComposedPairs, plan: Plan, purse: Purse) -> Iterator[InDoubles]:
-    """Yield enclosures as long as the purse lasts; they are paid for when they have been followed.
+def paid_enclosures_at(losses: ComposedPairs, plan: Plan, budget: WorkBudget) -> Iterator[InDoubles]:
+    """Yield enclosures as long as the budget lasts; they are paid for when they have been followed.
 
     The first is always there, and what it says stands; where nothing is left before it, `OutOfReach` is raised.
     """
-    purse.pay(0.0)
+    budget.pay(0.0)
     for enclosure in enclosures_at(losses, plan):
         nodes = 1.0 if losses.closed else losses.count_nodes(plan.index, enclosure.points * plan.eta)
-        purse.owe(line_effort(min(nodes, MOST_PAID_NODES), enclosure.points) + SEARCHED * enclosure.points)
+        budget.owe(line_effort(min(nodes, MOST_PAID_NODES), enclosure.points) + SEARCHED * enclosure.points)
         yield enclosure
-        if purse.left < 0:
+        if budget.left < 0:
             return
 
 

@@ -18,7 +18,7 @@ the last two with what their second residues, 1 and -e^{-y}, have as series. For
 
 nothing is left but rounding, and that is bounded by the sum of the absolute terms. Equal releases share their sets.
 
-Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`; `top` says where).
+Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`, `largest_sums`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from cumulant.inversion.closed import MOST_OUTPUTS, ClosedLosses, Outputs
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, WholeEnclosure
-from cumulant.inversion.top import LARGEST_LOSS, MOST_AT_TOP, least_distance, least_epsilon
+from cumulant.inversion.largest_sums import LARGEST_LOSS, MOST_AT_TOP, least_distance, least_epsilon
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import HALF_ULP, log_above, log_below
 
@@ -224,7 +224,7 @@ def _series(falling: Any, half: Any, off: float, weight_off: float) -> tuple[Any
 
 
 def _short_series(rising: Array, half: Array, off: float, weight_off: float) -> tuple[Array, Array, Array]:
-    """Return the same with all powers at once, a row for each term, the lowest power first.
+    """Return what `_series` returns from all powers at once: a row for each term, the lowest power first.
 
     A power is off by two roundings each time, which half times the slope counts; sums are pairwise.
     """
@@ -280,7 +280,7 @@ def sum_top(losses: ComposedPairs, epsilon: float) -> PiecewiseSum | None:
 
 
 def sum_top_at_delta(losses: ComposedPairs, log_delta: float) -> PiecewiseSum | None:
-    """Return the sum of what is above the ε of a δ, or None as above.
+    """Return the sum of what is above the ε of a δ, or None where it has too many terms or is not known.
 
     Of many different releases the largest loss alone puts ε rather too far from itself: nearer places are tried first.
     """
@@ -297,7 +297,7 @@ def sum_top_at_delta(losses: ComposedPairs, log_delta: float) -> PiecewiseSum | 
 
 
 def _sum_above(closed: ClosedLosses, floor: float, most: int) -> PiecewiseSum | None:
-    """Return the terms whose losses are above ε = floor, None if they are more than so many."""
+    """Return the sum of terms with losses above ε = floor; None if there are none, over `most`, or too large ones."""
     top = closed.top
     if not top > floor:
         return None

@@ -19,8 +19,8 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import EXACT_SHARE
 from cumulant.inversion.enclosure import CLOSE_NATS, Enclosure, WholeEnclosure, meet
+from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.inversion.plan import Tilts, tilts_for_delta, tilts_for_epsilon, walk_down
-from cumulant.inversion.unseen import leave_out_unseen
 
 FIRST_LOG_DELTA = -40.0  # of which losses are out of sight when δ is what is asked for
 DEEPER_LOG_DELTAS = (-68.0, -96.0, -124.0, -152.0, -math.inf)  # of which they are if δ turns out to be that small

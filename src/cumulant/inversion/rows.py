@@ -1,4 +1,4 @@
-"""Many compositions at once: one in each row of a matrix of counts, all of the same pairs.
+"""Many compositions at once: one in each row of a matrix of counts, with a column for each pair.
 
 Rows differ in how often each pair was released, and in nothing else; what is kept of a pair serves all of them.
 """
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ALIKE_OCTAVES, ComposedPairs, LinePoints, LineTable, escape_of_cluster
 from cumulant.inversion.contour import bound_log_delta
+from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.inversion.plan import approximate, curvature_of
 from cumulant.inversion.row_lines import Indices
-from cumulant.inversion.unseen import leave_out_unseen
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import HALF_ULP
@@ -64,7 +64,7 @@ class RowTilts:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Compositions of the same pairs: `counts` has a row for each, and a column for each pair.
+    """Compositions that share their pairs: `counts` has a row for each composition, and a column for each pair.
 
     `variance` is that of the losses of Gaussians among them. Nothing may fail, and no lattice holds all losses.
     """
@@ -92,7 +92,7 @@ class Rows:
 
     @staticmethod
     def multiples(releases: Sequence[tuple[Pair, int]], counts: Array) -> tuple[Rows, NDArray[np.bool_]]:
-        """Return the composition, released so many times, as rows, and which of them may be asked together."""
+        """Return a row for each count, of a composition released that often, and which rows may be asked together."""
         once = ComposedPairs.of(releases)
         # with k >= 2 outputs, n releases have more than n sums
         fit = counts >= (1 if can_be_a_row(once) else MANY_SUMS if can_be_a_row(once, sums=math.inf) else math.inf)
@@ -151,7 +151,7 @@ class Rows:
         return Rows(tuple(places), counts, self.variance)
 
     def _alike(self, log_delta: Array) -> list[Indices]:
-        """Return rows in groups: the same pairs, about as many releases, about the same δ."""
+        """Return rows in groups that have their pairs in common, and about equal numbers of releases and δ."""
         kinds = np.floor(np.column_stack([np.log(np.maximum(self.releases, 1.0)), log_delta]) / SAME_NATS)
         if len(self.pairs) > 1:
             _, which = np.unique(self.counts > 0, axis=0, return_inverse=True)

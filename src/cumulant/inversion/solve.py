@@ -27,12 +27,12 @@ from cumulant.inversion.enclosure import (
 )
 from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  # noqa: PLC0414 - an entry point
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
+from cumulant.inversion.largest_sums import lies_next_to_top
 from cumulant.inversion.lines import paid_enclosures_at
 from cumulant.inversion.pieces import sum_few, sum_one, sum_top, sum_top_at_delta
 from cumulant.inversion.plan import Tilts, plan_for
-from cumulant.inversion.purse import MOST_SINES, Purse
 from cumulant.inversion.question import Question, Road, Solution
-from cumulant.inversion.top import lies_next_to_top
+from cumulant.inversion.work_budget import MOST_SINES, WorkBudget
 from cumulant.numerics.rounding import LEAST, less_rounding
 from cumulant.pairs.noise import Pair
 from cumulant.pairs.pair import GaussianPair
@@ -129,7 +129,7 @@ class Doubles(Road):
     """Rounded to the safe side, which is up: there is no lower end."""
 
     def __init__(self) -> None:
-        self._purse = Purse(MOST_SINES)
+        self._budget = WorkBudget(MOST_SINES)
 
     def left(self, losses: ComposedPairs, delta: float, side: int) -> float:
         return less_rounding(log_delta_left(losses.failure, delta) if losses.failure > 0 else delta)
@@ -167,7 +167,7 @@ class Doubles(Road):
         return LargestLossInDoubles(losses.supremum, losses.log_top_mass)
 
     def lines(self, losses: ComposedPairs, around: Tilts) -> Iterable[Enclosure]:
-        return paid_enclosures_at(losses, plan_for(around), self._purse)
+        return paid_enclosures_at(losses, plan_for(around), self._budget)
 
 
 def _epsilon_in_doubles(question: Question) -> Inversion:

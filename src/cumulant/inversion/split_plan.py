@@ -13,8 +13,8 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_line import chernoff_tilts
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
+from cumulant.inversion.out_of_sight import LOG_SHARE
 from cumulant.inversion.plan import Plan, Tilts, plan_for
-from cumulant.inversion.unseen import LOG_SHARE
 from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw, log_half_erfc, place_of_cut
@@ -98,7 +98,7 @@ class SplitPlan:
 
 @final
 class Steps(NamedTuple):
-    """Gaussian noise on a Poisson sample, so many times, when a record leaves."""
+    """Gaussian noise on a Poisson sample, released `times` times, when a record leaves."""
 
     noise: GaussianNoise
     rate: float

@@ -40,7 +40,7 @@ class Page(NamedTuple):
 
 
 def write_pages(report: Report, file: Path) -> None:
-    """Write a report as a PDF; the same report makes the same file."""
+    """Write a report as a PDF; equal reports make equal files."""
     try:
         from matplotlib import rc_context
         from matplotlib.backends.backend_pdf import PdfPages

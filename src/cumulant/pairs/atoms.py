@@ -55,7 +55,7 @@ class Columns:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class BallColumns:
-    """The same as balls: losses and masses."""
+    """Losses and their masses under P as balls; P adds up to 1 with `failure`, Q with `absent`."""
 
     losses: list[arb]
     masses: list[arb]
@@ -318,7 +318,7 @@ class ChordAtoms(Atoms):
     left_out: float = 0.0  # of P, and at most as much of Q
 
     def without_far(self, log_most: float) -> ChordAtoms:
-        """Return the same without the largest losses, as many as have at most so much of P together."""
+        """Return the pair without its largest losses: as many as have at most e^log_most of P together."""
         losses, log_p = np.frombuffer(self.losses), np.frombuffer(self.log_p)
         log_beyond = np.logaddexp.accumulate(log_p[::-1])
         count = int(np.searchsorted(log_beyond, log_most, side="right"))

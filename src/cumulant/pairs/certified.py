@@ -90,7 +90,7 @@ class NodeCount:
     moved: bool = False
 
     def transform_effort(self, count: int, bits: int) -> float:
-        """Return about how many microseconds their moments at so many points take."""
+        """Return about how many microseconds the moments of these nodes take at `count` points."""
         return (product_effort if self.moved else transform_effort)(self.nodes, count, bits)
 
 

@@ -52,7 +52,7 @@ class CurvatureBounds:
 
 
 def straight_width(bend: float, widest: float) -> float:
-    """Return a width, at most `widest`, of cells on which what bends so much is almost straight."""
+    """Return a width, at most `widest`, of cells on which a curve with second derivative `bend` is almost straight."""
     return min(widest, 0.7 / math.sqrt(bend)) if bend > 0 else widest
 
 
@@ -311,7 +311,7 @@ class CoordinatePair(DominatingPair):
         object.__setattr__(self, "octaves", 4 if max(branch.steepest for branch in branches) <= 2.0 else 2)
 
     def ball_atoms(self) -> list[tuple[arb, arb]]:
-        """Return the same atoms as balls, (L, mass), from the parameters."""
+        """Return (L, mass under P) of each atom as balls, from the parameters."""
         return [*self.sampling.ball_atoms(self.law), *self.sampling.even_ball_atoms(self.law)]
 
     @property
@@ -361,7 +361,7 @@ class CoordinatePair(DominatingPair):
         return bool(self.atoms)
 
     def batch_key(self, closeness: float) -> Hashable:
-        """Laws may be so many octaves apart, and rates eight times as many."""
+        """Return what pairs share whose laws are at most `closeness` octaves apart, and rates eight times as many."""
         of_law = None if self.branches[0].above else self.law.batch_key(closeness)
         if of_law is None:
             return self

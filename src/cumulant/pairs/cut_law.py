@@ -245,7 +245,7 @@ def place_of_cut(components: Sequence[tuple[float, float]], sharpness: float, lo
 
 
 def _looked_at(branch: Branch, theta: float) -> _Look:
-    """Return what is seen of a branch; of one law it is kept, as the end and the step of a rule ask for the same."""
+    """Return what is seen of a branch; of one law it is kept, as both the end and the step of a rule ask for it."""
     return _look_at_cut(branch, theta) if branch.law.several else _kept_cut(branch, theta)
 
 

@@ -110,7 +110,7 @@ class DiscreteLosses:
         return _joined(far, axis=1)
 
     def _far_cumulants(self, theta: Array, x: Array, masses: Array) -> CumulantRows:
-        """Return the same where exponentials would overflow, or masses vanish."""
+        """Return K, and mean and variance of the tilted loss, where exponentials would overflow, or masses vanish."""
         exponents = self.log_masses[:, None, :] + x
         scale = np.max(exponents, axis=2)
         tilted = np.exp(exponents - scale[:, :, None])
@@ -250,7 +250,7 @@ class DiscreteLosses:
         return tilted, ROUNDOFF + 2.0**-52 * size, first, second
 
     def _dispersion(self, theta: float, parts: Sequence[Array], widths: Sequence[float], k_theta: Array) -> Array:
-        """Return the same for frequencies in parts, whose phases are kept one part at a time."""
+        """Return what `dispersion` returns, of frequencies in parts: phases are kept one part at a time."""
         tilted = self._tilted(theta, k_theta)
         order = np.argsort(self.losses, axis=1)
         below = np.cumsum(np.take_along_axis(tilted, order, axis=1), axis=1)
@@ -340,12 +340,12 @@ def _dispersion_of(tilted: Array, apart: Array, omega: Array, widths: Sequence[f
 
 
 def line_effort(nodes: float, count: int) -> float:
-    """Return about what a line of so many frequencies costs, in pairs of sine and cosine."""
+    """Return about what a line of `count` frequencies costs, in pairs of sine and cosine."""
     return min(product_effort(nodes, count), CHEAP + transform_effort(nodes, count))
 
 
 def prefers_transform(nodes: float, count: int, cheap: float) -> bool:
-    """Return whether a line is transformed, where that is worth so many sines."""
+    """Return whether a line is transformed: where that saves at least `cheap` pairs of sine and cosine."""
     return product_effort(nodes, count) >= cheap + transform_effort(nodes, count)
 
 
@@ -363,7 +363,7 @@ def shorter(count: int) -> int:
 
 
 def _excess_factor(x: Array) -> Array:
-    """Return min{x²/2, max(1, -x)}: e^x - 1 - x is at most so many times e^x, or 1."""
+    """Return f = min{x²/2, max(1, -x)}: e^x - 1 - x is at most f·max(e^x, 1)."""
     return np.asarray(np.minimum(x * x / 2, np.maximum(1.0, -x)))
 
 

@@ -91,7 +91,7 @@ class FinitePair(DominatingPair):
         return DiscreteLosses.of(self.losses, self._log_finite(), self._lost(), slip=slip, missing=missing)
 
     def _lost(self) -> float | None:
-        """Return 1 - Q(P > 0)/P(Q > 0); None where so much is revealed that nothing small is left to keep."""
+        """Return 1 - Q(P > 0)/P(Q > 0); None where `failure` is MOSTLY or more: nothing small is left to keep."""
         if self.failure == self.absent:
             return 0.0
         return (self.absent - self.failure) / (1 - self.failure) if self.failure < MOSTLY else None

@@ -52,7 +52,7 @@ class Law(ABC):
         """(u, log-mass) of each atom."""
 
     def ball_atoms(self) -> list[tuple[arb, arb]]:
-        """Return the same as balls, (u, mass), from the parameters."""
+        """Return (u, mass) of each atom as balls, from the parameters."""
         return []
 
     @property
@@ -75,7 +75,7 @@ class Law(ABC):
         return 0.0
 
     def left_out_ball(self, rate: arb) -> arb:
-        """Return the same as a ball."""
+        """Return as a ball how much of the mass of P, as a mixture at this rate, the density lacks."""
         return 0 * rate
 
     def curvature_up_to(self, t: Array) -> Array:
@@ -87,7 +87,7 @@ class Law(ABC):
         return evenly(low, high, width(self.curvature))
 
     def batch_key(self, closeness: float) -> Hashable:
-        """Return what laws share whose parameters are at most so many octaves apart; None: it can only stand alone."""
+        """Return what laws share whose parameters are within `closeness` octaves; None: it can only stand alone."""
         return None
 
     def stack(self, laws: Sequence[Any]) -> Law:

@@ -72,7 +72,7 @@ class CoordinateMap(ABC):
                     yield sampling.sign * value, log_mass + value if sampling.sign > 0 else log_mass
 
     def ball_atoms(self, law: Law) -> Iterator[tuple[arb, arb]]:
-        """Return the same as balls, (L, mass), from the parameters."""
+        """Return (L, mass under P) as balls, from the parameters, of what it makes of the atoms of a law."""
         for above, ((_, sampling), *_) in self.parts:
             for u, mass in law.ball_atoms():
                 if u > 0 or not above:
@@ -84,7 +84,7 @@ class CoordinateMap(ABC):
         return ()
 
     def even_ball_atoms(self, law: Law) -> list[tuple[arb, arb]]:
-        """Return the same as balls, (0, mass)."""
+        """Return (0, mass) as balls if the map puts mass where the loss is 0."""
         return []
 
 
@@ -99,7 +99,7 @@ class SamplingMap(CoordinateMap):
 
     @abstractmethod
     def balls(self, base: BallColumns) -> BallColumns:
-        """Return the same as balls."""
+        """Return as balls what it makes of a pair on finitely many outputs."""
 
 
 class MixtureMap(SamplingMap):
@@ -307,7 +307,7 @@ class Replace(CoordinateMap):
 @final
 @dataclass(frozen=True, slots=True)
 class Antithetic(CoordinateMap):
-    """M against the same with another record, of a law with ends: loss m(u(U)) - m(u(1-U)), U uniform.
+    """M with one record against M with another, of a law with ends: loss m(u(U)) - m(u(1-U)), U uniform.
 
     Laplace noise on a number: of 1, 0 and -1 the likelihood ratios against 0 rise and fall, one of them being e^-θ
     wherever the other one moves, and both extreme beyond [-1, 1]. So each half has the density of u on (-θ, θ) once.

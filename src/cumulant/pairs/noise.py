@@ -77,7 +77,7 @@ class Noise(ABC):
         return None
 
     def displaced(self, rate: float) -> Pairs:
-        """Return the same for samples of fixed size, where the record takes the place of another one."""
+        """Return the pairs of a sample of fixed size, where the record takes the place of another one."""
         return self.poisson(rate)
 
     def envelope(self, rate: float) -> Pairs:

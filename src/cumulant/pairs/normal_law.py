@@ -100,7 +100,7 @@ class NormalMixture(NormalLaw):
 
     @abstractmethod
     def component_balls(self, rate: arb) -> Iterable[tuple[arb, arb]]:
-        """Return the same as balls."""
+        """Return (share, mean) as balls of the normal laws that P mixes at this rate."""
 
 
 def _seen_of_falling(branch: Branch, theta: float) -> tuple[Array, Array]:
@@ -128,7 +128,7 @@ def log_turned(values: Array, turn: Array, omega: float, angle: Array) -> Array:
 
 
 def turn_of(branch: Branch, t: Array) -> Array:
-    """Return s/(1-s) where the share s of P in w is below ½, inf elsewhere: w turns so many times as much as e^u.
+    """Return r = s/(1-s) where the share s of P in w is below ½, inf elsewhere: w turns at most r times as far as e^u.
 
     Of a sum of positive multiples of e^{at}, 0 <= a <= steepest, turned by angles ay <= π/2: |Im w| <= E[a]y and
     Re w >= 1 - (2/π)E[a]y >= 1 - s, both beside |w(Re t)|, where s = E[a]/steepest. Of two terms up to π: see `maps`.

@@ -66,7 +66,7 @@ class DominatingPair(ABC):
 
     @property
     def reveals_nothing(self) -> bool:
-        """Whether P and Q are the same."""
+        """Whether P and Q are equal."""
         return False
 
     @property

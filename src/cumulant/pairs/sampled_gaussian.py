@@ -168,7 +168,7 @@ def width_of_cells(law: SampledGaussian, cut: FarCut | None) -> float:
 
 
 def is_fine(law: SampledGaussian, cut: FarCut | None, tilt: float, nats: float) -> bool:
-    """Return whether cells are narrow enough for K at real tilts, of a record that joins up to τ, to so many nats.
+    """Return whether cells are narrow enough for K at real tilts, of a record that joins up to τ, to e^-nats.
 
     Where a record leaves |w^s| only falls off the real line. Where it joins w^-τ grows to at most w(t-a)^-τ, a =
     -log(cos μd)/μ, as |w(t+id)| >= 1 - γ + γe^u cos μd. Its integral over that of w^-τ is the mean of e^{-at-a²/2}
@@ -215,7 +215,7 @@ class Nodes:
         )
 
     def up_to(self, last: float) -> Nodes:
-        """Return the same up to the first place beyond."""
+        """Return the nodes up to the first one at or beyond `last`."""
         count = int(np.searchsorted(self.t, last)) + 1
         columns = (self.t, self.x, self.log_w, self.p, self.log_kept, self.log_q)
         return Nodes(self.step, *(column[:count] for column in columns))

@@ -1,4 +1,4 @@
-"""Lines of Gaussian noise of any width, sampled at one rate: all of them have the same losses.
+"""Lines of Gaussian noise of any width, sampled at one rate: all of them share their losses.
 
 N(μ, 1) against N(0, 1) has u = μt - μ²/2, so nodes that are evenly spaced in u are so in t = u/μ + μ/2, whatever μ is,
 and the loss, a function of u alone, is the same at each. The trapezoidal rule may begin anywhere and takes the step of

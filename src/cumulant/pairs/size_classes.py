@@ -264,7 +264,10 @@ class Tilted:
         return share + power + mass + y * y / 2, self._turn_at(float(self.p[0]), y)
 
     def _log_above(self, y: float) -> tuple[float, float]:
-        """Return the same of the way from b + iy to b, or where nodes end, up to two steps beyond, from there."""
+        """Return log of a bound of the way from b + iy to b but for arg w, and how far w turns there.
+
+        b is the last edge, or, where losses go on beyond it, where nodes end, up to two steps beyond.
+        """
         classes, last = self.classes, float(self.edges[-1])
         grown, p = (classes.sharpness * y) ** 2, float(self.p[-1])
         if classes.is_ended(self.size):
@@ -290,7 +293,7 @@ class Tilted:
         return log_add(log_add(ends[0], ends[1]), ends[2])
 
     def strip(self, omega: float, widest: float) -> Array:
-        """Return d(t): narrower where w turns fast, so that what turns by ω grows by so many nats at most."""
+        """Return d(t): narrower where w turns fast, so that what turns by ω grows by GROWN_NATS at most."""
         turning = omega * self.classes.law.mean * self.p * (widest / GROWN_NATS)
         return np.asarray(widest / np.maximum(1.0, turning))
 

@@ -1,4 +1,4 @@
-"""What a question may take: a purse that steps are paid from, microseconds of balls or sines of doubles."""
+"""What a question may take: a budget that steps are paid from, microseconds of balls or sines of doubles."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ MOST_SINES = 2e8  # pairs of sine and cosine that lines in doubles may take for 
 
 
 @final
-class Purse:
-    """About how many microseconds, or sines, are left.
+class WorkBudget:
+    """Work budget of one question, in estimated microseconds of balls or pairs of sine and cosine.
 
-    Steps are priced by what they ask for, not by a clock, and not by what a cache remembers: the same question has the
-    same answer, whatever was asked before it.
+    Steps are priced by what they ask for, not by a clock, and not by what a cache remembers: a question has one answer,
+    whatever was asked before it.
     """
 
     __slots__ = ("left",)
@@ -24,11 +24,11 @@ class Purse:
         self.left = much
 
     def pay(self, price: float) -> None:
-        """Take so much out; raise `OutOfReach` where it is not there, with nothing left for what follows."""
+        """Take a price out before the work; raise `OutOfReach` if it is not there: then nothing is left for later."""
         self.left -= price
         if self.left < 0:
             raise OutOfReach("the answer would take longer than a few seconds")
 
     def owe(self, price: float) -> None:
-        """Take so much out for what is done: what follows may find nothing left."""
+        """Take a price out for work that is done: what follows may find nothing left."""
         self.left -= price

@@ -51,7 +51,7 @@ def sight_of(losses: ComposedPairs, log_delta: float, spare: int = 1) -> Sight |
 
 
 def leave_out_unseen(losses: ComposedPairs, log_delta: float) -> ComposedPairs:
-    """Return the same with losses cut off that a δ of this size cannot see; `left_out` says how much that is."""
+    """Truncate far losses smoothly where a δ of this size cannot see them; the removed mass is in `left_out`."""
     sight = sight_of(losses, log_delta)
     return losses if sight is None else replace(losses, parts=tuple((sight(pair), n) for pair, n in losses.parts))
 
