@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from cumulant.answer import CLOSELY, EXACTLY
 from cumulant.errors import OutOfReach
 from cumulant.inversion.contour import SMALLEST_LOG_DELTA
 from cumulant.inversion.joining import joining_epsilon, joining_log_delta
@@ -48,6 +49,7 @@ class Way(NamedTuple):
     epsilon: Epsilon
     log_delta: LogDelta
     knows_both: bool = False
+    share: float = CLOSELY  # of ε, by which an answer may be above the truth
 
 
 WAYS: tuple[Way, ...] = (
@@ -70,6 +72,13 @@ WAYS: tuple[Way, ...] = (
         split_epsilon,
         split_log_delta,
     ),
+    Way(
+        "rough split",
+        "rounding of lines that lie far above δ leaves it no more than six digits",
+        lambda releases, log_delta: split_epsilon(releases, log_delta, EXACTLY),
+        lambda releases, epsilon, about: split_log_delta(releases, epsilon, about, EXACTLY),
+        share=EXACTLY,
+    ),
 )
 
 
@@ -85,7 +94,7 @@ def sampled_epsilon(releases: SampledReleases, log_delta: float) -> float | None
     """Return the smallest ε with δ(ε) <= δ in both directions, rounded up; None where no way is near enough.
 
     Holds for:  Poisson sampling, add-or-remove-one, adaptive composition.
-    Tightness:  within 1e-9 of what both pairs need, or 1e-12.
+    Tightness:  within 1e-9 of what both pairs need, or 1e-12; see `share_above`.
     """
     if not _is_ordinary(releases) or not SMALLEST_LOG_DELTA < log_delta < -LEAST_NATS:
         return None
@@ -106,6 +115,12 @@ def _leaving(releases: SampledReleases, log_delta: float) -> Leaving | None:
     return None
 
 
+def share_above(releases: SampledReleases, log_delta: float) -> float:
+    """Return the share of ε by which `sampled_epsilon` at this δ may be above what the pairs need."""
+    leaving = _leaving(releases, log_delta)
+    return CLOSELY if leaving is None else leaving.way.share
+
+
 def _joining(releases: SampledReleases, log_delta: float, least: float) -> float | None:
     """Return the larger of an ε and of that when a record joins."""
     for look in (FIRST_LOOK, NEAR_LOOK, LAST_LOOK):
@@ -124,7 +139,7 @@ def sampled_log_delta(releases: SampledReleases, epsilon: float) -> float | None
     """Return log δ(ε), the larger of both directions, rounded up; None where no way is near enough.
 
     Holds for:  Poisson sampling, add-or-remove-one, adaptive composition.
-    Tightness:  so near that ε would be within 1e-9 of what both pairs need, or 1e-12.
+    Tightness:  so near that ε would be within 1e-9 of what both pairs need, or 1e-12; see `share_above`.
     """
     if not _is_ordinary(releases) or not 0 <= epsilon < math.inf:
         return None

@@ -131,6 +131,8 @@ class SizedMeasure:
             for law in self.laws:
                 if law.more is not None:
                     moduli = Tilted.of(law.classes, law.more, s).log_moduli(omega)
+                    if law.more is Size.FAR:
+                        moduli = np.logaddexp(moduli, _log_hidden(law.classes))
                     grown += law.n * np.logaddexp(0.0, moduli - float(law.log_base[plan.index]))
             whole = float(self.k_base[plan.index])
             return find_end(omega, fallen + whole + log_expm1(grown), plan)
@@ -204,7 +206,10 @@ def _follow_base(law: SizedLaw, s: float, line: tuple[float, int], nats: float, 
     off = math.exp(rule.log_errors[0]) + float(missing_of(classes, s))
     if law.base is not Size.ANY:  # E_Q w^s itself is at least 1
         off *= math.exp(OFF_NATS - float(law.log_base[place]))
-    return log_moments_of(classes.law, s, classes.nodes(law.base, rule.step), line, off)
+    found = log_moments_of(classes.law, s, classes.nodes(law.base, rule.step), line, off)
+    if found is None or law.base is Size.ANY:
+        return found
+    return found if float(law.log_base[place]) - float(found[0][0].real) < OFF_NATS - found[2] else None
 
 
 def _follow_more(
@@ -220,9 +225,13 @@ def _follow_more(
     values, off = add_sizes(s, classes.law.mean, classes.nodes(law.more, rule.step), line, level)
     off = off + math.exp(rule.log_errors[0] - level)
     if law.more is Size.FAR:  # releases with t > b are far, too: a share of X_F that nodes do not see
-        hidden = classes.log_hidden + float(log_half_erfc(np.array([classes.last / math.sqrt(2.0)]))[0])
-        off = off + math.exp(hidden - level)
+        off = off + math.exp(_log_hidden(classes) - level)
     return values, off, level
+
+
+def _log_hidden(classes: SizeClasses) -> float:
+    """Return log of a bound of E_Q[1 - X_F; t > b], in which w^s is at most 1: far releases that X_F leaves out."""
+    return classes.log_hidden + float(log_half_erfc(np.array([classes.last / math.sqrt(2.0)]))[0])
 
 
 def _growth(base: LogMoments, jumps: tuple[Complex, Array, float], sign: int) -> tuple[Complex, Array]:
@@ -231,7 +240,7 @@ def _growth(base: LogMoments, jumps: tuple[Complex, Array, float], sign: int) ->
     r = sign * j * np.exp(level - each)
     size = np.maximum(np.abs(1 + r), 1e-300)
     of_base = np.expm1(error + common) + UNITS * (1 + np.abs(each))
-    off = off_j * np.exp(level - each.real) + np.abs(r) * of_base
+    off = off_j * np.exp(level - each.real) * (1 + of_base) + np.abs(r) * of_base
     return log1p_complex(r.real, r.imag), np.asarray(np.log1p(off / size))
 
 

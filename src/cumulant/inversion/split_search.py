@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from cumulant.inversion.contour import EXACT_NATS, EXACT_SHARE, SMALLEST_LOG_DELTA, meet_exactly, nats_apart
+from cumulant.inversion.contour import EXACT_NATS, EXACT_SHARE, SMALLEST_LOG_DELTA, meet_exactly, nats_apart, nats_of
 from cumulant.inversion.split import FIRST_CUT, OTHER_CUTS, plan_split
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.sampled_gaussian import SampledReleases
@@ -27,22 +27,22 @@ VARIATION_PLANS = 3  # for a δ(0), each from the answer of the last
 ZERO_EPSILON = 1e-9  # which counts as 0
 
 
-def split_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
+def split_epsilon(releases: SampledReleases, log_delta: float, share: float = EXACT_SHARE) -> float | None:
     """Return the smallest ε with δ(ε) <= δ when a record leaves, rounded up; None where lines would be long.
 
     Holds for:  Poisson sampling, add-or-remove-one, one of two directions; adaptive composition.
-    Tightness:  within 1e-9 of what the pairs need.
+    Tightness:  within that share of what the pairs need.
     """
     epsilon, place, others = _guess_epsilon(releases, log_delta), FIRST_CUT, iter(OTHER_CUTS)
     for _ in range(PLANS):
         profile = None if epsilon is None else plan_split(releases, epsilon, log_delta, place)
         if profile is None or epsilon is None:
             return None
-        found = meet_exactly(profile, epsilon, log_delta, nats_apart(profile, epsilon))
+        found = meet_exactly(profile, epsilon, log_delta, nats_apart(profile, epsilon, share), share=share)
         if found is not None:
             return found
         low, high = profile.log_bounds(epsilon)
-        if abs(high - log_delta) < REPLANNED_NATS and not high - low <= EXACT_NATS:  # another plan would say no more
+        if abs(high - log_delta) < REPLANNED_NATS and not high - low <= nats_of(share):  # another plan says no more
             following = next(others, None)
             if following is None:
                 return None
@@ -52,13 +52,15 @@ def split_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
     return None
 
 
-def split_log_delta(releases: SampledReleases, epsilon: float, about: float | None = None) -> float | None:
+def split_log_delta(
+    releases: SampledReleases, epsilon: float, about: float | None = None, share: float = EXACT_SHARE
+) -> float | None:
     """Return log δ(ε) when a record leaves, rounded up; None where lines would be long, or say too little.
 
     `about` is a first guess of it, if there is one.
 
     Holds for:  Poisson sampling, add-or-remove-one, one of two directions; adaptive composition.
-    Tightness:  so near that ε would be within 1e-9 of what the pairs need.
+    Tightness:  so near that ε would be within that share of what the pairs need.
     """
     guess = _guess_log_delta(releases, epsilon)
     guesses = iter([*([] if about is None else [about]), *(guess + more for more in RAISED_NATS)])
@@ -73,8 +75,8 @@ def split_log_delta(releases: SampledReleases, epsilon: float, about: float | No
             continue
         low, high = profile.log_bounds(epsilon)
         is_planned_here = abs(high - log_delta) < REPLANNED_NATS  # then ε was lowered by four times about this slack
-        if high - low <= (EXACT_NATS if is_planned_here else nats_apart(profile, epsilon) / 2):
-            return high if profile.log_lower(epsilon * (1 - EXACT_SHARE)) >= high else None
+        if high - low <= (nats_of(share) if is_planned_here else nats_apart(profile, epsilon, share) / 2):
+            return high if profile.log_lower(epsilon * (1 - share)) >= high else None
         if is_planned_here:
             following = next(others, None)
             if following is None:

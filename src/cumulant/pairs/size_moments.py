@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import LEAST
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.sampled_gaussian import EXPONENT_AT_MOST, ROUNDING, SampledGaussian, coordinate_of
@@ -279,16 +280,16 @@ class FarTails:
         if not epsilon < LARGEST_EPSILON or any(not tail.more < 1 - tail.q for tail, _ in self.tails):
             return 0.0, math.inf
         first = doubt = 0.0
-        kept = nearer = q = d = size = 0.0
+        kept = nearer = q = d = size = lost = 0.0
         for tail, n in self.tails:
             each = tail.gain(epsilon)
             first, doubt = first + n * each.value, doubt + n * each.doubt
             kept, nearer = kept + n * math.log1p(-tail.q), nearer + n * math.log1p(-tail.more / (1 - tail.q))
             q, d = q + n * tail.q, d + n * tail.more
             size += n * (tail.q + abs(tail.more) + tail.doubts[2])
+            # a tail is off by as many units as its exponent has
+            lost += n * (abs(tail.more) + math.expm1(epsilon) * tail.q) * (8 - 2 * math.log(max(tail.q, LEAST)))
         second = (-math.exp(kept) * math.expm1(nearer) - d) - math.expm1(epsilon) * (-math.expm1(kept) - q)
         # the slope of what is of second order, in d_i: n_i (Π(1-p) / (1-p_i) - 1)
         doubt += min(1.0, size) * math.fsum(n * tail.doubts[2] for tail, n in self.tails)
-        lost = math.fsum(n * abs(tail.more) for tail, n in self.tails) + math.expm1(epsilon) * q
-        # q itself is off by a few units, which changes what is of second order by as many
-        return float(first + second), float(doubt + 8 * UNITS * lost * (1 + q))
+        return float(first + second), float(doubt + UNITS * lost * (1 + q))
