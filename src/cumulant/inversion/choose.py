@@ -154,19 +154,24 @@ def sampled_log_delta(releases: SampledReleases, epsilon: float) -> float | None
 
 
 def _worst_log_delta(releases: SampledReleases, epsilon: float) -> float | None:
-    about = saddle_log_delta(releases, epsilon)
+    about, other = saddle_log_delta(releases, epsilon), None
     for way in WAYS:
         log_delta = way.log_delta(releases, epsilon, about)
         leaving = None if log_delta is None else _leaving(releases, log_delta)
-        if log_delta is None or leaving is None or leaving.way is not way:  # so that ε and δ agree
+        if log_delta is None or leaving is None:
             continue
-        if way.knows_both:
-            return log_delta
-        joining = log_delta_on(releases, False, log_delta, epsilon, log_delta)
-        if joining is None:
-            joining = joining_log_delta(releases, epsilon, log_delta)
-        return None if joining is None else max(log_delta, joining)
-    return None
+        if leaving.way is way:  # so that ε and δ agree to the last digit
+            return log_delta if way.knows_both else _joined(releases, epsilon, log_delta)
+        other = log_delta if other is None else min(other, log_delta)
+    return None if other is None else _joined(releases, epsilon, other)
+
+
+def _joined(releases: SampledReleases, epsilon: float, log_delta: float) -> float | None:
+    """Return the larger of a log δ and of that at ε when a record joins."""
+    joining = log_delta_on(releases, False, log_delta, epsilon, log_delta)
+    if joining is None:
+        joining = joining_log_delta(releases, epsilon, log_delta)
+    return None if joining is None else max(log_delta, joining)
 
 
 def _is_ordinary(releases: SampledReleases) -> bool:

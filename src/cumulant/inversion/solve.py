@@ -38,7 +38,7 @@ from cumulant.pairs.noise import Pair
 from cumulant.pairs.pair import GaussianPair
 
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
-NEARLY_AGREED_NATS, SLACKS = 1e-7, 4.0  # up to which a line, but no band, is raised by so many times the slack
+NEARLY_AGREED_NATS, SLACKS = 1e-9, 4.0  # up to which a line, but no band, is raised by so many times the slack
 SEEN_NATS = 2e-9  # by which the total variation is above δ where outputs show who is in a sample
 CERTAIN_NATS = 45.0  # 1 - e^-45 is 1 as a double, whatever the affinity has lost by rounding
 LEAST_LOG_DELTA = math.log(LEAST)  # of the smallest δ that a double can hold

@@ -12,13 +12,14 @@ import numpy as np
 from cumulant.inversion.contour import EXACT_NATS, EXACT_SHARE, SMALLEST_LOG_DELTA, meet_exactly, nats_apart, nats_of
 from cumulant.inversion.split import FIRST_CUT, OTHER_CUTS, plan_split
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.sampled_gaussian import SampledReleases
+from cumulant.pairs.sampled_gaussian import SampledGaussian, SampledReleases, coordinate_of
 from cumulant.pairs.size_moments import LARGEST_EPSILON, log_delta_of_sample
 
 LEAST_LOG_EPSILON = -25.0
 GUESS_NATS = 5e-3  # of log ε
 MOST_LARGE = 12  # releases that are large, in a guess
 LEAST_T = -30.0  # of a guess
+LEAST_GUESSED = 1e-12  # ε, and a variance over γ²
 PLANS = 6  # each from the answer of the last
 RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was found: it is rather too small
 REPLANNED_NATS = 0.02  # of log δ, by which plans differ
@@ -118,18 +119,26 @@ def _guess_log_delta(releases: SampledReleases, epsilon: float) -> float:
 
     The loss of k sampled releases, all large, is k log γ and that of k Gaussians. δ is at most that of all Gaussians.
     """
-    one, few, gaussians = [], [], releases.variance
+    one, few, gaussians, near = [], [], releases.variance, releases.variance
     for law, n in releases.parts:
         gaussians += n * law.mean * law.mean
+        near += n * _square_below(law, epsilon)
         one.append(math.log(n) + log_delta_of_sample(law.mean, law.rate, epsilon))
         k = np.arange(2.0, min(n, MOST_LARGE) + 1)
         if len(k):
             chosen = np.cumsum(np.log(np.maximum(n - np.arange(len(k) + 1.0), 1.0) / np.arange(1.0, len(k) + 2)))[1:]
             logs = _log_delta_of_gaussian(law.mean * np.sqrt(k), epsilon - k * math.log(law.rate))
             few.append(float(np.logaddexp.reduce(logs + chosen + k * math.log(law.rate))))
-    ends = np.array([releases.deviation, math.sqrt(gaussians)])
+    ends = np.array([math.sqrt(near), math.sqrt(gaussians)])
     small, most = _log_delta_of_gaussian(ends, np.array([epsilon, epsilon]))
     return min(float(np.logaddexp.reduce([*one, *few, small])), float(most), -1e-3)
+
+
+def _square_below(law: SampledGaussian, epsilon: float) -> float:
+    """Return E_Q(w-1)² where the loss is at most ε: beyond, one release is large."""
+    at = coordinate_of(max(epsilon, LEAST_GUESSED), law.mean, law.rate)
+    near, shifted, twice = (math.erfc((m - at) / math.sqrt(2.0)) / 2 for m in (0.0, law.mean, 2 * law.mean))
+    return law.rate**2 * max(math.exp(law.mean**2) * twice - 2 * shifted + near, LEAST_GUESSED)
 
 
 def _log_delta_of_gaussian(mean: Array, epsilon: Array) -> Array:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import Branch
@@ -82,7 +83,10 @@ class WindowLaw(CutLaw):
             LOOKED_AT,
         )
         values = branch.log_tilted_density(t, theta)
-        return float(t[min(int(np.flatnonzero(values > np.max(values) - WINDOW_FALLEN_NATS)[-1]) + 1, len(t) - 1)])
+        within = np.flatnonzero(values > np.max(values) - WINDOW_FALLEN_NATS)
+        if not len(within):  # doubles do not hold what is there
+            raise OutOfReach(f"a window that begins at {self.near:g} standard deviations cannot be followed")
+        return float(t[min(int(within[-1]) + 1, len(t) - 1)])
 
     def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
         return LineLaw.log_growth(self, branch, theta, omega, d)
