@@ -50,7 +50,7 @@ UNCUT = 30.0  # t up to which a saddle needs no cut, and up to which a first loo
 FARTHEST = 60.0  # t of the last node
 MOST_LAW_CELLS = 1500  # of one law in one direction
 SHARED_NATS = 3 * EXACT_NATS  # error of K that all points of a line may have in common
-MOST_RAISED_NATS = 1.0  # by which K at real tilts may be above what is followed
+MOST_LIFTED_NATS = 1.0  # by which K at real tilts may be above what is followed
 DELTA_GUESSES = 2  # of log δ
 GUESSED_SHARES = (1.0, 0.3)  # of the tilt of a normal loss, around which it is looked for
 LEAST_NATS = 1e-9  # of -log δ, for which a line is planned
@@ -219,7 +219,7 @@ class SampledLine:
             return None
         # the tail was over K as it was raised
         above = max(float(self.k[plan.index]) - float(followed[0][0].real), 0.0) + followed[2]
-        if not above < MOST_RAISED_NATS:
+        if not above < MOST_LIFTED_NATS:
             return None
         tail = end[1] * math.exp(above)
         contour = Contour.of((plan.theta, plan.eta), followed[:2], tail, (self.tau, self.k))
