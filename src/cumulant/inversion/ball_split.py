@@ -195,7 +195,8 @@ def bound_between(pair: CoordinatePair, theta: arb, omega: arb, y: arb, likely: 
     sampling = branch.factors[0][1]
     power = sampling.power(theta)
     mean = law.slope_ball(nothing)
-    assert (mean * y).cos() > 0
+    if not (mean * y).cos() > 0:
+        raise OutOfReach(f"a path {y} from the real line turns by more than a quarter")
 
     def log_bound(low: arb, high: arb, height: arb, omega: arb) -> arb:
         sine, cosine = (mean * height).sin_cos()

@@ -110,7 +110,7 @@ class BandInDoubles(Enclosure):
             return 0.0, math.nan
         log_high = self._scale(epsilon) + math.log(high)
         if self.left_out > 0:
-            log_high = float(np.logaddexp(log_high, math.log(self.left_out))) + 1e-15
+            log_high = float(np.logaddexp(log_high, math.log(self.left_out))) * (1 - 1e-15) + 1e-15
         return min(log_high, 0.0), math.nan
 
     def slope(self, epsilon: float) -> float:
@@ -284,6 +284,7 @@ def _sides(losses: ComposedPairs, points: LinePoints, h: float, table: LineTable
     rising = (eta / theta + math.log(2 + 2 * end / theta) + (end * h) ** 2 / 24) / math.pi  # Σ |T̂ z|·η/π
     # what Gaussians end is nothing beside what is summed
     beyond = math.exp(-losses.variance * end**2 / 2) if h * end < LESS_THAN_ALL else 0.0
+    beyond *= max((1 / end + eta / end**2) / math.pi, 1.0)
     # near 2π/h, where e^{-zh} is 1 again, phases make kernels uncertain by units of (h/|1 - e^{-zh}|)²
     off = ROUNDOFF * KERNEL_UNITS * (flat + h * rising + 1 / (12 * eta))
     scale_error = ROUNDOFF * abs(k)  # of log M(θ), in nats

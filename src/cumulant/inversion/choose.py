@@ -34,7 +34,7 @@ from cumulant.inversion.split_search import split_epsilon, split_log_delta, spli
 from cumulant.pairs.sampled_gaussian import LARGEST_MEAN, SampledReleases
 
 LEAST_EPSILON = 1e-9  # up to which no line is planned for an ε
-LEAST_COUNT, LARGEST_COUNT = 2, 10**12  # of releases, between which lines are short; rounding is bounded by itself
+LEAST_COUNT, LARGEST_COUNT = 2, 10**11  # of releases, between which lines are short; rounding is bounded by itself
 MOST_KEPT = 4096  # answers, a few hundred bytes each
 
 Epsilon = Callable[[SampledReleases, float], float | None]

@@ -63,7 +63,7 @@ class BandKernels:
         """Return T̂₊.
 
         Holds for:  any law of losses; θ > 0, 0 <= ω < 2π/h.
-        Tightness:  ∫ (T₊ - G) = h²/24, the least for this stretch.
+        Tightness:  ∫ (T₊ - G) is about h²/24 where (θ+1)h is small.
         """
         h, turn = self.h, 1j * self.h / (2 * math.pi)
         g = _log_ratio(self.theta * h, h) / h
@@ -76,7 +76,7 @@ class BandKernels:
         """Return T̂₋.
 
         Holds for:  any law of losses; θ > 0, 0 <= ω < 2π/h.
-        Tightness:  ∫ (G - T₋) = h²/12, the least for this stretch.
+        Tightness:  ∫ (G - T₋) is about h²/12 where (θ+1)h is small.
         """
         h, turn = self.h, 1j * self.h / (2 * math.pi)
         risen = _difference(self.theta * h, h)

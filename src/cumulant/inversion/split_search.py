@@ -9,7 +9,15 @@ import math
 
 import numpy as np
 
-from cumulant.inversion.contour import EXACT_NATS, EXACT_SHARE, SMALLEST_LOG_DELTA, meet_exactly, nats_apart, nats_of
+from cumulant.inversion.contour import (
+    EXACT_AT_ZERO,
+    EXACT_NATS,
+    EXACT_SHARE,
+    SMALLEST_LOG_DELTA,
+    meet_exactly,
+    nats_apart,
+    nats_of,
+)
 from cumulant.inversion.split import FIRST_CUT, OTHER_CUTS, plan_split
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.sampled_gaussian import SampledGaussian, SampledReleases, coordinate_of
@@ -25,7 +33,6 @@ RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was 
 REPLANNED_NATS = 0.02  # of log δ, by which plans differ
 VARIATION_SCALES = 1.0, 3.0, 8.0  # over what all releases may lose, beyond which one is far where ε is 0
 VARIATION_PLANS = 3  # for a δ(0), each from the answer of the last
-ZERO_EPSILON = 1e-9  # which counts as 0
 
 
 def split_epsilon(releases: SampledReleases, log_delta: float, share: float = EXACT_SHARE) -> float | None:
@@ -94,7 +101,7 @@ def split_variation(releases: SampledReleases) -> float | None:
     takes: δ(0) is P(F) - Q(F) but for near ones. It is the same in both directions.
 
     Holds for:  Poisson sampling, add-or-remove-one, both directions; adaptive composition; no plain noise.
-    Tightness:  so near that ε would be within 1e-9 of 0.
+    Tightness:  so near that ε would be within 1e-12 of 0.
     """
     least = releases.largest_joining_loss
     if not least < LARGEST_EPSILON:
@@ -106,7 +113,7 @@ def split_variation(releases: SampledReleases) -> float | None:
             if profile is None:
                 break
             (low, high), slope = profile.log_bounds(0.0), profile.log_upper(0.0)[1]
-            if high - low <= min(EXACT_NATS, -ZERO_EPSILON * slope):
+            if high - low <= min(EXACT_NATS, -EXACT_AT_ZERO * slope):
                 return min(high, 0.0)
             if abs(high - about) < REPLANNED_NATS:
                 break

@@ -180,7 +180,7 @@ def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval
     pairs = _pairs_of_both_ends(known, relation)
     best = guarantee_at_epsilon(known, relation, epsilon, "best")
     found = certified_delta(*pairs, epsilon, best.log_delta)
-    return _or_doubles(found, exp_above(best.log_delta), lambda: _least_delta(pairs[1], epsilon))
+    return _or_doubles(found, exp_above(best.log_delta), lambda: _least_delta(pairs[1], best))
 
 
 def _or_doubles(found: Interval, most: float, least: Callable[[], float]) -> Interval:
@@ -205,13 +205,22 @@ def _least_epsilon(attained: Directions, best: Guarantee) -> float:
     return max(needed.value * (1 - needed.excess), 0.0)
 
 
-def _least_delta(attained: Directions, epsilon: float) -> float:
-    """Return the δ that some neighbours attain at least, by the bounds of doubles."""
+def _least_delta(attained: Directions, best: Guarantee) -> float:
+    """Return the δ that some neighbours attain at least, by the bounds of doubles.
+
+    An exact answer δ is no more than what they attain at an ε that is smaller by x, and that is no more than x above
+    what they attain at ε: |δ'| = e^ε Q(L > ε) is at most P(L > ε).
+    """
+    least = 0.0
+    if best.exact and (above := best.at_most_above) is not None:
+        least = best.delta - above * max(best.epsilon, EXACT_AT_ZERO / EXACT_SHARE) * (1 + 1e-9)
+    if least > (1 - ROUGH_NATS / 2) * best.delta:
+        return least
     try:
-        found = log_delta_of_pairs(attained, epsilon)
+        found = log_delta_of_pairs(attained, best.epsilon)
     except OutOfReach:
-        return 0.0
-    return math.exp(found.value - found.slack) * (1 - 1e-15)
+        return max(least, 0.0)
+    return max(math.exp(found.value - found.slack) * (1 - 1e-15), least, 0.0)
 
 
 def _pairs_of_both_ends(known: Known, relation: Relation) -> tuple[Directions, Directions]:
