@@ -237,7 +237,7 @@ def test_a_tree_costs_its_height() -> None:
         (ev.RandomizedResponseDpEvent(0.5, 3), ADD, "replace relation"),
         (ev.SampledWithoutReplacementDpEvent(10, 2, ev.GaussianDpEvent(1.0)), ADD, "REPLACE_ONE"),
         (ev.MixtureOfGaussiansDpEvent(1.0, [1.0], [1.0]), REPLACE, "there or not"),
-        (ev.MixtureOfGaussiansDpEvent(1.0, [-1.0], [1.0]), ADD, "sensitivities must be >= 0"),
+        (ev.MixtureOfGaussiansDpEvent(1.0, [-1.0], [1.0]), ADD, "sensitivities must be a finite number >= 0"),
         (ev.PoissonSampledDpEvent(0.1, ev.ZCDpEvent(0.1)), REPLACE, "zCDP claim"),
         (ev.GaussianDpEvent(-1.0), ADD, "noise_multiplier must be"),
         (ev.PoissonSampledDpEvent(1.5, ev.GaussianDpEvent(1.0)), ADD, "sampling_probability must be"),

@@ -148,8 +148,10 @@ class _Reader:
                 "neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL`: its pair is about a record "
                 "that is there or not",
             )
+        if not any(event.sensitivities):
+            return NOTHING
         if event.standard_deviation == 0:
-            return NOTHING if not any(event.sensitivities) else REVEALED
+            return REVEALED
         return GaussianMixture(
             noise_multiplier=event.standard_deviation,
             sensitivities=event.sensitivities,
