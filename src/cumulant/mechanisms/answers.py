@@ -20,7 +20,7 @@ from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, lo
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.neighbors import ADD_REMOVE
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.rounding import exp_above, less_rounding
+from cumulant.numerics.rounding import SPARSE, exp_above, less_rounding
 from cumulant.profiles.profile import PrivacyProfile
 
 METHODS = ("best", "exact", "rdp")
@@ -213,14 +213,15 @@ def _least_delta(attained: Directions, best: Guarantee) -> float:
     """
     least = 0.0
     if best.exact and (above := best.at_most_above) is not None:
-        least = best.delta - above * max(best.epsilon, EXACT_AT_ZERO / EXACT_SHARE) * (1 + 1e-9)
-    if least > (1 - ROUGH_NATS / 2) * best.delta:
+        share = max(above, CLOSELY)  # δ itself is rounded up
+        least = best.delta * (1 - share) - share * max(best.epsilon, EXACT_AT_ZERO / EXACT_SHARE) * (1 + 1e-9)
+    if least > (1 - ROUGH_NATS / 2) * best.delta and best.delta > SPARSE:
         return least
     try:
         found = log_delta_of_pairs(attained, best.epsilon)
     except OutOfReach:
-        return max(least, 0.0)
-    return max(math.exp(found.value - found.slack) * (1 - 1e-15), least, 0.0)
+        return 0.0
+    return math.exp(found.value - found.slack) * (1 - 1e-15)
 
 
 def _pairs_of_both_ends(known: Known, relation: Relation) -> tuple[Directions, Directions]:
