@@ -117,8 +117,10 @@ def _leaving(releases: SampledReleases, log_delta: float) -> Leaving | None:
 
 def share_above(releases: SampledReleases, log_delta: float) -> float:
     """Return the share of ε by which `sampled_epsilon` at this δ may be above what the pairs need."""
-    leaving = _leaving(releases, log_delta)
-    return CLOSELY if leaving is None else leaving.way.share
+    with contextlib.suppress(OutOfReach):
+        leaving = _leaving(releases, log_delta)
+        return CLOSELY if leaving is None else leaving.way.share
+    return CLOSELY
 
 
 def _joining(releases: SampledReleases, log_delta: float, least: float) -> float | None:
@@ -162,7 +164,8 @@ def _worst_log_delta(releases: SampledReleases, epsilon: float) -> float | None:
             continue
         if leaving.way is way:  # so that ε and δ agree to the last digit
             return log_delta if way.knows_both else _joined(releases, epsilon, log_delta)
-        other = log_delta if other is None else min(other, log_delta)
+        if way.share == CLOSELY:  # what `share_above` says at that δ holds for it, whichever way ε goes there
+            other = log_delta if other is None else min(other, log_delta)
     return None if other is None else _joined(releases, epsilon, other)
 
 

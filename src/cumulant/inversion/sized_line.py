@@ -45,10 +45,7 @@ OFF_NATS = 2.0  # by which bounds of moments may be above them
 
 
 class SizedLaw(NamedTuple):
-    """One law in a measure: how often, and the sizes of B and of J; without J it is B^n alone.
-
-    `sign` is that of J: releases of size B are those of all, less those of J, where it is -1.
-    """
+    """One law in a measure: how often, and the sizes of B and of J; without J it is B^n alone."""
 
     classes: SizeClasses
     n: int
