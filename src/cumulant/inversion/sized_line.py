@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -80,6 +80,23 @@ class SizedLaw(NamedTuple):
     log_more: Array | None = None  # log J(τ), at most
 
 
+class _Part(NamedTuple):
+    """One law on a line: B and J tilted, and bounds of their logarithms there."""
+
+    n: int
+    base: Tilted
+    log_base: float
+    more: Tilted | None
+    log_more: float
+
+    def log_jumps(self, omega: Array) -> Array:
+        """Return bounds of log |J| for all larger ω."""
+        if self.more is None:
+            return np.full(len(omega), -np.inf)
+        moduli = self.more.log_moduli(omega)
+        return np.logaddexp(moduli, _log_hidden(self.more.classes)) if self.more.size is Size.FAR else moduli
+
+
 class Followed(NamedTuple):
     """A transform along a line over e^scale, with the error of each value, and an error that all have in common."""
 
@@ -135,34 +152,34 @@ class SizedMeasure:
         """Return a line near a point of the profile, at one of the first tilts; None where it would be long."""
         near = slice(0, tilts)
         plan = plan_for(Tilts(0, self.tau[near], self.k[near], self.curvature[near], epsilon, log_delta))
-        return self.reaching(self.direction.power(plan.theta))._along(plan, limits)
-
-    def reaching(self, s: float) -> SizedMeasure:
-        """Return the measure with all releases followed as far as w^s asks for."""
-        laws = (
-            law._replace(classes=SizeClasses.all_of(law.classes.law, reach_of(law.classes.law, s, self.releases.count)))
-            if law.base is Size.ANY and law.more is None
-            else law
-            for law in self.laws
-        )
-        return replace(self, laws=tuple(laws))
+        return self._along(plan, limits)
 
     def _along(self, plan: Plan, limits: Limits) -> Contour | None:
         scale, s = float(self.k[plan.index]), self.direction.power(plan.theta)
-        end = self._end(plan, s, scale)
+        parts = [self._tilted(law, s, plan.index) for law in self.laws]
+        end = self._end(plan, parts, scale)
         if end is None or not end[0] < limits.points * plan.eta:
             return None
-        count = math.ceil(end[0] / plan.eta) + 1
-        followed = self._follow(plan, s, count, limits)
+        followed = self._follow(plan, parts, math.ceil(end[0] / plan.eta) + 1, limits)
         if followed is None:
             return None
         line = followed.values, followed.error
         contour = Contour.of_weights((plan.theta, plan.eta), scale, line, end[1], (self.tau, self.k))
         return contour.less_certain(followed.common + UNITS * (4 + abs(scale)))
 
+    def _tilted(self, law: SizedLaw, s: float, place: int) -> _Part:
+        """Return a law on a line, all releases as far as w^s asks for."""
+        classes, log_base = law.classes, float(law.log_base[place])
+        if law.more is None or law.log_more is None:
+            if law.base is Size.ANY:
+                classes = SizeClasses.all_of(classes.law, reach_of(classes.law, s, self.releases.count))
+            return _Part(law.n, Tilted.of(classes, law.base, s), log_base, None, -math.inf)
+        more = Tilted.of(classes, law.more, s)
+        return _Part(law.n, Tilted.of(classes, law.base, s), log_base, more, float(law.log_more[place]))
+
     # The end --------------------------------------------------------------------------------------------------------
 
-    def _end(self, plan: Plan, s: float, scale: float) -> tuple[float, float] | None:
+    def _end(self, plan: Plan, parts: Sequence[_Part], scale: float) -> tuple[float, float] | None:
         """Return (ω, tail): where the line may end, and a bound of Σ |transform|/|z(z+1)|·η/π beyond, over e^scale.
 
         The bounds of cells multiply: of many releases they are the nearer ones. Those by paths are for few.
@@ -170,47 +187,36 @@ class SizedMeasure:
         omega = FIRST_BOUND * plan.eta * BOUND_RATIO ** np.arange(float(BOUNDS))
         fallen = -self.releases.variance * omega**2 / 2 - scale
         if self.is_difference:
-            grown = np.zeros(len(omega))
-            for law in self.laws:
-                if law.more is not None:
-                    moduli = Tilted.of(law.classes, law.more, s).log_moduli(omega)
-                    if law.more is Size.FAR:
-                        moduli = np.logaddexp(moduli, _log_hidden(law.classes))
-                    grown += law.n * np.logaddexp(0.0, moduli - float(law.log_base[plan.index]))
+            grown = sum(part.n * np.logaddexp(0.0, part.log_jumps(omega) - part.log_base) for part in parts)
             whole = float(self.k_base[plan.index])
-            return _find_end(omega, fallen + whole + log_expm1(grown), plan)
-        tilted = [Tilted.of(law.classes, law.base, s) for law in self.laws]
-        cells = [
-            (one.loss_cells(float(law.log_base[plan.index])), law.n) for one, law in zip(tilted, self.laws, strict=True)
-        ]
+            return _find_end(omega, fallen + whole + log_expm1(np.asarray(grown)), plan)
+        cells = [(part.base.loss_cells(part.log_base), part.n) for part in parts]
         by_cells = end_of_line(cells, self.releases.variance, (plan.eta, plan.negligible, FIRST_BOUND * plan.eta))
         if by_cells is not None and by_cells[0] < ENOUGH_POINTS * plan.eta:
             return by_cells
         plain = float(self.releases.plain_k(plan.theta))
-        moduli = sum((law.n * one.log_moduli(omega) for one, law in zip(tilted, self.laws, strict=True)), plain)
+        moduli = sum((part.n * part.base.log_moduli(omega) for part in parts), plain)
         by_path = _find_end(omega, fallen + moduli, plan)
         return min((one for one in (by_path, by_cells) if one is not None), default=None)
 
     # The transform --------------------------------------------------------------------------------------------------
 
-    def _follow(self, plan: Plan, s: float, count: int, limits: Limits) -> Followed | None:
+    def _follow(self, plan: Plan, parts: Sequence[_Part], count: int, limits: Limits) -> Followed | None:
         scale, sign = float(self.k[plan.index]), self.direction.sign
         z, line = plan.theta + 1j * plan.eta * np.arange(float(count)), (plan.eta, count)
         k = np.asarray(self.releases.plain_k(z), dtype=complex)
         error, common = UNITS * np.abs(k), 0.0
         growth, farther = np.zeros(count, dtype=complex), np.zeros(count)
-        nats = SIZED_RULE_NATS + math.log(self.releases.count) + math.log(4 + 4 * abs(s))
-        for law in self.laws:
-            base = _follow_base(law, s, line, (nats, limits), plan.index)
-            if base is None:
+        nats = SIZED_RULE_NATS + math.log(self.releases.count) + math.log(4 + 4 * abs(self.direction.power(plan.theta)))
+        for part in parts:
+            base = _follow_base(part, line, nats, limits)
+            jumps = None if base is None or part.more is None else _follow_more(part, part.more, line, nats, limits)
+            if base is None or (jumps is None and part.more is not None):
                 return None
-            k, error, common = k + law.n * base[0], error + law.n * base[1], common + law.n * base[2]
-            if law.more is not None:
-                jumps = _follow_more(law, s, line, (nats, limits), plan.index)
-                if jumps is None:
-                    return None
+            k, error, common = k + part.n * base[0], error + part.n * base[1], common + part.n * base[2]
+            if jumps is not None:
                 g, off = _growth(base, jumps, sign)
-                growth, farther = growth + law.n * g, farther + law.n * off
+                growth, farther = growth + part.n * g, farther + part.n * off
         if self.is_difference:
             values, errors = difference_of_powers((k, error), (growth, farther), scale)
             return Followed(sign * values, errors, common)
@@ -228,35 +234,29 @@ def _find_end(omega: Array, log_bounds: Array, plan: Plan) -> tuple[float, float
     return (float(omega[fine[0]]), float(tails[fine[0]])) if len(fine) else None
 
 
-def _follow_base(
-    law: SizedLaw, s: float, line: tuple[float, int], asked: tuple[float, Limits], place: int
-) -> LogMoments | None:
+def _follow_base(part: _Part, line: tuple[float, int], nats: float, limits: Limits) -> LogMoments | None:
     """Return log B of one release along a line."""
-    classes, (eta, count), (nats, limits) = law.classes, line, asked
-    level = float(law.log_base[place]) - OFF_NATS  # log B is more than that: it is looked at in the end
-    rule = Tilted.of(classes, law.base, s).rule(level, eta * count, nats)
-    if rule is None or not limits.allow(classes.span(law.base), rule[0], count):
+    base, level = part.base, part.log_base - OFF_NATS  # log B is more than that: it is looked at in the end
+    rule = base.rule(level, line[0] * line[1], nats)
+    if rule is None or not limits.allow(base.classes.span(base.size), rule[0], line[1]):
         return None
-    off = (math.exp(rule[1]) + float(missing_of(classes.law, classes.ends, s))) * math.exp(-level)
-    found = log_moments_of(classes.nodes(law.base, rule[0]), s, line, off)
+    off = (math.exp(rule[1]) + float(missing_of(base.classes.law, base.classes.ends, base.s))) * math.exp(-level)
+    found = log_moments_of(base.classes.nodes(base.size, rule[0]), base.s, line, off)
     return found if found is not None and float(found[0][0].real) - found[2] > level else None
 
 
 def _follow_more(
-    law: SizedLaw, s: float, line: tuple[float, int], asked: tuple[float, Limits], place: int
+    part: _Part, more: Tilted, line: tuple[float, int], nats: float, limits: Limits
 ) -> tuple[Complex, Array, float] | None:
     """Return J of one release over e^level, with its error, and the level."""
-    assert law.more is not None
-    assert law.log_more is not None
-    classes, (eta, count), (nats, limits) = law.classes, line, asked
-    level = float(law.log_more[place])
-    rule = Tilted.of(classes, law.more, s).rule(level, eta * count, nats)
-    if rule is None or not limits.allow(classes.span(law.more), rule[0], count):
+    level = part.log_more
+    rule = more.rule(level, line[0] * line[1], nats)
+    if rule is None or not limits.allow(more.classes.span(more.size), rule[0], line[1]):
         return None
-    values, off = moments_of(classes.nodes(law.more, rule[0]), s, line, level)
+    values, off = moments_of(more.classes.nodes(more.size, rule[0]), more.s, line, level)
     off = off + math.exp(rule[1] - level)
-    if law.more is Size.FAR:  # releases with t > b are far, too: a share of X_F that nodes do not see
-        off = off + math.exp(_log_hidden(classes) - level)
+    if more.size is Size.FAR:  # releases with t > b are far, too: a share of X_F that nodes do not see
+        off = off + math.exp(_log_hidden(more.classes) - level)
     return values, off, level
 
 

@@ -247,9 +247,8 @@ def bound_negative_moments(law: SampledGaussian, s: Array, ends: tuple[float, fl
 def missing_of(law: SampledGaussian, ends: tuple[float, float], s: Any) -> Any:
     """Return twice what E_Q[1 + s(w-1)] lacks of 1, at most, where sums end."""
     first, last = ends
-    places = np.array([last, last - law.mean, -first]) / math.sqrt(2.0)
-    beyond, within, before = np.exp(log_half_erfc(places)).tolist()
-    return 2 * ((beyond + before) * (1 + np.abs(s) * law.rate) + np.abs(s) * law.rate * within)
+    beyond, within, before = (math.erfc(place / math.sqrt(2.0)) for place in (last, last - law.mean, -first))
+    return (beyond + before) * (1 + abs(s) * law.rate) + abs(s) * law.rate * within
 
 
 def _beyond(law: SampledGaussian, ends: tuple[float, float], s: Array) -> Array:

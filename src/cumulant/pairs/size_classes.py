@@ -97,6 +97,9 @@ class Windows:
         return np.minimum(self.near[left], self.loud[right]), np.logaddexp(self.quiet[left], self.far[right])
 
 
+NO_WINDOWS = Windows(*([np.zeros(0)] * 4))  # of all releases
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class SizeClasses:
@@ -184,7 +187,7 @@ class Tilted:
         width = min(1.0, 1 / law.mean, 3 / classes.sharpness) / CELLS_PER_UNIT
         edges = np.linspace(first, last, math.ceil((last - first) / width) + 1)
         odds = law.rate * np.exp(law.mean * edges - law.mean**2 / 2)
-        x, windows = odds - law.rate, classes.windows(edges[:0] if size is Size.ANY else edges)
+        x, windows = odds - law.rate, NO_WINDOWS if size is Size.ANY else classes.windows(edges)
         nearest = np.maximum(np.maximum(edges[:-1], -edges[1:]), 0.0)
         log_normal = np.log(edges[1] - edges[0]) - nearest**2 / 2 - LOG_ROOT
         everything = np.zeros(len(nearest)), np.full(len(nearest), -np.inf)
