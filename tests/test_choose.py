@@ -12,7 +12,7 @@ from mpmath import mp, mpc, mpf
 
 import cumulant as cm
 from cumulant.inversion.choose import sampled_epsilon, sampled_log_delta
-from cumulant.inversion.split import cut_off, place_unseen
+from cumulant.inversion.whole_line import cut_off, place_unseen
 from cumulant.pairs.sampled_gaussian import RealTilts, SampledGaussian, SampledReleases, log_moments_of
 from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, end_of_line, reach_of
 from stored import stored

@@ -33,12 +33,10 @@ import numpy as np
 
 from cumulant.inversion.contour import Contour, log_chernoff
 from cumulant.inversion.sized_line import JOINS, LEAVES, SizedLaw, SizedMeasure
-from cumulant.inversion.whole_line import JOINING_LOOK, WholeLine
+from cumulant.inversion.whole_line import JOINING_LOOK, OUT_OF_SIGHT_NATS, WholeLine, cut_off, place_unseen
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.far_releases import LARGEST_EPSILON, AllFar, FarTail, FarTails, bound_far
 from cumulant.pairs.sampled_gaussian import (
-    EXPONENT_AT_MOST,
     UNITS,
     RealTilts,
     SampledGaussian,
@@ -46,18 +44,9 @@ from cumulant.pairs.sampled_gaussian import (
     bound_negative_moments,
     coordinate_of,
 )
-from cumulant.pairs.size_classes import NORMAL_NATS, Size, SizeClasses, reach_of
+from cumulant.pairs.size_classes import Size, SizeClasses, reach_of
 from cumulant.profiles.profile import gaussian_log_delta
 
-OUT_OF_SIGHT_NATS = 27.7  # below δ, what a cut may leave out: 1e-12
-LEAST_SHARPNESS = 1.5  # over a unit of t
-CUT_RISE_NATS = 5.0  # by which a tilted law may rise beyond c_f
-LARGEST_SHARPNESS = 40.0  # a
-SHARPNESS_OF_STEEP = 4.0  # times μ, at least
-SHARPER = 1.4  # by which a grows until the tilted law ends
-ENDS = 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 30.0  # over the sharpness, b beyond c_f
-FALLEN_AT_END_NATS = 62.0  # by which a tilted law has fallen at b
-LEAST_END = 1.0  # b: nodes are multiples of a step, and b lies between two
 MIDDLE_TILTS = 2.0 ** np.concatenate(  # over the tilt of one loss, finer where lines are
     [np.arange(-6.0, -1.5, 0.25), np.arange(-1.5, 0.75, 1 / 12), np.arange(0.75, 2.0, 0.25)]
 )
@@ -247,47 +236,6 @@ def _sort(
     first = reach_of(law, -leaning, releases.count)[0]
     classes = cut_off(law, min(at, unseen), tilt, place.sharpness, first)
     return None if classes is None else _Sorted(classes, n, at < unseen)
-
-
-def place_unseen(law: SampledGaussian, log_delta: float, releases: int) -> float:
-    """Return a place beyond which, however softly, lies next to nothing of δ: of each release at most 2e^log_each of P.
-
-    E[1-χ] of N(m, 1) is Φ((m-c)/κ) <= ½e^{-((c-m)/κ)²/2}, κ² = 1 + 1/2a², for c >= m. Beyond b, 1 is at most twice
-    1 - χ.
-    """
-    log_each = log_delta - OUT_OF_SIGHT_NATS - math.log(releases)
-    width = math.sqrt(1 + 0.5 / LEAST_SHARPNESS**2)
-    far = law.mean + width * math.sqrt(max(2 * (math.log(law.rate) - log_each), 0.0))
-    return max(width * math.sqrt(-2 * log_each), far) * (1 + 1e-12)
-
-
-def cut_off(
-    law: SampledGaussian, at: float, tilt: float, sharpness_of_place: float, first: float
-) -> SizeClasses | None:
-    """Return classes from a first place on, far releases beginning at another, sharply enough for a tilt.
-
-    None where no sharpness would do; any is sound.
-    """
-    mean = law.mean
-    if not mean * at < EXPONENT_AT_MOST:
-        return None
-    log_odds = math.log(law.rate) - math.log1p(-law.rate) + mean * at - mean**2 / 2
-    p = 1 / (1 + math.exp(min(-log_odds, EXPONENT_AT_MOST)))
-    rise, bend = (1 + tilt) * mean * p - at, (1 + tilt) * mean**2 * p * (1 - p) - 1
-    square = max(bend, 0.0) / 2 + max(rise, 0.0) ** 2 / (4 * CUT_RISE_NATS) + 1
-    sharpness = max(math.sqrt(square), LEAST_SHARPNESS, SHARPNESS_OF_STEEP * mean, sharpness_of_place * at)
-    peak = (1 + tilt) * math.log1p(law.rate * math.expm1(mean * at - mean**2 / 2)) - at * at / 2
-    far = max(math.sqrt(max(at - m, 0.0) ** 2 + 2 * NORMAL_NATS) + m for m in (0.0, mean))
-    while sharpness <= LARGEST_SHARPNESS:
-        ends = at + np.array(ENDS) / sharpness
-        logs = (1 + tilt) * np.log1p(law.rate * np.expm1(mean * ends - mean**2 / 2)) - ends**2 / 2
-        fallen = ends[logs + log_half_erfc(sharpness * (ends - at)) < peak - FALLEN_AT_END_NATS]
-        if len(fallen):
-            last = float(fallen[0])
-            is_ordinary = mean * max(last, far) < EXPONENT_AT_MOST and last >= LEAST_END
-            return SizeClasses(law, None, at, sharpness, last, (first, max(far, last))) if is_ordinary else None
-        sharpness *= SHARPER
-    return None
 
 
 def _near_line(
