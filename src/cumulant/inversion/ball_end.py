@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.ball_lattice import BallLattice
+from cumulant.inversion.ball_kernels import BallLattice
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.cut import CHUNKS
 from cumulant.inversion.plan import Plan

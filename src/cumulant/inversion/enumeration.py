@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, final
 
+from cumulant.inversion.ball_whole import WholeInBalls
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.enclosure import WholeEnclosure
-from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
+from cumulant.numerics.balls import as_ball, precision
 from cumulant.numerics.search import smallest_true
 from cumulant.pairs.certified import ball_nodes, excess_of_pair
 from cumulant.pairs.ordered import Excess, of_losses
@@ -79,35 +80,22 @@ def _powers(atoms: Law, n: int) -> Iterator[tuple[arb, arb]]:
 
 
 @final
-class FiniteSum(WholeEnclosure):
+@dataclass(frozen=True, slots=True, eq=False)
+class FiniteSum(WholeInBalls):
     """δ(ε) of a finite law, given that the loss is finite: Σ (p - e^ε q)_+ over 1 - P(L = ∞)."""
+
+    gains: Excess
+    largest: float
 
     route = "every sum"
 
-    def __init__(self, excess: Excess, largest: float) -> None:
-        self._excess = excess
-        self._largest = largest
-        with precision(SUM_BITS):
-            self._finite = 1 - excess.failure
+    def bits_at(self, epsilon: float) -> int:
+        return SUM_BITS
 
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        if epsilon == math.inf:
-            return -math.inf, -math.inf
-        with precision(SUM_BITS):
-            delta = self._excess.at(as_ball(epsilon).expm1()) / self._finite
-            if not delta.is_finite():
-                return -math.inf, 0.0
-            if not delta.upper() > 0:
-                return -math.inf, -math.inf
-            low = lower_float(delta.log()) if delta > 0 else -math.inf
-            return low, min(upper_float(delta.upper().log()), 0.0)
-
-    def slope(self, epsilon: float) -> float:
-        """Return it from a little further on; -1 where nothing is left there."""
-        step = 1e-7 * max(epsilon, min(self._largest - epsilon, 1.0), 1e-300)
-        change = self.log_bounds(epsilon + step)[1] - self.log_bounds(epsilon)[1]
-        return change / step if -math.inf < change < 0 else -1.0
+    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
+        delta = self.gains.at(epsilon.expm1()) / (1 - self.gains.failure)
+        return delta, delta
 
     def start(self, log_delta: float) -> float:
-        most = max(self._largest, 0.0)
+        most = max(self.largest, 0.0)
         return smallest_true(lambda epsilon: self.log_bounds(epsilon)[1] <= log_delta, 0.0, most, relative=START)

@@ -234,7 +234,14 @@ class _Split:
         omega, y, likely = self._end(line, sampling, between, (float(log_s[place]), float(k[place])))
         points = math.ceil(omega / line.eta) + 1
         return Between(
-            pairs, line, points, y, likely, tuple(chernoff_tilts(line, line.eta)), self.first, (log_j, log_s)
+            pairs,
+            line,
+            points,
+            y,
+            likely,
+            tuple(chernoff_tilts(tilts_known, line.index, line.eta)),
+            self.first,
+            (log_j, log_s),
         )
 
     def _end(
