@@ -15,12 +15,12 @@ from cumulant.errors import InvalidParameter, OutOfReach
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
 from cumulant.neighbors import ADD_REMOVE, Neighbors
+from cumulant.numerics.balls import LOG_ROOT
 from cumulant.numerics.logspace import log_mean
 from cumulant.numerics.quadrature import nodes_on
 from cumulant.numerics.rounding import LEAST
 from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.pairs.gaussian_mixture import StatedMixture
-from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import nonnegative, positive, probability, require
 from cumulant.profiles.profile import PrivacyProfile
