@@ -23,7 +23,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flint import arb, ctx
+from flint import acb, arb, ctx
 from mpmath import mp, mpc, mpf
 
 DIRECTORY = Path(__file__).parent / "stored_references"
@@ -108,6 +108,8 @@ def write(value: Any) -> Any:
         return [write(each) for each in value]
     if isinstance(value, arb):
         return f"ball {value.str(DIGITS)}"
+    if isinstance(value, acb):
+        return f"box {value.real.str(DIGITS)} | {value.imag.str(DIGITS)}"
     if isinstance(value, mpc):
         return f"complex {mp.nstr(value.real, DIGITS)} {mp.nstr(value.imag, DIGITS)}"
     if isinstance(value, mpf):
@@ -125,7 +127,7 @@ def read(kept: Any) -> Any:
     if not isinstance(kept, str):
         return kept
     kind, _, text = kept.partition(" ")
-    return {"ball": _ball, "real": mpf, "complex": _complex, "double": float}[kind](text)
+    return {"ball": _ball, "box": _box, "real": mpf, "complex": _complex, "double": float}[kind](text)
 
 
 def _ball(text: str) -> Any:
@@ -137,6 +139,10 @@ def _ball(text: str) -> Any:
         ctx.prec = before
 
 
+def _box(text: str) -> Any:
+    return acb(*map(_ball, text.split(" | ")))
+
+
 def _complex(text: str) -> Any:
     return mpc(*text.split())
 
@@ -145,7 +151,7 @@ def agree(known: Any, anew: Any) -> bool:
     """Say whether two values are one: balls overlap, numbers differ by rounding only, all else is equal."""
     if isinstance(anew, tuple | list):
         return len(known) == len(anew) and all(agree(a, b) for a, b in zip(known, anew, strict=True))
-    if isinstance(anew, arb):
+    if isinstance(anew, arb | acb):
         return bool(known.overlaps(anew))
     if isinstance(anew, mpf | mpc | float) and mp.isfinite(anew):
         return bool(abs(known - anew) <= abs(anew) * (DOUBLE_AGREES if isinstance(anew, float) else REAL_AGREES))
