@@ -43,19 +43,17 @@ def moment(law: Law, sampling: CoordinateMap, sigma: float, z: complex) -> Any:
     cut = window.law if window else law
     kept = (cut.sharpness, cut.at) if isinstance(cut, CutLaw) else None
     between = (window.sharpness, window.near, window.at) if window else None
-    return stored(moment_of)(type(sampling).__name__, sampling.rate, sigma, kept, between, z)
+    return stored(moment_of)((type(sampling).__name__, sampling.rate, sigma), kept, between, z)
 
 
 def moment_of(
-    direction: str,
-    chance: float,
-    sigma: float,
+    sample: tuple[str, float, float],
     kept: tuple[float, float] | None,
     between: tuple[float, float, float] | None,
     z: complex,
 ) -> Any:
     """Return the integral from its definition: adaptive integration in balls of 220 bits."""
-    before, ctx.prec = ctx.prec, 220
+    (direction, chance, sigma), before, ctx.prec = sample, ctx.prec, 220
     try:
         mean, rate, power = 1 / arb(sigma), arb(chance), acb(z)
 
