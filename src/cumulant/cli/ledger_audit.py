@@ -17,9 +17,8 @@ from cumulant.cli.ledger_options import (
     ledger_command,
     ledger_option,
     opened,
-    print_data,
 )
-from cumulant.cli.output import print_statement
+from cumulant.cli.output import print_data, print_statement
 from cumulant.cli.question_options import json_option
 from cumulant.errors import CumulantError
 

@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant.errors import CumulantError, LedgerTampered
-from cumulant.ledger.allocation import Taken, is_overdrawn, place_beyond, ways_of
+from cumulant.ledger.allocation import Taken, Way, beyond_in, is_overdrawn, ways_of
 from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
 from cumulant.ledger.effects import OPEN_STATES, Effects, effects_of, part_texts, release_of, rows_from_data
 from cumulant.ledger.entries import KINDS, NO_HASH, Entry, Export, canonical
-from cumulant.ledger.lines import Lines, PureBeyond
+from cumulant.ledger.lines import Lines
 from cumulant.ledger.pure import PureSum
 from cumulant.ledger.values import Verification
 from cumulant.parameters import by_name
@@ -107,13 +107,11 @@ class Replay:
 
     def _take_beyond(self, entry: Entry, effects: Effects, lines: Lines) -> None:
         """Check that where something went beyond the lines all is pure and adds up to no more than ε."""
-        place = place_beyond(lines)
-        if place is None:
+        _, line = beyond_in(lines)
+        if line is None:
             return
         for (block, text), times in effects.released.items():
             self.sums.setdefault(block, PureSum()).add(release_of(text), times)
-        line = lines[place]
-        assert isinstance(line, PureBeyond)
         for block in effects.spent:
             released = self.sums.get(block, PureSum())
             if is_overdrawn(lines, self.blocks[block]) and not line.admits(released):
@@ -197,24 +195,24 @@ def check_charges(
                 yield block, row, texts[row.part]
 
 
-def _units_text(costs: tuple[tuple[int, int], ...]) -> str:
+def _units_text(costs: Way) -> str:
     return " and ".join(f"{units} units of line {line + 1}" for line, units in costs)
 
 
-def _takes_text(lines: Lines, text: str, costs: tuple[tuple[int, int], ...]) -> str:
+def _takes_text(lines: Lines, text: str, costs: Way) -> str:
     """Return what a release takes today of the lines that it was charged to."""
     for way in ways_of(lines, release_of(text)):
-        if {line for line, _ in way.costs} == {line for line, _ in costs}:
-            return f"it takes {_units_text(way.costs)}"
+        if {line for line, _ in way} == {line for line, _ in costs}:
+            return f"it takes {_units_text(way)}"
     return "nothing is proven to cover it there"
 
 
 @lru_cache(maxsize=4096)
-def _is_enough(lines: Lines, text: str, costs: tuple[tuple[int, int], ...]) -> bool:
+def _is_enough(lines: Lines, text: str, costs: Way) -> bool:
     """Return whether some way of charging a release takes no more of the lines it took."""
     charged = dict(costs)
     return any(
-        {line for line, _ in way.costs} == set(charged) and all(units <= charged[line] for line, units in way.costs)
+        {line for line, _ in way} == set(charged) and all(units <= charged[line] for line, units in way)
         for way in ways_of(lines, release_of(text))
     )
 
