@@ -20,7 +20,7 @@ Spends = Callable[[AbstractMechanism, Method], tuple[float, str]]
 @final
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A number that a run must not exceed; `asked` is the budget as it was written, `at` says at which log δ an ε is."""
+    """A number that a run must not exceed: `asked` is how it was written, `at` the log δ at which it is an ε."""
 
     most: float
     asked: str
@@ -76,30 +76,16 @@ def _power_budget(true_positive_rate: Any, false_positive_rate: Any, method: Met
     return Budget(hits, f"true_positive_rate={hits!r} at false_positive_rate={alarms!r}", method, spent)
 
 
-def budget_of(
-    *,
-    epsilon: Any,
-    delta: Any,
-    log_delta: Any,
-    advantage: Any,
-    true_positive_rate: Any,
-    false_positive_rate: Any,
-    method: Method,
-) -> Budget:
-    """Return the one budget that is given: (ε, δ), an advantage, or a pair of rates."""
-    ways = [
-        epsilon is not None or delta is not None or log_delta is not None,
-        advantage is not None,
-        true_positive_rate is not None or false_positive_rate is not None,
-    ]
+def budget_of(at_delta: tuple[Any, Any, Any], advantage: Any, rates: tuple[Any, Any], *, method: Method) -> Budget:
+    """Return the one budget that is given: (ε, δ or log δ), an advantage, or a true and a false positive rate."""
+    ways = [any(number is not None for number in way) for way in (at_delta, (advantage,), rates)]
     if sum(ways) != 1:
+        (epsilon, delta, log_delta), (hits, alarms) = at_delta, rates
         raise InvalidParameter(
             "give one budget: epsilon and delta, advantage, or true_positive_rate and false_positive_rate, "
             f"got epsilon={epsilon!r}, delta={delta!r}, log_delta={log_delta!r}, advantage={advantage!r}, "
-            f"true_positive_rate={true_positive_rate!r}, false_positive_rate={false_positive_rate!r}"
+            f"true_positive_rate={hits!r}, false_positive_rate={alarms!r}"
         )
     if ways[0]:
-        return epsilon_budget(epsilon, delta, log_delta, method)
-    if ways[1]:
-        return _advantage_budget(advantage, method)
-    return _power_budget(true_positive_rate, false_positive_rate, method)
+        return epsilon_budget(*at_delta, method)
+    return _advantage_budget(advantage, method) if ways[1] else _power_budget(*rates, method)

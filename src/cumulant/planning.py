@@ -59,15 +59,8 @@ def calibrate(
     >>> round(calibrate(lambda sigma: Gaussian(noise_multiplier=sigma) * 10, advantage=0.1), 6)
     12.582...
     """
-    budget = budget_of(
-        epsilon=epsilon,
-        delta=delta,
-        log_delta=log_delta,
-        advantage=advantage,
-        true_positive_rate=true_positive_rate,
-        false_positive_rate=false_positive_rate,
-        method=method,
-    )
+    rates = (true_positive_rate, false_positive_rate)
+    budget = budget_of((epsilon, delta, log_delta), advantage, rates, method=method)
     search = Search(_builder(build), NOISE, budget)
     first = search.asked(_likely_noise(search.build, budget))
     found = search.best(first)

@@ -18,7 +18,7 @@ from cumulant.cli.ledger_options import completed_accounts, ledger_option, opene
 from cumulant.cli.parameter_types import NUMBER, Delta
 from cumulant.cli.question_options import delta_option
 from cumulant.cli.run_options import TRAINING_OPTIONS, RunWords, is_typed, run_options
-from cumulant.printed import given, rounded_down, rounded_up
+from cumulant.printed import counted, given, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
@@ -153,8 +153,7 @@ def _rows(evidence: Evidence, claim: float) -> dict[str, str]:
         return rows
     account = evidence.account
     whose = {"account": f"{account['name']}: {account['protects']}; this is its price, whatever is chosen"}
-    entries = "1 entry" if account["entries"] == 1 else f"{account['entries']} entries"
-    return {**whose, **rows, "verified": f"{entries}, head {account['head']}"}
+    return {**whose, **rows, "verified": f"{counted(account['entries'], 'entry')}, head {account['head']}"}
 
 
 def _up(value: float, claim: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cumulant.cli.hints import OneOf, nearest
+from cumulant.cli.hints import OneOf, asked_back, nearest
 from cumulant.cli.output import print_data
 from cumulant.cli.question_options import json_option
 from cumulant.errors import CumulantError
@@ -35,9 +35,8 @@ def _checked_names(context: click.Context, parameter: click.Parameter, names: tu
 
     for name in names:
         if name not in CATALOGUE:
-            meant = nearest(name, CATALOGUE)
-            asked = "" if meant is None else f". Did you mean {meant!r}?"
-            raise click.BadParameter(f"there is no figure {name!r}, but {', '.join(CATALOGUE)}{asked}")
+            said = f"there is no figure {name!r}, but {', '.join(CATALOGUE)}"
+            raise click.BadParameter(asked_back(said, nearest(name, CATALOGUE), end=""))
     return names or tuple(CATALOGUE)
 
 

@@ -24,7 +24,7 @@ from cumulant.cli.mechanism_options import MECHANISMS, NEIGHBORS, Release, file_
 from cumulant.cli.output import print_data, print_statement
 from cumulant.cli.parameter_types import COUNT, NUMBER, RUN_FILE, Delta, completed_as_file
 from cumulant.cli.question_options import budget_option, delta_option, json_option, steps_option
-from cumulant.printed import given, rounded_up
+from cumulant.printed import counted, given, rounded_up
 
 if TYPE_CHECKING:
     from cumulant.ledger import Ledger, Receipt, Status
@@ -278,8 +278,6 @@ def _claims(now: Status) -> list[tuple[str, str]]:
 
 
 def _list_accounts(ledger: Ledger, *, as_json: bool) -> None:
-    from cumulant.ledger.texts import counted
-
     names = ledger.accounts()
     if as_json:
         print_data({"accounts": names})

@@ -64,14 +64,13 @@ def ways_of(lines: Lines, release: AbstractMechanism) -> tuple[Way, ...]:
     def of(kind: type[AbstractLine]) -> list[int]:
         return [place for place, line in enumerate(lines) if isinstance(line, kind)]
 
-    costs = [line.cost(release) for line in lines]
+    costs = {place: units for place, line in enumerate(lines) if (units := line.cost(release)) is not None}
     meant = [(place,) for place, line in enumerate(lines) if isinstance(line, Slot) and line.mechanism == release]
     other = [(place,) for place in of(Slot) if (place,) not in meant]
     reserves = [*of(GaussianReserve), *of(RenyiReserve)]
     covered = product(reserves, of(FailureReserve)) if needs_failure(release) else product(reserves)
     ways = (*meant, *covered, *other, *product(of(PureBeyond)))
-    known = ([(place, units) for place in way if (units := costs[place]) is not None] for way in ways)
-    return tuple(tuple(found) for way, found in zip(ways, known, strict=True) if len(found) == len(way))
+    return tuple(tuple((place, costs[place]) for place in way) for way in ways if costs.keys() >= set(way))
 
 
 def allocate(
