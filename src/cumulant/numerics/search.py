@@ -23,7 +23,7 @@ BENT = 0.01  # share of its rise by which a function may miss its parabola
 SECTION_WIDTH = 1.0 / 7.0  # the next bracket reaches the neighbours of the best point
 NUDGES = (1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 2e-11, 2e-10, 2e-9, 1e-7, 1e-5)  # relative steps to the safe side
 WALK, LONGER = 40, 8.0  # steps to where a sign has changed, and by how much a step may be longer than the last
-FARTHEST_STEP = 1e300  # beyond which no sign change is looked for
+FARTHEST_STEP = 2.0**60  # beyond which no sign change is looked for
 TURNS, SECANTS_AND_HALF, EDGE = 80, 3, 0.01  # of rows; of three one halves; how near an end a secant may come
 TO_TWELVE_DIGITS = 12  # turns: sections of an octave, then of sevenths of the last, down to 7e-11
 SAYS_NOTHING = 1e299  # a value as large as this, or larger
@@ -109,8 +109,8 @@ def roots(
 ) -> tuple[Array, Array]:
     """Return for every row the upper end of a narrow bracket of where a function changes its sign, and the lower end.
 
-    The function takes points with their rows; it is < 0 at `low`. Steps are doubled until it is not, at most up to
-    doubles, where infinity is returned; then two secants and a bisection in turn. Upper ends have been tested.
+    The function takes points with their rows; it is < 0 at `low`. Steps are doubled until it is not, but not
+    without end: then infinity is returned; then two secants and a bisection in turn. Upper ends have been tested.
 
     >>> upper, _ = roots(lambda x, rows: x * x - np.array([2.0, 9.0])[rows], np.zeros(2), 1.0, relative=1e-12)
     >>> upper.round(9).tolist()

@@ -126,7 +126,7 @@ class Multiplicity:
         at = np.array(ends, dtype=float)
         near = int(np.searchsorted(at, first + MOST_WEIGHTS))
         below = self.log_from(float(first)) if first > 1 else float(self.log_weights(at[:1])[0])
-        parts = [[below], self._added_up(at[:near]), self._at_most(at[max(near - 1, 0) :])]
+        parts = [np.array([below]), self._added_up(at[:near]), self._at_most(at[max(near - 1, 0) :])]
         rest = self.log_from(last + 1.0) if last < self.draws else -math.inf
         return Blocks(at, np.minimum(0.0, np.concatenate(parts) + 1e-14), rest)
 
