@@ -42,7 +42,7 @@ MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSE = TAIL_NATS, 25.0  # below δ to which a tail is left out, the second where a line would be long: 1e-11
 SETTLED_NATS = 1e-12  # of slack, with which no other line is planned
 MANY_LATTICE_POINTS = 600  # of one period, beyond which the sum is cut
-FEWEST_BAND_POINTS = 64
+FEWEST_BAND_POINTS = 64  # of a line that is worth its name
 POINT_MICROSECONDS = 40  # of a point of a band, beside its moments
 
 
@@ -276,7 +276,7 @@ def _k_ball(
 
 def _left_out_of(losses: ComposedPairs) -> arb:
     """Return how much of P the parts lack together, at most."""
-    cut = [(pair.left_out_ball(), n) for pair, n in losses.parts if isinstance(pair, CoordinatePair)]
+    cut = [(pair.in_balls().left_out, n) for pair, n in losses.parts if isinstance(pair, CoordinatePair)]
     return sum((n * p for p, n in cut), as_ball(0.0))
 
 

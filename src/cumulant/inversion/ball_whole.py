@@ -125,7 +125,7 @@ class OneSampleInBalls(WholeInBalls):
                 nothing = as_ball(0.0).union(share.upper().max(as_ball(0.0)))
                 return nothing, nothing
             ratio = rate * (1 + more) / share
-        delta = share * _gaussian_delta(self.law.mean_ball(), ratio.log())
+        delta = share * _gaussian_delta(self.law.in_balls().mean, ratio.log())
         return delta, delta
 
     def start(self, log_delta: float) -> float:
