@@ -41,9 +41,9 @@ from cumulant.numerics.balls import as_ball, log_sum_ball, precision
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.cut_law import WindowLaw
 from cumulant.pairs.grid import tilt
 from cumulant.pairs.proven_rule import Moment, log_integral, whole_span
-from cumulant.pairs.window_law import WindowLaw
 
 if TYPE_CHECKING:
     from flint import arb
