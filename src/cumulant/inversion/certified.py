@@ -28,13 +28,13 @@ from cumulant.inversion.ball_whole import (
     GaussianInBalls,
     LargestLossInBalls,
     OneSampleInBalls,
+    enumerate_sums,
     failure_of,
     largest_loss,
     log_left,
 )
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import Enclosure, WholeEnclosure
-from cumulant.inversion.enumeration import enumerate_sums
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.question import Question, Road
 from cumulant.inversion.solve import Directions, ask_delta, ask_epsilon

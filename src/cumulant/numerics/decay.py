@@ -27,8 +27,7 @@ UNIT = 2.0**-53  # relative, by which an operation on doubles is off
 MOST_SUMMED = 2**20  # cells of which anything is said
 SLACK = 1 - 1e-9  # taken off: sums of so many masses, their products and sums of those lose 2·2^20 + 3000 units
 TURN = 2 * np.pi
-# x less k turns is off by four roundings of numbers up to MOST_TURNS, and k ≤ 1592 times the error 2.5e-16 of TURN
-TURN_ERROR = 1e-11
+TURN_ERROR = 1e-11  # of x less some turns: four roundings of numbers up to MOST_TURNS, and 1592 times that of TURN
 MOST_TURNS = 1e4  # radians
 VERSINE_SERIES = tuple((-1.0) ** (k + 1) / math.factorial(2 * k) for k in range(6, 0, -1))
 LARGEST = 1e290  # a density beyond which nothing is said
