@@ -23,12 +23,10 @@ from cumulant.numerics.logspace import exp_excess as real_exp_excess
 from cumulant.numerics.nonuniform import characteristic_function
 
 LARGE = 0.5  # K(θ) from which the sum is taken as it stands, tilted: 1 is no longer the larger part
-FAR = 600.0  # exponents, of e^x or of masses, whose exponential is left to logarithms
 ALL = 40.0  # x from where e^x - 1 - x is e^x to rounding
 CHUNK = 50_000  # numbers at a time: they stay in the cache
 MOST_PHASES = 250_000  # at a time: ten arrays of them take 20 MB
 MOST_TURNED = 300_000  # products of nodes and the fewer frequencies at a time: ten arrays of them take 24 MB
-MANY_NODES = 200_000  # from which eight tilts at once take hundreds of megabytes
 CHEAP = 400_000  # sines and cosines that are no trouble: the plain sum rounds less than the transform
 PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pairs of sine and cosine
 PER_ROW, PER_PRODUCT = 5.0, 0.05  # what a node costs at a frequency of either part, and at one of their sums
@@ -78,57 +76,39 @@ class DiscreteLosses:
         peak = np.max(exponents, axis=1, keepdims=True)
         return np.asarray(np.log(np.sum(np.exp(exponents - peak), axis=1)) + peak[:, 0])
 
-    def cumulants(self, theta: Array, octaves: int = 1) -> CumulantRows:
-        """Return K(θ) and the mean and variance of the loss tilted by e^{θL}, for real θ > 0: a row for each law.
+    def cumulants(self, theta: Array) -> CumulantRows:
+        """Return K(θ) and the mean and variance of the loss tilted by e^{θL}, for real θ > 0: a row for each law."""
+        some = max(1, CHUNK // self.losses.shape[1])  # tilts at a time
+        parts = np.split(theta, range(some, len(theta), some))
+        return _joined([self._cumulants_by_rows(part) for part in parts], axis=1)
 
-        Of several octaves θ, 2θ, 4θ, …, one after the other. Where nodes are many, one tilt at a time: memory is short.
-        """
-        if octaves * len(theta) > 1 and self.losses.shape[1] > MANY_NODES:
-            every = np.concatenate([theta * 2.0**octave for octave in range(octaves)])
-            return _joined([self.cumulants(one) for one in np.split(every, len(every))], axis=1)
-        return _joined(self._by_rows(lambda laws: laws._cumulants(theta, octaves), len(theta)), axis=0)
+    def _cumulants_by_rows(self, theta: Array) -> CumulantRows:
+        return _joined(self._by_rows(lambda laws: laws._cumulants(theta), len(theta)), axis=0)
 
-    def _cumulants(self, theta: Array, octaves: int) -> CumulantRows:
+    def _cumulants(self, theta: Array) -> CumulantRows:
+        """Return K, mean and variance from tilted masses beside their largest."""
         x = theta[:, None] * self.losses[:, None, :]
-        masses = np.exp(self.log_masses)[:, None, :]
-        if np.max(x) * 2.0 ** (octaves - 1) > FAR or np.min(self.log_masses) < -FAR:
-            return self._all_far(theta, x, masses, octaves)
-        growth, excess = np.expm1(x), real_exp_excess(x)
-        found = []
-        for octave in range(octaves):
-            if octave:  # e^{2x} - 1 = a(a + 2) and e^{2x} - 1 - 2x = a² + 2(a - x), with a = e^x - 1
-                excess = growth * growth + 2 * excess
-                growth = growth * (growth + 2)
-            tilted = masses + masses * growth
-            if np.min(np.sum(tilted, axis=2)) < LARGE:  # of negative losses, mostly: e^x - 1 has lost what e^x is
-                return self._all_far(theta, x, masses, octaves)
-            found.append(self._moments(theta * 2.0**octave, tilted, np.zeros(1), np.sum(masses * excess, axis=2)))
-        return _joined(found, axis=1)
-
-    def _all_far(self, theta: Array, x: Array, masses: Array, octaves: int) -> CumulantRows:
-        far = [self._far_cumulants(theta * 2.0**octave, x * 2.0**octave, masses) for octave in range(octaves)]
-        return _joined(far, axis=1)
-
-    def _far_cumulants(self, theta: Array, x: Array, masses: Array) -> CumulantRows:
-        """Return K, and mean and variance of the tilted loss, where exponentials would overflow, or masses vanish."""
         exponents = self.log_masses[:, None, :] + x
         scale = np.max(exponents, axis=2)
         tilted = np.exp(exponents - scale[:, :, None])
-        if np.all(np.log(np.sum(tilted, axis=2)) + scale >= LARGE):
-            return self._moments(theta, tilted, scale, np.ones(1))
-        near = masses * real_exp_excess(np.minimum(x, ALL))
-        excess = np.sum(np.where(x < ALL, near, np.exp(np.minimum(exponents, FAR))), axis=2)
-        return self._moments(theta, tilted, scale, excess)
-
-    def _moments(self, theta: Array, tilted: Array, scale: Array, excess: Array) -> CumulantRows:
-        """Return K, mean and variance from tilted masses over e^scale; where K is small, K from Σ p(e^x - 1 - x)."""
         total = np.sum(tilted, axis=2)
         column = self.losses[:, :, None]
         mean = (tilted @ column)[:, :, 0] / total
         variance = (tilted @ column**2)[:, :, 0] / total - mean**2
         k = np.log(total) + scale
-        near = np.log1p(np.clip(excess + theta * self.divergence[:, None], -0.9, 1.0))
-        return np.where(np.abs(k) < LARGE, near, k), mean, np.maximum(variance, 0.0)
+        small = np.flatnonzero(np.any(np.abs(k) < LARGE, axis=0))
+        if len(small):
+            near = self._small_k(theta[small], x[:, small], exponents[:, small])
+            k[:, small] = np.where(np.abs(k[:, small]) < LARGE, near, k[:, small])
+        return k, mean, np.maximum(variance, 0.0)
+
+    def _small_k(self, theta: Array, x: Array, exponents: Array) -> Array:
+        """Return K from Σ p(e^x - 1 - x), where K is small."""
+        terms = np.exp(self.log_masses)[:, None, :] * real_exp_excess(np.minimum(x, ALL))
+        if np.max(x) > ALL:
+            terms = np.where(x < ALL, terms, np.exp(np.minimum(exponents, 1.0)))  # where K is small none is above
+        excess = np.sum(terms, axis=2) + theta * self.divergence[:, None]
+        return np.asarray(np.log1p(np.clip(excess, -0.9, 1.0)))
 
     def rounding_of_moments(self, theta: Array, k: Array) -> Array:
         """Return a bound of what rounding makes of K(θ), from K(θ): a row for each law.

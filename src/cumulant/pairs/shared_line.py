@@ -20,13 +20,14 @@ from cumulant.numerics.quadrature import shortened
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw
-from cumulant.pairs.discrete import FAR, LARGE, PHASE, ROUNDOFF, prefers_transform, shorter, with_error
+from cumulant.pairs.discrete import LARGE, PHASE, ROUNDOFF, prefers_transform, shorter, with_error
 from cumulant.pairs.maps import Join, Leave
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import DominatingPair
 
 BANDS = 8  # per octave of μ: laws of one band share their nodes
 REPRESENTATIVES = 3  # laws of a band, that its rule is made for: both ends are among them
+FAR = 600.0  # exponents of masses and of tilts that are left to nodes of one law alone
 MOST_SHARED_SINES = 1_000_000  # that are kept of one line: three arrays of them take 24 MB
 
 
