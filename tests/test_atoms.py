@@ -309,6 +309,7 @@ def test_distinct_releases_next_to_their_largest_loss(scales: list[float], log_s
 
 
 @given(st.integers(2, 150), st.floats(0.2, 40.0), st.floats(-5, -0.3))
+@example(100, 16.0, -1.0)
 @example(41, 4.0, -2.0)
 def test_equal_releases_next_to_their_largest_loss(count: int, scale: float, log_share: float) -> None:
     top = count / scale

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,15 +44,14 @@ FEW_SUMS = 1000  # of losses, up to which all are formed in balls
 MOST_TERMS = 20_000  # of the sum
 MOST_LAPLACE = 40  # releases, beyond which terms cancel
 MOST_TERMS_AT_TOP, MOST_TURNED = 2000, 12  # of that sum, and the largest k in it
-SHARES_OF_TOP, FEW_SCALES = (1 / 4, 1 / 2, 1.0), 4  # of the distance to the largest loss; of few scales all at once
+SHARES_OF_TOP = 1 / 4, 1 / 2, 1.0  # of that distance to the largest loss, one after the other
 TOP_MARGIN = 1e-6  # of the largest loss, and 1 % of the distance to it, by which terms are summed farther than needed
-TERM_UNITS = 2.0**-49  # by which a term may be off, relatively, for each of its powers
+TERM_UNITS, POWER_UNITS = 2.0**-48, 2.0**-51  # by which a term may be off, relatively, and for each of its powers
 LOG_SCALED = -10.0  # of the first weight, below which all are taken beside it
 LOG_WEIGHTS = (-600.0, 300.0)  # smaller ones are charged whole, of larger ones is no sum
 UNDERFLOW = 1e-300  # more than all products lose by underflow
 DROWNED = 1e6  # slips: nearer to the largest loss no line says more
-FEW_PRODUCTS = 100  # of terms and powers that are summed one by one
-MOST_AT_ONCE = 20_000  # of them that are formed at once
+MOST_AT_ONCE = 20_000  # terms times powers that are formed at once
 HALVINGS = 4  # of the stretch on which a first ε is looked for
 UNSEEN_SHARE = math.exp(-45.0)  # of the first term of a series
 STEP_OF_SERIES = 32  # lengths are multiples, so that questions next to each other share their coefficients
@@ -157,44 +156,23 @@ class PiecewiseSum(WholeEnclosure):
             doubt = float(weights @ (off_rising + (8 * HALF_ULP + self.weight_slip) * y)) + lost
             return Sum(math.fsum((weights * -np.expm1(-y)).tolist()), doubt, -float(weights @ np.exp(-y)))
         powers, rest = self._powers(float(y[0]) / 2)
-        sums = self._one_by_one if last * powers <= FEW_PRODUCTS else self._together
-        total, doubt, fall = sums(y, powers, off_rising, off)
-        return Sum(total, doubt + lost + rest * weight, fall)
+        some = max(MOST_AT_ONCE // powers, 1)
+        parts = [
+            self._some(slice(first, min(first + some, last)), epsilon, powers, off_rising, off)
+            for first in range(0, last, some)
+        ]
+        delta, doubt, slope = (math.fsum(column) for column in zip(*parts, strict=True))
+        added = HALF_ULP * last * math.fsum(abs(part.delta) for part in parts)
+        return Sum(delta, doubt + added + lost + rest * weight, slope)
 
-    def _one_by_one(self, y: Array, powers: int, off_rising: float, off: float) -> Sum:
-        """Return the sum of few terms, without arrays."""
-        total, doubt, fall, last = 0.0, 0.0, 0.0, len(y)
-        for place, half in enumerate((y / 2).tolist()):
-            k, mass = int(self.k[place]), float(self.weights[place])
-            most = min(powers, self.releases) if 0 < k < self.releases else powers
-            falling = self.coefficients[k, most - 1 :: -1].tolist()
-            end = math.exp(-half) * mass
-            delta, error, slope = _series(
-                falling, half, off if k else off_rising, self.weight_slip + HALF_ULP * (last - 1)
-            )
-            total, doubt, fall = total + end * delta, doubt + end * error, fall + end * slope
-        return Sum(total, doubt, fall)
-
-    def _together(self, y: Array, powers: int, off_rising: float, off: float) -> Sum:
-        """Return the sum of many terms, those of residues at -½ alone apart from others."""
-        last = len(y)
-        weights, k = self.weights[:last], self.k[:last]
-        weight_off = self.weight_slip + HALF_ULP * last  # and what is lost by adding so many
-        total, doubt, fall = 0.0, 0.0, 0.0
-        inner = (k > 0) & (k < self.releases)
-        for some, most in ((inner, min(powers, self.releases)), (~inner, powers)):
-            if some.any():
-                half = y[some] / 2
-                ends = np.exp(-half) * weights[some]
-                if len(half) * most <= MOST_AT_ONCE:
-                    delta, error, slope = _short_series(self.coefficients[k[some], 1:most], half, off, weight_off)
-                    error += UNDERFLOW * 2.0**self.releases  # of powers
-                else:
-                    series = self.coefficients.T[most - 1 :: -1, k[some]]
-                    delta, error, slope = _series(series, half, off, weight_off)
-                total, doubt = total + float(ends @ delta), doubt + float(ends @ error)
-                fall += float(ends @ slope)
-        return Sum(total, doubt, fall)
+    def _some(self, places: slice, epsilon: float, powers: int, off_rising: float, off: float) -> Sum:
+        """Return the sum of some terms."""
+        k, half = self.k[places], (self.x[places] - epsilon) / 2
+        ends = np.exp(-half) * self.weights[places]
+        moved = np.where(k > 0, off, off_rising)
+        delta, doubt, slope = _series(self.coefficients[k, 1:powers], half, moved, self.weight_slip + HALF_ULP * len(k))
+        doubt += UNDERFLOW * 2.0**self.releases  # of powers
+        return Sum(*(float(ends @ column) for column in (delta, doubt, slope)))
 
     def _powers(self, half: float) -> tuple[int, float]:
         """Return how many powers of y/2 are seen beside the first one, and a bound of what the others add up to.
@@ -208,25 +186,12 @@ class PiecewiseSum(WholeEnclosure):
         return j, 2 * half * term if j >= 2 * half else math.inf
 
 
-def _series(falling: Any, half: Any, off: float, weight_off: float) -> tuple[Any, Any, Any]:
-    """Return Σ c_j (y/2)^j/j!, Horner's way, a bound of its rounding, and what it falls by with ε, without e^{-y/2}.
+def _series(rising: Array, half: Array, off: Array, weight_off: float) -> tuple[Array, Array, Array]:
+    """Return Σ c_j (y/2)^j/j!, a bound of its rounding, and what it falls by with ε, without e^{-y/2}.
 
-    The coefficients come with the highest power first, each a number or an array. y can be off by `off`, the weight of
-    the series, relatively, by `weight_off`.
-    """
-    value, rise, size, slope = 0.0 * half, 0.0 * half, 0.0 * half, 0.0 * half
-    for j, c in zip(range(len(falling), 0, -1), falling, strict=True):
-        step = half / j
-        rise, slope = rise * step + value / j, slope * step + size / j
-        value, size = value * step + c, size * step + abs(c)
-    doubt = (TERM_UNITS + weight_off) * size + TERM_UNITS * half * slope + off * (size + slope)
-    return value, doubt, (value - rise) / 2
-
-
-def _short_series(rising: Array, half: Array, off: float, weight_off: float) -> tuple[Array, Array, Array]:
-    """Return what `_series` returns from all powers at once: a row for each term, the lowest power first.
-
-    A power is off by two roundings each time, which half times the slope counts; sums are pairwise.
+    There is a row for each term, the lowest power first. y can be off by `off`, the weight of the series, relatively,
+    by `weight_off`. The j-th power is off by 2j roundings, which half times the slope counts, as Σ |c_j| j (y/2)^j/j!;
+    a term by a few more, and a sum by one for each of sixteen numbers and of its halvings: sums are pairwise.
     """
     j = np.arange(1.0, rising.shape[1] + 1)
     powers = np.multiply.accumulate(half[:, None] / j, axis=1)
@@ -234,7 +199,7 @@ def _short_series(rising: Array, half: Array, off: float, weight_off: float) -> 
     sizes = np.abs(rising)
     value, size = (rising * powers).sum(axis=1), (sizes * powers).sum(axis=1)
     rise, slope = (rising * before).sum(axis=1), (sizes * before).sum(axis=1)
-    doubt = (2 * TERM_UNITS + weight_off) * size + TERM_UNITS * half * slope + off * (size + slope)
+    doubt = (TERM_UNITS + weight_off) * size + POWER_UNITS * half * slope + off * (size + slope)
     return value, doubt, (value - rise) / 2
 
 
@@ -282,15 +247,13 @@ def sum_top(losses: ComposedPairs, epsilon: float) -> PiecewiseSum | None:
 def sum_top_at_delta(losses: ComposedPairs, log_delta: float) -> PiecewiseSum | None:
     """Return the sum of what is above the ε of a δ, or None where it has too many terms or is not known.
 
-    Of many different releases the largest loss alone puts ε rather too far from itself: nearer places are tried first.
+    The largest loss alone puts ε rather too far from itself: nearer places are tried first.
     """
-    least = least_epsilon(losses, log_delta)
-    if least is None or losses.closed is None:
+    least, closed = least_epsilon(losses, log_delta), losses.closed
+    if least is None or closed is None:
         return None
-    top, thetas = losses.closed.top, losses.closed.thetas
-    is_one = len(thetas) <= FEW_SCALES or top - least <= float(thetas.min())
-    for share in (1.0,) if is_one else SHARES_OF_TOP:
-        found = sum_top(losses, top - share * (top - least))
+    for share in SHARES_OF_TOP:
+        found = sum_top(losses, closed.top - share * (closed.top - least))
         if found is None or share == 1 or found.log_lower(found.floor) >= log_delta:
             return found
     return None
