@@ -18,7 +18,7 @@ the last two with what their second residues, 1 and -e^{-y}, have as series. For
 
 nothing is left but rounding, and that is bounded by the sum of the absolute terms. Equal releases share their sets.
 
-Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`, `largest_sums`).
+Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`).
 """
 
 from __future__ import annotations
@@ -33,10 +33,16 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from cumulant.inversion.closed import MOST_OUTPUTS, ClosedLosses, Outputs
+from cumulant.inversion.closed import (
+    LONGEST_SERIES,
+    MOST_AT_TOP,
+    MOST_OUTPUTS,
+    ClosedLosses,
+    Outputs,
+    least_distance,
+)
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, WholeEnclosure
-from cumulant.inversion.largest_sums import LARGEST_LOSS, MOST_AT_TOP, least_distance, least_epsilon
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import HALF_ULP, log_above, log_below
 
@@ -229,7 +235,7 @@ def sum_pieces(losses: ComposedPairs) -> PiecewiseSum | None:
     closed = losses.closed
     if closed is None or losses.variance > 0 or _count_terms(closed) > MOST_TERMS:
         return None
-    if closed.laplace_releases > MOST_LAPLACE or closed.largest > LARGEST_LOSS:
+    if closed.laplace_releases > MOST_LAPLACE or closed.largest > LONGEST_SERIES:
         return None
     return _sum_above(closed, 0.0, MOST_TERMS)
 
@@ -241,7 +247,7 @@ def sum_top(losses: ComposedPairs, epsilon: float) -> PiecewiseSum | None:
         return None
     top = closed.top
     floor = epsilon - (TOP_MARGIN * abs(top) + 0.01 * (top - epsilon))
-    return _sum_above(closed, floor, MOST_TERMS_AT_TOP) if floor > 0 and top - floor <= LARGEST_LOSS else None
+    return _sum_above(closed, floor, MOST_TERMS_AT_TOP) if floor > 0 and top - floor <= LONGEST_SERIES else None
 
 
 def sum_top_at_delta(losses: ComposedPairs, log_delta: float) -> PiecewiseSum | None:
@@ -249,8 +255,9 @@ def sum_top_at_delta(losses: ComposedPairs, log_delta: float) -> PiecewiseSum | 
 
     The largest loss alone puts ε rather too far from itself: nearer places are tried first.
     """
-    least, closed = least_epsilon(losses, log_delta), losses.closed
-    if least is None or closed is None:
+    closed = losses.closed
+    least = None if closed is None else closed.least_epsilon(log_delta)
+    if closed is None or least is None:
         return None
     for share in SHARES_OF_TOP:
         found = sum_top(losses, closed.top - share * (closed.top - least))
