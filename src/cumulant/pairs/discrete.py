@@ -17,7 +17,7 @@ from typing import Any, final
 
 import numpy as np
 
-from cumulant.numerics.complex_plane import Complex, log1p_complex, sine_versine, sine_versine_of_multiples
+from cumulant.numerics.complex_plane import Complex, log1p_complex, sine_versine_of_multiples
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.logspace import exp_excess as real_exp_excess
 from cumulant.numerics.nonuniform import characteristic_function
@@ -25,13 +25,11 @@ from cumulant.numerics.nonuniform import characteristic_function
 LARGE = 0.5  # K(θ) from which the sum is taken as it stands, tilted: 1 is no longer the larger part
 ALL = 40.0  # x from where e^x - 1 - x is e^x to rounding
 CHUNK = 50_000  # numbers at a time: they stay in the cache
-MOST_PHASES = 250_000  # at a time: ten arrays of them take 20 MB
 MOST_TURNED = 300_000  # products of nodes and the fewer frequencies at a time: ten arrays of them take 24 MB
 CHEAP = 400_000  # sines and cosines that are no trouble: the plain sum rounds less than the transform
 PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pairs of sine and cosine
 PER_ROW, PER_PRODUCT = 5.0, 0.05  # what a node costs at a frequency of either part, and at one of their sums
 PHASE = 2.0**-50  # relative error of a phase ωL, and of what is made of it
-DIFFERENCE = 1e-13  # relative to its first term, what rounding takes off a difference of sums of products
 EXPONENTIALS = 1e-15  # relative error of an exponential, and of products with it
 UNSEEN_SHARE = 1e-17  # of M(θ), for all nodes together that are left out
 ROUNDOFF = 8e-15  # relative error of a sum of up to 1e5 products of elementary functions, summed in blocks
@@ -212,15 +210,6 @@ class DiscreteLosses:
         near = (self.divergence + np.sum(added * self.losses, axis=1)) / scale
         return np.asarray(np.where(np.abs(k_theta) < LARGE, near, np.sum(tilted * self.losses, axis=1)))
 
-    def dispersion(self, theta: float, omega: Array, widths: Sequence[float], k_theta: Array) -> Array:
-        """Return E[χχ'(1 - cos ωΔ)] and E[χχ'Δ²]/2 for χ = e^{-(ω(L-m)/width)²/2}, m the median: a row for each law."""
-        some = max(1, MOST_PHASES // self.losses.shape[1])  # frequencies at a time
-        parts = np.split(omega, range(some, len(omega), some))
-        width = min(some, len(omega))
-        pieces = self._by_rows(lambda laws, k: laws._dispersion(theta, parts, widths, k), width, k_theta)
-        turned: Array = np.concatenate(pieces)
-        return turned
-
     def _sizes(self, theta: float, k_theta: Array) -> tuple[Array, Array, Array, Array]:
         """Return tilted masses, their relative rounding, which grows with exponents, and E|L| and E L² under them."""
         tilted = self._tilted(theta, k_theta)
@@ -228,16 +217,6 @@ class DiscreteLosses:
         terms = (exponents, np.abs(self.losses), self.losses**2)
         size, first, second = (np.sum(tilted * term, axis=1, keepdims=True) for term in terms)
         return tilted, ROUNDOFF + 2.0**-52 * size, first, second
-
-    def _dispersion(self, theta: float, parts: Sequence[Array], widths: Sequence[float], k_theta: Array) -> Array:
-        """Return what `dispersion` returns, of frequencies in parts: phases are kept one part at a time."""
-        tilted = self._tilted(theta, k_theta)
-        order = np.argsort(self.losses, axis=1)
-        below = np.cumsum(np.take_along_axis(tilted, order, axis=1), axis=1)
-        place = np.argmax(below >= 0.5 * below[:, -1:], axis=1)[:, None]
-        apart = self.losses - np.take_along_axis(self.losses, np.take_along_axis(order, place, axis=1), axis=1)
-        found = [_dispersion_of(tilted, apart, omega, widths) for omega in parts]
-        return np.asarray(np.concatenate(found, axis=-1).transpose(2, 0, 1, 3))
 
     def _by_rows(self, evaluate: Callable[..., Any], width: int, *columns: Array) -> list[Any]:
         """Return what `evaluate` says of some rows at a time: `width` numbers for each node."""
@@ -300,23 +279,6 @@ class TiltedNodes:
             logs = np.asarray(np.log(values), dtype=complex)[None]
         logs, error = with_error(error[None], logs, np.zeros(1))
         return logs[0], error[0]
-
-
-def _dispersion_of(tilted: Array, apart: Array, omega: Array, widths: Sequence[float]) -> Array:
-    """Return both numbers of `DiscreteLosses.dispersion`: a row for each width, of rows for each number and law."""
-    phases = omega[:, None] * apart[:, None, :]
-    sine, versine, _ = sine_versine(phases)
-    turned = phases**2 / 2
-
-    def of(width: float) -> tuple[Array, Array]:
-        weight = tilted[:, None, :] * np.exp(-turned / width**2)
-        mass, up, across = (np.sum(weight * values, axis=2) for values in (1.0, versine, sine))
-        # P² - |φ|² by half angles, without a difference of two numbers near 1
-        first, second = ((weight @ power[:, :, None])[:, :, 0] for power in (apart, apart**2))
-        exactly = 2 * mass * up - up**2 - across**2
-        return np.maximum(exactly - DIFFERENCE * mass * up, 0.0), mass * second - first**2
-
-    return np.array([of(width) for width in widths])
 
 
 def line_effort(nodes: float, count: int) -> float:
