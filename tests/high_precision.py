@@ -462,7 +462,7 @@ def delta(direction: Direction, epsilon: float | Fraction) -> Ball:
 
 @stored
 def log_delta_of_samples(
-    samples: Sequence[tuple[float, float]], epsilon: float, *, leaves: bool = True, beside: float = 0.0
+    samples: Sequence[tuple[float | Fraction, float]], epsilon: float, *, leaves: bool = True, beside: float = 0.0
 ) -> Any:
     """Return log δ of Gaussian noise on samples (μ, γ), when a record leaves or joins, beside noise on all data."""
     view: View = "leaving" if leaves else "joining"
