@@ -187,16 +187,9 @@ class Explanation:
         return table_html(f"ε = {rounded_up(g.epsilon)} at δ = {g.delta_text}", rows)
 
     def to_dict(self) -> dict[str, Any]:
-        g = self.guarantee
+        said = ("epsilon", "delta", "log_delta", "method", "theorem", "order", "exact", "at_most_above")
         return {
-            "epsilon": g.epsilon,
-            "delta": g.delta,
-            "log_delta": g.log_delta,
-            "method": g.method,
-            "theorem": g.theorem,
-            "order": g.order,
-            "exact": g.exact,
-            "at_most_above": g.at_most_above,
+            **{name: getattr(self.guarantee, name) for name in said},
             "neighbors": relation_text(self.neighbors),
             "parts": [part.to_dict() for part in self.parts],
         }
