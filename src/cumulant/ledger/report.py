@@ -8,7 +8,6 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -342,6 +341,8 @@ def write_report(report: Report, file: Path) -> list[Path]:
 
 def _drawn(chart: Chart) -> str | None:
     """Return the chart as SVG; None where matplotlib is missing."""
+    from importlib.util import find_spec
+
     if find_spec("matplotlib") is None:
         return None
     from cumulant.report.draw import draw, save

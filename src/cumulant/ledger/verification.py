@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant.errors import CumulantError, LedgerTampered
-from cumulant.ledger.allocation import Taken, Way, beyond_in, is_overdrawn, ways_of
+from cumulant.ledger.allocation import Block, Taken, Way, beyond_in, ways_of
 from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
 from cumulant.ledger.effects import BEFORE, Effects, effects_of, part_texts, release_of, rows_from_data
 from cumulant.ledger.entries import KINDS, NO_HASH, Entry, Export, canonical
@@ -115,7 +115,7 @@ class Replay:
             self.sums.setdefault(block, PureSum()).add(release_of(text), times)
         for block in effects.spent:
             released = self.sums.get(block, PureSum())
-            if is_overdrawn(lines, self.blocks[block]) and not line.admits(released):
+            if Block(lines, self.blocks[block], self.stage).is_overdrawn and not line.admits(released):
                 today = "some of it is not pure" if released.impure else "it adds up to more"
                 said = f"was admitted beyond the lines in block {block!r}, as pure DP up to {given(line.epsilon)}"
                 self._changed(entry, said, today, forged=f"block {block!r} would be over its budget beyond the lines")

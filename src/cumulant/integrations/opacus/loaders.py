@@ -104,9 +104,10 @@ def refuse_repeats(loader: Any) -> None:
         raise UnprovenCombination("a loader without batches has no steps; give the DataLoader a batch_size")
     if isinstance(sampler, SequentialSampler):
         return
-    random = isinstance(sampler, RandomSampler)
-    again = random and (sampler.replacement or sampler.num_samples > len(sampler.data_source))
-    if again or isinstance(sampler, WeightedRandomSampler):
+    again = isinstance(sampler, WeightedRandomSampler)
+    if isinstance(sampler, RandomSampler):
+        again = sampler.replacement or sampler.num_samples > len(sampler.data_source)
+    if again:
         raise UnprovenCombination(
             f"{type(sampler).__name__} may use a record several times in an epoch, and no theorem here covers that; "
             "use poisson_sampling=True, or a loader that uses every record once"
