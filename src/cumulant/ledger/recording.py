@@ -200,16 +200,8 @@ def record_opening(storage: Storage, request: Request, declaration: Declaration,
 
 
 def _sealed(request: Request, body: dict[str, Any], before: AccountRow) -> Entry:
-    return seal(
-        account=request.account,
-        version=before.version + 1,
-        time=request.time,
-        author=request.author,
-        key=request.key,
-        kind=request.kind,
-        body={**body, "charged_by": __version__},
-        previous=before.head,
-    )
+    asked = {name: getattr(request, name) for name in ("account", "time", "author", "key", "kind")}
+    return seal(version=before.version + 1, previous=before.head, body={**body, "charged_by": __version__}, **asked)
 
 
 def apply_effects(
