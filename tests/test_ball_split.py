@@ -28,6 +28,7 @@ from cumulant.pairs.law import Law
 from cumulant.pairs.maps import CoordinateMap, Join, Leave, Replace
 from cumulant.pairs.noise import gaussian_noise
 from cumulant.pairs.window_law import WindowLaw
+from stored import stored
 
 BITS = 160
 
@@ -37,28 +38,38 @@ def window(sigma: float, unseen: float, far: float, near: float, sharpness: floa
 
 
 def moment(law: Law, sampling: CoordinateMap, sigma: float, z: complex) -> Any:
-    """Return the integral of φ(t)·cuts·P/Q·e^{zL} from its definition: adaptive integration in balls of 220 bits."""
-    before, ctx.prec = ctx.prec, 220
+    """Return the integral of φ(t)·cuts·P/Q·e^{zL}."""
+    window = law if isinstance(law, WindowLaw) else None
+    cut = window.law if window else law
+    kept = (cut.sharpness, cut.at) if isinstance(cut, CutLaw) else None
+    between = (window.sharpness, window.near, window.at) if window else None
+    return stored(moment_of)((type(sampling).__name__, sampling.rate, sigma), kept, between, z)
+
+
+def moment_of(
+    sample: tuple[str, float, float],
+    kept: tuple[float, float] | None,
+    between: tuple[float, float, float] | None,
+    z: complex,
+) -> Any:
+    """Return the integral from its definition: adaptive integration in balls of 220 bits."""
+    (direction, chance, sigma), before, ctx.prec = sample, ctx.prec, 220
     try:
-        mean, rate, power = 1 / arb(sigma), arb(sampling.rate), acb(z)
+        mean, rate, power = 1 / arb(sigma), arb(chance), acb(z)
 
         def log_w(t: Any, analytic: bool) -> Any:
             return (1 - rate + rate * (mean * t - mean * mean / 2).exp()).log(analytic=analytic)
 
-        def kept(cut: CutLaw, t: Any) -> Any:
-            return (cut.sharpness * (t - cut.at)).erfc() / 2
-
-        def share_below(window: WindowLaw, at: float, t: Any) -> Any:
-            return arb(at > 0) if math.isinf(at) else (window.sharpness * (t - at)).erfc() / 2
+        def below(sharpness: float, at: float, t: Any) -> Any:
+            return arb(at > 0) if math.isinf(at) else (sharpness * (t - at)).erfc() / 2
 
         def integrand(t: Any, analytic: bool) -> Any:
-            value = log_w(t, analytic) * (1 + power if isinstance(sampling, Leave | Replace) else -power)
-            value -= power * log_w(-t, analytic) if isinstance(sampling, Replace) else 0
-            share = arb(1)
-            if isinstance(law, WindowLaw):
-                share = kept(law.law, t) * (share_below(law, law.at, t) - share_below(law, law.near, t))
-            elif isinstance(law, CutLaw):
-                share = kept(law, t)
+            value = log_w(t, analytic) * (-power if direction == "Join" else 1 + power)
+            value -= power * log_w(-t, analytic) if direction == "Replace" else 0
+            share = below(*kept, t) if kept else arb(1)
+            if between:
+                sharpness, near, far = between
+                share *= below(sharpness, far, t) - below(sharpness, near, t)
             return share * (value - t * t / 2).exp() / (2 * arb.pi()).sqrt()
 
         return acb.integral(integrand, -16, 24, rel_tol=arb("1e-45"), abs_tol=arb("1e-45"))

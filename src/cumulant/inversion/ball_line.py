@@ -315,7 +315,7 @@ def k_ball(
 
 def left_out_of(losses: ComposedPairs) -> arb:
     """Return how much of P the parts lack together, at most."""
-    cut = [(pair.left_out_ball(), n) for pair, n in losses.parts if isinstance(pair, CoordinatePair)]
+    cut = [(pair.in_balls().left_out, n) for pair, n in losses.parts if isinstance(pair, CoordinatePair)]
     return sum((n * p for p, n in cut), as_ball(0.0))
 
 

@@ -28,6 +28,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
+
 from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_end import beyond
 from cumulant.inversion.ball_line import BallLine
@@ -118,12 +120,13 @@ def _follow(plan: SplitPlan, budget: WorkBudget) -> SplitInBalls:
     middle = _line_between(plan.middle, n, bits, budget)
     mirror = None if plan.mirror is None else _line_between(plan.mirror, n, bits, budget)
     p, q = (_mass_of_far(plan, r) for r in (rate, 0 * rate))  # Q is P with rate 0
-    return SplitInBalls(middle, mirror, quiet, (p, q), n * plan.unseen.left_out_ball(rate), bits, plan.epsilon)
+    return SplitInBalls(middle, mirror, quiet, (p, q), n * plan.unseen.in_balls().left_out(rate), bits, plan.epsilon)
 
 
 def _mass_of_far(plan: SplitPlan, rate: arb) -> arb:
     """Return E[Π χ_u] - E[Π χ_uχ_f]: what is not far, and of it what is seen, χ_f - (1-χ_u) <= χ_uχ_f <= χ_f."""
-    unseen, far, n = plan.unseen.left_out_ball(rate), plan.far.left_out_ball(rate), plan.releases
+    unseen, far = (cut.in_balls().left_out(rate) for cut in (plan.unseen, plan.far))
+    n = plan.releases
     neither = far.union(far + unseen)
     return _complement_power(unseen, n) - _complement_power(neither, n)
 
@@ -192,21 +195,20 @@ def bound_between(pair: CoordinatePair, theta: arb, omega: arb, y: arb, likely: 
     """
     law, branch, nothing = pair.law, pair.branches[0], as_ball(0.0)
     assert isinstance(law, WindowLaw)
-    sampling = branch.factors[0][1]
-    power = sampling.power(theta)
-    mean = law.slope_ball(nothing)
+    exact, ((_, sampling),) = law.in_balls(), branch.in_balls().factors
+    power, mean = sampling.power(theta), exact.steepest
     if not (mean * y).cos() > 0:
         raise OutOfReach(f"a path {y} from the real line turns by more than a quarter")
 
     def log_bound(low: arb, high: arb, height: arb, omega: arb) -> arb:
         sine, cosine = (mean * height).sin_cos()
-        share = sampling.share_ball(law.ratio_ball(low))
+        share = np.exp(sampling.log_share(exact.log_ratio(low)))
         turned = (share * sine / (1 - share + share * cosine)).atan()
         if power > 0:
-            grown = power * sampling.value_ball(law.ratio_ball(high))
+            grown = power * sampling.value(exact.log_ratio(high))
         else:
-            grown = power * (sampling.value_ball(law.ratio_ball(low)) + (-share * (1 - cosine)).log1p())
-        return law.log_density_bound(low, high, height) + grown - omega * turned
+            grown = power * (sampling.value(exact.log_ratio(low)) + (-share * (1 - cosine)).log1p())
+        return exact.log_density_bound(low, high, height) + grown - omega * turned
 
     (first, last), logs, start = whole_span(branch, float(theta)), [], -math.inf
     ends = [law.near - BEFORE_INNER / law.sharpness, law.near, law.at]

@@ -123,7 +123,7 @@ class OneSampleInBalls(WholeEnclosure):
             if not share > 0:
                 return as_ball(0.0).union(share.upper().max(as_ball(0.0)))  # at most Q's share
             ratio = rate * (1 + more) / share
-        return share * _gaussian_delta(self.law.mean_ball(), ratio.log())
+        return share * _gaussian_delta(self.law.in_balls().mean, ratio.log())
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         if epsilon == math.inf:

@@ -93,7 +93,7 @@ class SplitPlan:
     def price(self) -> float:
         """About how much longer than another both lines take."""
         points = self.middle.count + (0 if self.mirror is None else self.mirror.count)
-        return points * (self.far.sharpness + SHARPNESS_OF_NODES)
+        return float(points * (self.far.sharpness + SHARPNESS_OF_NODES))
 
 
 @final

@@ -15,6 +15,7 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import (
     as_ball,
+    column,
     complex_ball,
     lower_floats,
     precision,
@@ -131,41 +132,21 @@ def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: 
         return BallNodes(*_finite_columns(pair, bits), as_ball(0.0))
     assert isinstance(pair, CoordinatePair)  # checked
     with precision(bits):
-        atoms = pair.ball_atoms()
+        atoms = _atoms(pair)
         losses, weights = [x for x, _ in atoms], [mass for _, mass in atoms]
         error = as_ball(0.0)
         for branch, rule in _rules(pair, theta, omega, k_theta, bits):
             error += rule.log_error.exp()
-            more, densities = _losses_and_densities(
-                branch, [complex_ball(t, rule.y) if rule.y else t for t, _ in rule.nodes]
-            )
-            losses += more
+            ts = column([complex_ball(t, rule.y) if rule.y else t for t, _ in rule.nodes])
+            more, densities = branch.in_balls().loss_and_density(ts)
+            losses += more.tolist()
             weights += [density * weight for density, (_, weight) in zip(densities, rule.nodes, strict=True)]
         return BallNodes(losses, weights, error)
 
 
-def _losses_and_densities(branch: Branch, ts: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return L and the density of P at each t."""
-    losses: list[Any] = []
-    densities = branch.law.density_balls(ts)
-    for side, sampling in branch.factors:
-        places = branch.law.ratio_balls([side * t for t in ts]) if side else [branch.least_ball()] * len(ts)
-        values = sampling.value_balls(places)
-        if sampling.sign > 0:
-            densities = [density * value.exp() for density, value in zip(densities, values, strict=True)]
-        else:
-            values = [-value for value in values]
-        losses = [x + value for x, value in zip(losses, values, strict=True)] if losses else values
-    return losses, densities
-
-
-def _slopes(branch: Branch, ts: list[arb]) -> list[arb]:
-    """Return |L'| at each t."""
-    total = [as_ball(0.0)] * len(ts)
-    for side, sampling in branch.moving:
-        shares = sampling.share_balls(branch.law.ratio_balls([side * t for t in ts]))
-        total = [x + share * branch.law.slope_ball(side * t) for x, share, t in zip(total, shares, ts, strict=True)]
-    return total
+def _atoms(pair: CoordinatePair) -> list[tuple[arb, arb]]:
+    """Return (L, mass under P) of each atom, from the parameters."""
+    return [(loss, log_mass.exp()) for loss, log_mass in pair.in_balls().atoms]
 
 
 @CACHE.remember
@@ -204,7 +185,7 @@ def supremum_ball(pair: DominatingPair, bits: int) -> arb | None:
         with precision(bits):
             return excess_of_pair(pair, EXCESS_BITS).top().log1p()
     if isinstance(pair, CoordinatePair) and pair.atoms:
-        return _largest([loss for loss, _ in pair.ball_atoms()])
+        return _largest([loss for loss, _ in _atoms(pair)])
     return as_ball(pair.supremum) * (1 - as_ball(2.0**-49, 2.0**-49))  # rounded up from its formula
 
 
@@ -213,7 +194,7 @@ def top_mass_ball(pair: DominatingPair, bits: int) -> arb:
     if isinstance(pair, FinitePair):
         losses, masses = _finite_columns(pair, bits)
         return max(zip(losses, masses, strict=True), key=lambda atom: float(atom[0].mid()))[1]
-    atoms = pair.ball_atoms() if isinstance(pair, CoordinatePair) else []
+    atoms = _atoms(pair) if isinstance(pair, CoordinatePair) else []
     return max(atoms, key=lambda atom: float(atom[0].mid()))[1] if atoms else as_ball(0.0)
 
 
@@ -251,7 +232,7 @@ def _cells_of(pair: DominatingPair, theta: float, k_theta: arb, bits: int) -> li
         atoms = list(zip(*_finite_columns(pair, bits), strict=True))
         return [_atom_cell(loss, mass, theta, k_theta) for loss, mass in atoms]
     if isinstance(pair, CoordinatePair):
-        rows = [_atom_cell(loss, mass, theta, k_theta) for loss, mass in pair.ball_atoms()]
+        rows = [_atom_cell(loss, mass, theta, k_theta) for loss, mass in _atoms(pair)]
         for branch in pair.branches:
             rows += _branch_cells(branch, theta, k_theta)
         return rows
@@ -293,7 +274,8 @@ class _Point(NamedTuple):
 
 
 def _points(branch: Branch, ts: list[arb], theta: arb, k_theta: arb) -> list[_Point]:
-    columns = zip(ts, *_losses_and_densities(branch, ts), _slopes(branch, ts), strict=True)
+    exact, places = branch.in_balls(), column(ts)
+    columns = zip(ts, *exact.loss_and_density(places), np.exp(exact.log_slope(places)), strict=True)
     tilted = [(t, loss, density * (theta * loss - k_theta).exp(), slope) for t, loss, density, slope in columns]
     return [_Point(t, loss, density, density / slope) for t, loss, density, slope in tilted]
 

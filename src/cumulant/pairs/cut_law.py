@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.numerics.balls import as_ball, log_sum_ball
+from cumulant.numerics.balls import as_ball, constant, erfc, is_ball, log_sum_ball
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import BEYOND_NATS, Branch
-from cumulant.pairs.law import SymmetricLaw, evenly, require_symmetric
-from cumulant.pairs.normal_law import LOG_ROOT, REACH, WHOLE_REACH, NormalLaw, NormalMixture, log_turned, turn_of
+from cumulant.pairs.law import evenly
+from cumulant.pairs.normal_law import REACH, WHOLE_REACH, NormalLaw, NormalMixture, log_turned, turn_of
 
 if TYPE_CHECKING:
     from flint import arb
@@ -52,25 +52,36 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class CutLaw(NormalLaw, SymmetricLaw):
+class CutLaw(NormalLaw):
     """A law whose density under Q is multiplied by χ; its loss stays what it is."""
 
     law: NormalMixture
-    at: float  # c
-    sharpness: float  # a
-    curvature: float = field(init=False, repr=False, compare=False)
-    resolved: float = field(init=False, repr=False, compare=False)
-    extremes: tuple[float, float] = field(init=False, repr=False, compare=False)
+    at: Any  # c
+    sharpness: Any  # a
+    curvature: Any = field(init=False, repr=False, compare=False)
+    resolved: Any = field(init=False, repr=False, compare=False)
+    extremes: tuple[Any, Any] = field(init=False, repr=False, compare=False)
     terms: int = field(init=False, repr=False, compare=False)
-    steepest: float = field(init=False, repr=False, compare=False)
-    strip: float = field(init=False, repr=False, compare=False)
-    log_square: Any = field(init=False, repr=False, compare=False)
+    steepest: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "curvature", self.law.curvature + 2 * self.sharpness**2)
         object.__setattr__(self, "resolved", 1 / self.sharpness)
-        for name in ("extremes", "terms", "steepest", "strip", "log_square"):  # its loss stays what it is
+        for name in ("extremes", "terms", "steepest"):  # its loss stays what it is
             object.__setattr__(self, name, getattr(self.law, name))
+
+    def in_balls(self) -> CutLaw:
+        law = self.law.in_balls()
+        assert isinstance(law, NormalMixture)
+        return CutLaw(law, as_ball(self.at), as_ball(self.sharpness))
+
+    @property
+    def strip(self) -> float:
+        return self.law.strip
+
+    @property
+    def log_square(self) -> Any:
+        return self.law.log_square
 
     @property
     def is_cut(self) -> bool:
@@ -89,12 +100,12 @@ class CutLaw(NormalLaw, SymmetricLaw):
         return self.law.slopes
 
     @property
-    def even(self) -> float:
-        return require_symmetric(self.law).even
+    def even(self) -> Any:
+        return self.law.even
 
     @property
-    def log_variation(self) -> float:
-        return require_symmetric(self.law).log_variation
+    def log_variation(self) -> Any:
+        return self.law.log_variation
 
     def batch_key(self, closeness: float) -> Hashable:
         of_law = self.law.batch_key(closeness)
@@ -109,19 +120,24 @@ class CutLaw(NormalLaw, SymmetricLaw):
     def log_ratio(self, t: Any) -> Any:
         return self.law.log_ratio(t)
 
-    def log_slope(self, t: Array) -> Any:
+    def log_slope(self, t: Any) -> Any:
         return self.law.log_slope(t)
 
     def bend_on(self, low: float, high: float, largest_spread: Callable[[Array], Array]) -> float:
         return self.law.bend_on(low, high, largest_spread)
 
     def log_density(self, t: Any) -> Any:
-        return -t * t / 2 - LOG_ROOT + self._log_kept(t)
+        return self.law.log_density(t) + log_half_erfc(self.sharpness * (np.asarray(t) - self.at))
 
-    def _log_kept(self, t: Any) -> Array:
-        return log_half_erfc(self.sharpness * (np.asarray(t) - self.at))
+    def density(self, t: Any) -> Any:
+        """A product: the logarithm of χ at complex t may lie on either side of its cut."""
+        return self.law.density(t) * self._kept(t)
 
-    def left_out(self, rate: float) -> float:
+    def _kept(self, t: Any, turn: int = 1) -> Any:
+        """Return χ, or 1 - χ turned by -1, in balls."""
+        return erfc(turn * self.sharpness * (t - self.at)) / 2
+
+    def left_out(self, rate: Any) -> Any:
         return left_out_by_cut(self.law.components(rate), self.at, self.sharpness)
 
     def span_end(self, branch: Branch, theta: float) -> float:
@@ -130,14 +146,17 @@ class CutLaw(NormalLaw, SymmetricLaw):
     def log_swell(self, t: Array, d: Array) -> Array:
         x, grown = self.sharpness * (t - self.at), (self.sharpness * d) ** 2
         kept = log_half_erfc(x)
-        return self.law.log_swell(t, d) + np.minimum(grown, np.logaddexp(0.0, grown + log_half_erfc(-x)) - kept)
+        return np.asarray(
+            self.law.log_swell(t, d) + np.minimum(grown, np.logaddexp(0.0, grown + log_half_erfc(-x)) - kept)
+        )
 
     def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
         """See `turn_of`: losses that are left turn little."""
         if not branch.rises or len(branch.factors) > 1:
             return NormalLaw.log_growth(self, branch, theta, omega, d)
         looked = _looked_at(branch, theta)
-        return self.curvature * d * d / 2 + log_turned(looked.values, looked.turn, omega, self.steepest * d)
+        turned = log_turned(looked.values, looked.turn, omega, self.steepest * d)
+        return np.asarray(self.curvature * d * d / 2 + turned)
 
     def curvature_up_to(self, t: Array) -> Array:
         """-(log erfc)'' grows with x from 0 to 2: it is g(g - 2x), g = (2/√π) e^{-x²}/erfc(x)."""
@@ -154,42 +173,11 @@ class CutLaw(NormalLaw, SymmetricLaw):
 
     # In balls ---------------------------------------------------------------------------------------------------------
 
-    def ratio_ball(self, t: arb) -> arb:
-        return self.law.ratio_ball(t)
-
-    def slope_ball(self, t: arb) -> arb:
-        return self.law.slope_ball(t)
-
-    def even_ball(self) -> arb:
-        return require_symmetric(self.law).even_ball()
-
-    def variation_ball(self) -> arb:
-        return require_symmetric(self.law).variation_ball()
-
-    def bound_on_rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
-        return self.law.bound_on_rectangle(low, high, y)
-
-    def ratio_balls(self, ts: Sequence[Any]) -> list[Any]:
-        return self.law.ratio_balls(ts)
-
-    def density_ball(self, t: arb) -> arb:
-        return self.law.density_ball(t) * self._kept_ball(t)
-
-    def density_balls(self, ts: Sequence[Any]) -> list[Any]:
-        a, at = as_ball(self.sharpness), as_ball(self.at)
-        return [q * (a * (t - at)).erfc() / 2 for t, q in zip(ts, self.law.density_balls(ts), strict=True)]
-
-    def _kept_ball(self, t: arb) -> arb:
-        return (as_ball(self.sharpness) * (t - as_ball(self.at))).erfc() / 2
-
-    def _log_kept_bound(self, low: arb, high: arb, y: arb) -> arb:
-        """Return a bound of log|χ| for low <= Re t <= high and |Im t| <= y; χ is 1 less what is cut off."""
-        grown = ((as_ball(self.sharpness) * y) ** 2).exp()
-        cut = (as_ball(self.sharpness) * (as_ball(self.at) - high)).erfc() / 2
-        return (grown * self._kept_ball(low)).min(1 + grown * cut).log()
-
     def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
-        return self.law.log_density_bound(low, high, y) + self._log_kept_bound(low, high, y)
+        """χ is 1 less what is cut off."""
+        grown = ((self.sharpness * y) ** 2).exp()
+        kept = (grown * self._kept(low)).min(1 + grown * self._kept(high, -1))
+        return self.law.log_density_bound(low, high, y) + kept.log()
 
     def whole_span(self, far: float) -> tuple[float, float]:
         """Beyond the last peak, where factors that move the density by `far` meet a χ that falls faster."""
@@ -199,20 +187,11 @@ class CutLaw(NormalLaw, SymmetricLaw):
     def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
         """Below an end 1 - χ is less than there; above erfc(u+v) <= erfc(u) e^{-2uv}, so χ falls by 2a²(b-c) a unit."""
         low, high = ends
-        grown = (1 + ((as_ball(self.sharpness) * y) ** 2).exp() * (1 - self._kept_ball(low))).log()
+        grown = (1 + ((self.sharpness * y) ** 2).exp() * self._kept(low, -1)).log()
         below = self.law.log_tails((low, low), y, growth, log_factor) + grown
-        fall = high + 2 * as_ball(self.sharpness) ** 2 * (high - as_ball(self.at)) - growth
+        fall = high + 2 * self.sharpness**2 * (high - self.at) - growth
         above = self.log_density_bound(high, high, y) + log_factor(high) - fall.log()
         return log_sum_ball([below, above])
-
-    def left_out_ball(self, rate: arb) -> arb:
-        """Return p as a ball."""
-        width = (2 + 1 / as_ball(self.sharpness) ** 2).sqrt()
-        shares = self.law.component_balls(rate)
-        total = as_ball(0.0)
-        for share, mean in shares:
-            total += share * ((as_ball(self.at) - mean) / width).erfc() / 2
-        return total
 
 
 def log_half_erfc(x: Array) -> Array:
@@ -223,11 +202,11 @@ def log_half_erfc(x: Array) -> Array:
     return np.asarray(np.where(x > 0, above, np.log1p(-erfc(np.maximum(-x, 0.0)) / 2)))
 
 
-def left_out_by_cut(components: Iterable[tuple[float, float]], at: float, sharpness: float) -> float:
+def left_out_by_cut(components: Iterable[tuple[Any, Any]], at: Any, sharpness: Any) -> Any:
     """Return p = E_P[1 - χ] of a mixture of normal laws, rounded up: of N(m, 1) it is Φ((m-c)/κ), κ² = 1 + 1/2a²."""
-    width = math.sqrt(2.0) * math.sqrt(1 + 0.5 / sharpness**2)
-    total = math.fsum(share * math.erfc((at - mean) / width) / 2 for share, mean in components)
-    return total * LEFT_OUT_MARGIN + 5e-324
+    width = np.sqrt(2 + 1 / (sharpness * sharpness))
+    shares = [share * erfc((at - mean) / width) / 2 for share, mean in components]
+    return sum(shares, constant(0.0, at)) if is_ball(at) else math.fsum(shares) * LEFT_OUT_MARGIN + 5e-324
 
 
 def place_of_cut(components: Sequence[tuple[float, float]], sharpness: float, log_share: float) -> float:

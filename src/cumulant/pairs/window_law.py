@@ -11,7 +11,7 @@ at Re t, where χ falls and 1-χ grows. Far from both ends, that is, the window 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -40,7 +40,7 @@ class WindowLaw(CutLaw):
     """A law that is cut far out, whose density under Q is multiplied by χ - χ_near; its loss stays what it is."""
 
     law: CutLaw  # type: ignore[assignment]
-    near: float = -math.inf  # no end; nor has `at` = inf
+    near: Any = -math.inf  # no end; nor has `at` = inf
 
     @property
     def widths(self) -> tuple[float, float]:
@@ -66,11 +66,12 @@ class WindowLaw(CutLaw):
                 np.logaddexp(log_half_erfc(-x), log_half_erfc(-y)),
             )
             whole = np.logaddexp(0.0, grown + np.logaddexp(log_half_erfc(-x), log_half_erfc(y)))
-        return self.law.log_swell(t, d) + np.minimum(np.minimum(kept, cut) + grown, whole) - self.log_window(t)
+        swell = np.minimum(np.minimum(kept, cut) + grown, whole) - self.log_window(t)
+        return np.asarray(self.law.log_swell(t, d) + swell)
 
     def span_start(self, branch: Branch, theta: float) -> float:
         if self.near > -math.inf:
-            return self.near - WINDOW_SOFT / self.sharpness
+            return float(self.near - WINDOW_SOFT / self.sharpness)
         return NormalLaw.span_start(self, branch, theta)
 
     def span_end(self, branch: Branch, theta: float) -> float:
@@ -94,34 +95,35 @@ class WindowLaw(CutLaw):
     def curvature_up_to(self, t: Array) -> Array:
         return np.asarray(CutLaw.curvature_up_to(self, t) - 1 + self.law.curvature_up_to(t))
 
-    def left_out(self, rate: float) -> float:
+    def left_out(self, rate: Any) -> Any:
         """Return 1: who looks through a window counts what lies outside."""
-        return 1.0
+        return 1 + 0 * rate
+
+    def in_balls(self) -> WindowLaw:
+        law = self.law.in_balls()
+        assert isinstance(law, CutLaw)
+        return WindowLaw(law, as_ball(self.at), as_ball(self.sharpness), as_ball(self.near))
 
     # In balls ---------------------------------------------------------------------------------------------------------
 
-    def left_out_ball(self, rate: arb) -> arb:
-        return as_ball(1.0)
+    def density(self, t: Any) -> Any:
+        middle = (self.at + self.near) / 2
 
-    def density_ball(self, t: Any) -> Any:
-        return self.density_balls([t])[0]
-
-    def density_balls(self, ts: Sequence[Any]) -> list[Any]:
-        found, middle = self.law.density_balls(ts), (self.at + self.near) / 2
-        for i, t in enumerate(ts):
+        def seen(t: Any) -> Any:
             turn = 1 if t.real > middle else -1  # either difference is right; this one does not cancel
             far, near = (self._half_erfc_ball(t, at, turn) for at in (self.at, self.near))
-            found[i] = found[i] * (far - near) * turn
-        return found
+            return (far - near) * turn
 
-    def _half_erfc_ball(self, t: Any, at: float, turn: int = 1) -> Any:
+        return self.law.density(t) * np.frompyfunc(seen, 1, 1)(t)
+
+    def _half_erfc_ball(self, t: Any, at: arb, turn: int = 1) -> Any:
         """Return χ, or 1 - χ turned by -1, of a cut that may be missing."""
-        if math.isinf(at):
+        if not at.is_finite():
             return as_ball(1.0 if at * turn > 0 else 0.0)
-        return (as_ball(turn * self.sharpness) * (t - as_ball(at))).erfc() / 2
+        return (turn * self.sharpness * (t - at)).erfc() / 2
 
     def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
-        grown = ((as_ball(self.sharpness) * y) ** 2).exp()
+        grown = ((self.sharpness * y) ** 2).exp()
         (far, near), (beyond_far, beyond_near) = (
             [self._half_erfc_ball(t, at, turn) for at in (self.at, self.near)] for t, turn in ((low, 1), (high, -1))
         )
@@ -135,7 +137,7 @@ class WindowLaw(CutLaw):
 
     def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
         """Return what the far cut leaves there: the window is at most 2e^{a²y²}."""
-        return self.law.log_tails(ends, y, growth, log_factor) + as_ball(2.0).log() + (as_ball(self.sharpness) * y) ** 2
+        return self.law.log_tails(ends, y, growth, log_factor) + as_ball(2.0).log() + (self.sharpness * y) ** 2
 
 
 def _log_less(log: Array) -> Array:
