@@ -111,24 +111,18 @@ class Accountant:
             return
         if self._budget is not None:
             self._check_budget(mechanism, count, *self._budget)
-        counts = self._counts
-        after = {release: counts.get(release, 0) + times * count for release, times in mechanism.releases()}
-        for total in after.values():
-            parameters.count(total)  # refuse before anything changes
+        added = [(release, times * count) for release, times in mechanism.releases()]
+        # refused before anything changes
+        after = {release: parameters.count(self._counts.get(release, 0) + more) for release, more in added}
         neighbors = mechanism.neighbors
         if neighbors is not None and self._neighbors is not neighbors:
             self._settle(neighbors)
-        counts.update(after)
-        if label is not None:
-            self._label(mechanism, count, label)
-        if self._followed is not None:
-            for release, times in mechanism.releases():
-                self._followed.add(release, times * count)
-
-    def _label(self, mechanism: AbstractMechanism, count: int, label: str) -> None:
-        for release, times in mechanism.releases():
-            key = (release, label)
-            self._labelled[key] = self._labelled.get(key, 0) + times * count
+        self._counts.update(after)
+        for release, more in added:
+            if label is not None:
+                self._labelled[release, label] = self._labelled.get((release, label), 0) + more
+            if self._followed is not None:
+                self._followed.add(release, more)
 
     def _check_budget(self, mechanism: AbstractMechanism, count: int, epsilon: float, delta: float) -> None:
         """Refuse what would exceed the budget: by one number where that is enough, else by asking, a few ahead."""
