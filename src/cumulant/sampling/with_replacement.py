@@ -12,7 +12,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from cumulant.curves.curve import Array, Curve, projected
+from cumulant.curves.curve import Array, Curve, at_most, projected
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
@@ -35,7 +35,7 @@ from cumulant.profiles.to_curve import cgf_from_profile
 from cumulant.profiles.to_pair import pair_at_knots
 from cumulant.profiles.weighted_draws import pure_with_replacement, weighted_with_replacement_profile
 from cumulant.sampling.groups import group_of, group_profiles
-from cumulant.sampling.mixture import NO_LOSS, at_most, black_box_loss, replace_one_bound
+from cumulant.sampling.mixture import NO_LOSS, black_box_loss, replace_one_bound
 from cumulant.sampling.relation import checked_relation
 from cumulant.sampling.without_replacement_theorems import by_profiles
 
