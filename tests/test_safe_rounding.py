@@ -16,7 +16,7 @@ from cumulant.curves.curve import combined_failure, total
 from cumulant.parameters import product_above, ratio_above, share_below
 from cumulant.profiles.multiplicity import Multiplicity
 from cumulant.profiles.profile import gaussian_groups, laplace_groups
-from cumulant.profiles.sampling import with_replacement_profile
+from cumulant.profiles.sampling import amplified_epsilon, with_replacement_profile
 from cumulant.sampling.gaussian_triples import Triples
 from cumulant.sampling.mixture import amplified_failure
 from cumulant.sampling.with_replacement import SampledWithReplacement, mixed_moments
