@@ -237,22 +237,41 @@ def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
     return (b[1] - a[1]) / (b[0] - a[0])
 
 
-def tabulate(curve: Curve, last: int) -> Curve:
-    """Return a curve whose K at the integers 1..last is computed once, when one of them is asked for."""
+def at_most(curve: Curve, other: Curve) -> Curve:
+    """Return the smaller of two bounds at every order: chords between integers may be above what holds anyway.
 
-    @cache
-    def table() -> Array:
-        return np.append(0.0, curve.log_moment(np.arange(1.0, last + 1)))
+    A loss of at most ε has K(λ) <= λε.
+    """
+    pure = min(curve.pure, other.pure)
 
     def log_moment(lam: Array) -> Array:
-        inside = (lam <= last) & (lam == np.floor(lam))
-        values = np.empty(lam.shape)
-        values[inside] = table()[lam[inside].astype(int)]
-        if not np.all(inside):
-            values[~inside] = curve.log_moment(lam[~inside])
-        return values
+        least = np.minimum(curve.log_moment(lam), other.log_moment(lam))
+        return np.minimum(least, lam * pure * (1 + 4e-16)) if math.isfinite(pure) else least  # rounded up
 
-    return replace(curve, log_moment=log_moment)
+    return replace(curve, log_moment=log_moment, kl=min(curve.kl, other.kl, pure), pure=pure, summed=True)
+
+
+def at_least(curve: Curve, other: Curve, *, pure: float = math.inf) -> Curve:
+    """Return the larger of two curves at every order: those of the two directions of a pair."""
+
+    def log_moment(lam: Array) -> Array:
+        return np.maximum(curve.log_moment(lam), other.log_moment(lam))
+
+    return replace(curve, log_moment=log_moment, kl=max(curve.kl, other.kl), pure=pure)
+
+
+def remembered(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return a function of arrays that asks another one for every number once."""
+    known: dict[float, float] = {}
+
+    def at(x: Array) -> Array:
+        asked: list[float] = x.tolist()
+        missing = [one for one in dict.fromkeys(asked) if one not in known]
+        if missing:
+            known.update(zip(missing, function(np.array(missing)).tolist(), strict=True))
+        return np.array([known[one] for one in asked])
+
+    return at
 
 
 def cgf_at(curve: Curve, order: ArrayLike) -> Any:

@@ -222,7 +222,8 @@ def plan_split(
         return None
     unseen = math.fsum(law.n for law in known if not law.is_seen) / releases.count
     left_out = log_delta - OUT_OF_SIGHT_NATS + math.log(2 * unseen) if unseen else -math.inf
-    return SplitProfile(*near, *far, left_out)
+    (line, quiet), (tails, far_line, ceiling) = near, far
+    return SplitProfile(line, quiet, tails, far_line, ceiling, left_out)
 
 
 def _sort(

@@ -72,8 +72,8 @@ class WholeLine:
         releases: SampledReleases, direction: Direction, first_tilt: float, log_delta: float, look: Look
     ) -> WholeLine | None:
         """Return the line's tilts around the first; None where sums over nodes would be long."""
-        tau, laws, slope, bend = look.tilts * first_tilt, [], releases.variance * 0.5, releases.variance
-        s, is_cut = direction.power(tau), False
+        tau, laws, is_cut = look.tilts * first_tilt, [], False
+        s, slope, bend = direction.power(tau), releases.variance * (tau + 0.5), np.full(len(tau), releases.variance)
         with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
             for law, n in releases.parts:
                 size, classes = _seen(releases, law, direction, (first_tilt, float(tau[-1])), log_delta)
@@ -86,7 +86,6 @@ class WholeLine:
                 log_base, mean, spread = tilts.log_moments(far)
                 laws.append(SizedLaw(classes, n, size, None, log_base))
                 slope, bend, is_cut = slope + n * mean, bend + n * spread, is_cut or size is not Size.ANY
-            slope = slope + releases.variance * tau
             # where a record joins, losses that are not about normal make the line fall more slowly than F'' says
             curvature = curvature_of(tau, bend) if direction is LEAVES else None
             measure = SizedMeasure.of(releases, direction, laws, tau, curvature)

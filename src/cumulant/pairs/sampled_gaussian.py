@@ -29,10 +29,10 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from cumulant.numerics.balls import LOG_ROOT
 from cumulant.numerics.complex_plane import Complex, add_turned, add_versines, log1p_complex
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
-from cumulant.pairs.normal_law import LOG_ROOT
 
 ROUNDING = 2.0**-52  # relative, of one rounding
 UNITS = 4 * ROUNDING  # relative, of a few elementary steps

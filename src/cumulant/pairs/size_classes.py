@@ -36,11 +36,10 @@ from typing import final
 
 import numpy as np
 
+from cumulant.numerics.balls import LOG_ROOT
 from cumulant.numerics.decay import Cells, escape, escape_of_run
-from cumulant.numerics.logspace import Array, log_expm1
-from cumulant.numerics.scalar_logspace import log1p_exp, log_add, log_half_erfc_above
+from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
-from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.sampled_gaussian import LEAST_LOG, NOTHING, End, Nodes, SampledGaussian
 
 CELLS_PER_UNIT = 12.0  # of t, of σ, and a third of them of 1/a
@@ -259,9 +258,9 @@ class Tilted:
             share = grown + float(windows.loud[0])
         else:
             rest = {Size.QUIET: windows.loud, Size.MIDDLE: windows.far}.get(self.size)
-            share = 0.0 if rest is None else log1p_exp(grown + float(rest[0]))
+            share = 0.0 if rest is None else _log1p_exp(grown + float(rest[0]))
         power = self.s * (float(self.log_w[0]) if self.s >= 0 else math.log1p(-classes.law.rate))
-        mass = log_half_erfc_above(-first / math.sqrt(2.0))
+        mass = -(max(-first, 0.0) ** 2) / 2  # P(N > x) <= e^{-x²/2}
         return share + power + mass + y * y / 2, self._turn_at(float(self.p[0]), y)
 
     def _log_above(self, y: float) -> tuple[float, float]:
@@ -274,7 +273,7 @@ class Tilted:
         if classes.is_ended(self.size):
             share = grown + float((self.windows.quiet if self.size is Size.QUIET else self.windows.near)[-1])
         else:
-            share = 0.0 if self.size is Size.ANY else log1p_exp(grown + float(self.windows.near[-1]))
+            share = 0.0 if self.size is Size.ANY else _log1p_exp(grown + float(self.windows.near[-1]))
             p = min(p * math.exp(2 * classes.law.mean * WIDEST_STEP), 1.0)
         power = self.s * (float(self.log_w[-1]) if self.s >= 0 else float(self._log_least(slice(-1, None), y)[0]))
         logs = math.log(max(y, 1e-300)) + (y * y - last * last) / 2 - LOG_ROOT + share + power
@@ -287,14 +286,14 @@ class Tilted:
             return -math.inf
         last, power = float(self.edges[-1]), self.s * float(self.log_w[-1])
         if self.s <= 0:
-            return power + log_half_erfc_above(last / math.sqrt(2.0))
+            return power - max(last, 0.0) ** 2 / 2
         slope = last - self.s * self.classes.law.mean
         return power - last * last / 2 - LOG_ROOT - math.log(slope) if slope >= 1 else math.inf
 
     def log_outside(self, y: Array) -> float:
         """Return log of a bound of what lies outside the cells on a path, as if w did not turn."""
         ends = self._log_below(float(y[0]))[0], self._log_above(float(y[-1]))[0], self._log_beyond
-        return log_add(log_add(ends[0], ends[1]), ends[2])
+        return _log_sum(*ends)
 
     def strip(self, omega: float, widest: float) -> Array:
         """Return d(t): narrower where w turns fast, so that what turns by ω grows by GROWN_NATS at most."""
@@ -314,7 +313,7 @@ class Tilted:
         above += math.log1p((WIDEST_STEP / d) ** 2)
         # a sum of φ up to a place is at most twice its integral, for such steps
         below = self._log_below(0.0)[0] + math.log(2.0)
-        return log_add(log_add(below, above + math.log(2.0) + omega * turn), self._log_beyond)
+        return _log_sum(below, above + math.log(2.0) + omega * turn, self._log_beyond)
 
     def rule(self, level: float, omega: float, nats: float) -> tuple[float, float] | None:
         """Return the step of a rule for frequencies up to ω, and log of what it is off by.
@@ -332,7 +331,10 @@ class Tilted:
             here = float(np.min(widths / np.logaddexp(LEAST_LOG, np.logaddexp(0.0, logs - level + nats))))
             if not here > step:  # narrower strips would take smaller steps still; any is sound
                 break
-            step, off = here, float(np.logaddexp.reduce([*(logs - log_expm1(widths / here)), missed]))
+            step, off = (
+                here,
+                float(np.logaddexp.reduce([*(logs - widths / here - np.log1p(-np.exp(-widths / here))), missed])),
+            )
         return (step, off) if step > 0 else None
 
     def loss_cells(self, k: float) -> Cells:
@@ -371,6 +373,14 @@ class Tilted:
             low = low - a * (x[1:] + np.sqrt(x[1:] ** 2 + 2))
             high = high - a * np.where(x[:-1] > 0, x[:-1] + np.sqrt(x[:-1] ** 2 + 4 / math.pi), 0.0)
         return low, high
+
+
+def _log1p_exp(x: float) -> float:
+    return float(np.logaddexp(0.0, x))
+
+
+def _log_sum(*logs: float) -> float:
+    return float(np.logaddexp.reduce(logs))
 
 
 def end_of_line(

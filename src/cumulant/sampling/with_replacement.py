@@ -12,7 +12,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from cumulant.curves.curve import Array, Curve, projected
+from cumulant.curves.curve import Array, Curve, at_most, projected
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
@@ -28,30 +28,26 @@ from cumulant.pairs.mixed import MixedPair
 from cumulant.pairs.noise import NO_PAIRS, FiniteNoise, GaussianNoise, Pairs
 from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import MOST, require, whole_number
-from cumulant.profiles.multiplicity import Multiplicity
-from cumulant.profiles.profile import PrivacyProfile, smaller_profile
-from cumulant.profiles.sampling import hybrid_with_replacement_profile, with_replacement_profile
+from cumulant.profiles.multiplicity import Multiplicity, mixture_of_groups
+from cumulant.profiles.profile import PrivacyProfile, gaussian_groups, smaller_profile
+from cumulant.profiles.sampling import base_epsilon, hybrid_with_replacement_profile, with_replacement_profile
 from cumulant.profiles.to_curve import cgf_from_profile
 from cumulant.profiles.to_pair import pair_at_knots
 from cumulant.profiles.weighted_draws import pure_with_replacement, weighted_with_replacement_profile
 from cumulant.sampling.groups import group_of, group_profiles
-from cumulant.sampling.mixture import NO_LOSS, at_most, black_box_loss, replace_one_bound
+from cumulant.sampling.mixture import NO_LOSS, black_box_loss, replace_one_bound
 from cumulant.sampling.relation import checked_relation
 from cumulant.sampling.without_replacement_theorems import by_profiles
 
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
-FARTHEST_DEVIATION = 9.0  # standard deviations of a record drawn once, where knots may end
-FAR_EPSILON = 300.0  # whose exponential over a rate is a double
 LEAST_REVEALED = 1e-290  # δ at the last knot, that is charged as if everything were revealed
-LAST_KNOT, KNOT_RATIO = 600.0, 1.2  # of ε, and by how much it grows until that is reached
+LAST_KNOT = 600.0  # of ε
 EVEN_KNOTS = 800  # for a typical loss, up to four of them
-GEOMETRIC_RATIO = 1.001  # of knots beyond
-PROFILE_ERROR = 1e-11  # relative, of a difference of two normal tails
-LEAST_MEAN_TOLD = 1e-3  # of noise whose profile keeps its digits
+FURTHER = 1e-3  # of log ε, between knots beyond
+LEAST_MEAN_TOLD = 1e-3  # of Gaussian noise whose pair is made of knots: of more noise they are many
 RARELY = 1e-3  # a rate below which few losses make up δ, and chords are not near enough
 FEW_TIMES = 4  # mean multiplicity up to which each has its pair
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
-TAIL, FINE = 1 + 1 / 64, 400  # ratio of multiplicities far above the mean that are charged together, and how often
 USELESS_CGF = 1000.0  # beyond this K no order is worth a quadrature, and the cost of a group bounds it as well
 
 
@@ -169,10 +165,10 @@ class SampledWithReplacement(AbstractMechanism):
 @lru_cache(maxsize=1024)
 def _failure_of_draws(sampled: SampledWithReplacement) -> float:
     """Return Σ_k w_k f_k, f_k <= 1 that of groups of k, charged in blocks of k at their largest, rounded up."""
-    ends, log_weights, log_rest = sampled._law.charged_together()
-    of_groups = accumulate((group_of(sampled.mechanism, size)._known().failure() for size in ends), max)
-    terms = [math.exp(weight) * failure for weight, failure in zip(log_weights, of_groups, strict=True)]
-    return min(1.0, math.fsum([*terms, math.exp(log_rest)]) * (1 + 1e-13))
+    blocks = sampled._law.blocks()
+    groups = (group_of(sampled.mechanism, int(size))._known().failure() for size in blocks.ends)
+    terms = np.exp(blocks.log_weights) * np.array(list(accumulate(groups, max)))
+    return min(1.0, (float(np.sum(terms)) + math.exp(blocks.log_rest)) * (1 + 1e-12))
 
 
 @lru_cache(maxsize=64)
@@ -191,17 +187,13 @@ def told_curve(sampled: SampledWithReplacement) -> Curve:
     Holds for:  as `with_replacement_profile`, any mechanism; K_k and failures are made to grow with k.
     Tightness:  that of `best_black_box`.
     """
-    law = sampled._law
-    ends, log_weights = _up_to_all(law)
-    rate = 1.0 if law.population == 1 else law.rate
-    shares = np.array(log_weights) - math.log(rate)
-    losses = [group_of(sampled.mechanism, size)._known().curve() for size in ends]
+    blocks, rate = sampled._law.blocks().up_to(sampled.draws), sampled._law.rate
+    shares = blocks.log_weights - math.log(rate)
+    losses = [group_of(sampled.mechanism, int(size))._known().curve() for size in blocks.ends]
 
     def log_moment(lam: Array) -> Array:
-        rows = np.maximum.accumulate(np.array([loss.log_moment(lam) for loss in losses]))  # larger groups reveal more
-        with np.errstate(over="ignore"):
-            terms = log_expm1(rows * (1 + 4e-13)).T  # up: what K is known to
-            return np.maximum(np.logaddexp(0.0, log_mean(terms, shares)) * (1 + 4e-13), LEAST)
+        rows = np.array([loss.log_moment(lam) for loss in losses])
+        return _log_mixed(np.maximum.accumulate(rows), shares)  # larger groups reveal more
 
     slopes = math.fsum(math.exp(share) * loss.kl for share, loss in zip(shares.tolist(), losses, strict=True))
     told = Curve(log_moment=log_moment, kl=slopes * (1 + 1e-13), pure=losses[-1].pure, exact=False, summed=True)
@@ -212,77 +204,47 @@ def told_curve(sampled: SampledWithReplacement) -> Curve:
     return replace_one_bound(told, rate)
 
 
-def _up_to_all(law: Multiplicity) -> tuple[list[int], list[float]]:
-    """Return multiplicities up to all draws with the logarithms of the probabilities that each stands for."""
-    if law.population == 1:
-        return [law.draws], [0.0]
-    ends, log_weights, log_rest = law.charged_together()
-    while ends[-1] < law.draws:
-        ends.append(min(2 * ends[-1], law.draws))
-        log_weights.append(log_rest)  # all above the one before: more than what lies between
-    return ends, log_weights
+def _log_mixed(rows: Array, log_weights: Array) -> Array:
+    """Return log(1 + Σ_k w_k (e^{K_k} - 1)) for rows K_k, rounded up."""
+    with np.errstate(over="ignore"):
+        terms = log_expm1(rows * (1 + 4e-13)).T  # up: what K is known to
+        return np.maximum(np.logaddexp(0.0, log_mean(terms, log_weights)) * (1 + 4e-13), LEAST)
 
 
 @lru_cache(maxsize=8)
 def _told_multiplicity(sampled: SampledWithReplacement) -> Pairs | None:
-    law = sampled._law
-    ends, log_weights, log_rest = law.charged_together()
-    total = math.fsum(math.exp(weight) for weight in (*log_weights, log_rest)) * (1 + 1e-14)
-    rate = max(law.rate, total)
+    law, blocks = sampled._law, sampled._law.blocks()
+    weights, rest = np.exp(blocks.log_weights), math.exp(blocks.log_rest)
+    rate = max(law.rate, math.fsum([*weights.tolist(), rest]) * (1 + 1e-14))
     base = sampled.mechanism._known().noise
-    if isinstance(base, GaussianNoise) and RARELY <= rate < 1:
-        found = _gaussian_told(base.mean, rate, np.array(ends, dtype=float), np.exp(log_weights), math.exp(log_rest))
+    if isinstance(base, GaussianNoise) and RARELY <= rate < 1 and base.mean >= LEAST_MEAN_TOLD:
+        mixed = PrivacyProfile.of(mixture_of_groups(gaussian_groups(base.mean), blocks.up_to(law.draws)))
+        envelope = PrivacyProfile.of(lambda epsilons: mixed.log_deltas(base_epsilon(epsilons, rate)))
+        found = _pair_at_close_knots(envelope, 2 * envelope.delta(0.0))
         if found is not None:
             return (found,)
     parts: list[tuple[float, DominatingPair]] = []
-    for size, weight in zip(ends, log_weights, strict=True):
-        noise = sampled.mechanism.group(size=size)._known().noise
+    for size, weight in zip(blocks.ends.tolist(), weights.tolist(), strict=True):
+        noise = sampled.mechanism.group(size=int(size))._known().noise
         pair = None if noise is None or not rate < 1 else noise.envelope(rate)[0]
         if not isinstance(pair, DominatingPair):
             return None
-        parts.append((math.exp(weight) / rate, pair))
-    return (MixedPair(tuple(parts), math.exp(log_rest)),)
+        parts.append((weight / rate, pair))
+    return (MixedPair(tuple(parts), rest),)
 
 
-def _gaussian_told(mean: float, rate: float, sizes: Array, weights: Array, rest: float) -> FinitePair | None:
-    """Return the envelope's profile Σ_j w_j δ_j(1 + (t-1)/γ), and what is left, on knots with chords between.
+def _pair_at_close_knots(profile: PrivacyProfile, typical: float) -> FinitePair | None:
+    """Return the pair of a profile on knots so near one another that chords cost less than 1e-5 of ε.
 
-    Knots are so near one another that chords cost less than 1e-5 of ε: at most 1/800 of the typical loss apart, or
-    1/1000 of themselves.
+    They are at most 1/800 of a `typical` loss apart, or 1/1000 of themselves.
     """
-    if mean < LEAST_MEAN_TOLD:
-        return None  # differences of normal tails would lose more than PROFILE_ERROR
-    last = math.log1p(rate * math.expm1(min(FARTHEST_DEVIATION * mean * sizes[0] + (mean * sizes[0]) ** 2, 300.0)))
-    profile = _mixed_profile(mean, rate, sizes, weights, rest)
-    while profile(np.array([last]))[0] > max(rest * 1.01, 2 * LEAST_REVEALED) and last < LAST_KNOT:
-        last *= KNOT_RATIO
-    typical = 2 * float(profile(np.zeros(1))[0])
+    last = profile.epsilon(math.log(LEAST_REVEALED))
+    if not last < LAST_KNOT:
+        last = LAST_KNOT
     even = typical * np.arange(EVEN_KNOTS * 4) / EVEN_KNOTS
-    apart = even[-1] * GEOMETRIC_RATIO ** np.arange(
-        1, max(math.ceil(math.log(last / even[-1]) / math.log(GEOMETRIC_RATIO)), 0) + 1
-    )
-    knots = np.concatenate([even, apart])
-    with np.errstate(divide="ignore"):
-        return pair_at_knots(knots, np.log(profile(knots)))
-
-
-def _mixed_profile(mean: float, rate: float, sizes: Array, weights: Array, rest: float) -> Callable[[Array], Array]:
-    means = mean * sizes[:, None]
-
-    def delta(epsilon: Array) -> Array:
-        from scipy.special import erfcx, ndtr
-
-        near_zero = np.log1p(np.expm1(np.minimum(epsilon, FAR_EPSILON)) / rate)
-        inner = np.where(epsilon < FAR_EPSILON, near_zero, epsilon - math.log(rate))  # beyond it -1 is nothing
-        x = inner / means - means / 2
-        above = np.maximum(x, 0.0)
-        near = ndtr(-x) - np.exp(np.minimum(inner, 700.0)) * ndtr(-x - means)
-        far = np.exp(-above * above / 2) * (erfcx(above / math.sqrt(2)) - erfcx((above + means) / math.sqrt(2))) / 2
-        rows = np.where(x > 0, far, near)
-        # losses have no largest value: what underflows is still revealed by some
-        return np.asarray(weights @ np.maximum(rows, 0.0) * (1 + PROFILE_ERROR) + (rest + LEAST_REVEALED))
-
-    return delta
+    apart = np.geomspace(even[-1], max(last, even[-1]), 1 + math.ceil(max(math.log(last / even[-1]), 0.0) / FURTHER))
+    knots = np.concatenate([even, apart[1:]])
+    return pair_at_knots(knots, np.maximum(profile.log_deltas(knots), math.log(LEAST_REVEALED)))
 
 
 @lru_cache(maxsize=256)
@@ -316,22 +278,9 @@ def mixed_moments(sampled: SampledWithReplacement) -> Callable[[Array], Array]:
     Holds for:  both relations, as `with_replacement_profile`.
     Tightness:  that of Theorem 10 where every sample has the record; it does not profit from samples without.
     """
-    law = sampled._law
-    ends, log_weights = (column.tolist() for column in law.pieces())
-    near = len(ends) + FINE
-    while ends[-1] < sampled.draws:
-        log_weights.append(law.log_from(ends[-1] + 1))
-        ratio = TAIL if len(ends) < near else 2.0
-        ends.append(min(math.floor(ends[-1] * ratio) + 1, sampled.draws))
-    losses, masses = [sampled.mechanism.group(size=int(k))._known().curve() for k in ends], np.array(log_weights)
-
-    def log_moment(lam: Array) -> Array:
-        rows = np.array([loss.log_moment(lam) for loss in losses])
-        with np.errstate(over="ignore"):
-            terms = log_expm1(rows * (1 + 4e-13)).T  # up: what K is known to
-            return np.maximum(np.logaddexp(0.0, log_mean(terms, masses)) * (1 + 4e-13), LEAST)  # also if it underflows
-
-    return log_moment
+    blocks = sampled._law.fine_blocks().up_to(sampled.draws)
+    losses = [sampled.mechanism.group(size=int(k))._known().curve() for k in blocks.ends]
+    return lambda lam: _log_mixed(np.array([loss.log_moment(lam) for loss in losses]), blocks.log_weights)
 
 
 def _hopeless(sampled: SampledWithReplacement, lam: Array) -> NDArray[np.bool_]:
