@@ -100,7 +100,7 @@ WAYS: tuple[Way, ...] = (
         "plain line",
         "many releases make up δ, so one line of all losses that δ can see ends soon",
         _plan_line(LEAVES),
-        (NEAR_TILTS,),
+        (NEAR_TILTS, WIDE_TILTS),
         LINE_NATS,
     ),
     Way(

@@ -67,6 +67,7 @@ BESIDE_EPSILON = 1e-6  # of ε, at which a slope is looked for
 NEAR_SHARE = 1e-4  # of ε, within which steps end
 LEAST_LOG_EPSILON = -25.0
 GUESS_NATS = 5e-3  # of log ε
+MOST_LARGE = 12  # releases that are large, in a guess
 LEAST_T = -30.0  # of a guess
 RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was found: it is rather too small
 NO_TILTS = np.ones(1), np.full(1, -np.inf)  # of nothing
@@ -348,14 +349,20 @@ def guess_log_deltas(releases: SampledReleases, epsilon: float) -> Sequence[floa
 
 
 def guess_log_delta(releases: SampledReleases, epsilon: float) -> float:
-    """Return about log δ(ε): of one large loss, or of many small ones, which are about normal.
+    """Return about log δ(ε): of one large loss, of many small ones, which are about normal, or of a few large ones.
 
-    δ is at most that of all Gaussians.
+    The loss of k sampled releases, all large, is k log γ and that of k Gaussians. δ is at most that of all Gaussians.
     """
-    one = [math.log(n) + _log_delta_of_sample(law.mean, law.rate, epsilon) for law, n in releases.parts]
-    gaussians = releases.variance + sum(n * law.mean * law.mean for law, n in releases.parts)
+    large, gaussians = [], releases.variance
+    for law, n in releases.parts:
+        gaussians += n * law.mean * law.mean
+        large.append(math.log(n) + _log_delta_of_sample(law.mean, law.rate, epsilon))
+        k = np.arange(2.0, min(n, MOST_LARGE) + 1)
+        chosen = np.array([math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1) for m in k.tolist()])
+        log_rates = k * math.log(law.rate)
+        large += (_log_delta_of_gaussian(law.mean * np.sqrt(k), epsilon - log_rates) + chosen + log_rates).tolist()
     small, most = _log_delta_of_gaussian(np.array([releases.deviation, math.sqrt(gaussians)]), epsilon)
-    return min(float(np.logaddexp.reduce([*one, small])), float(most), -1e-3)
+    return min(float(np.logaddexp.reduce([*large, small])), float(most), -1e-3)
 
 
 def _log_delta_of_sample(mean: float, rate: float, epsilon: float) -> float:
@@ -367,7 +374,7 @@ def _log_delta_of_sample(mean: float, rate: float, epsilon: float) -> float:
     return math.log(rate) - float(ends[0]) ** 2 / 2 + math.log(max(near - far, 1e-300))
 
 
-def _log_delta_of_gaussian(mean: Array, epsilon: float) -> Array:
+def _log_delta_of_gaussian(mean: Array, epsilon: Array | float) -> Array:
     """Return about log δ(ε) of N(μ, 1) against N(0, 1): φ(t)·(m(t) - m(t+μ)), m Mills' ratio, t = ε/μ - μ/2."""
     from scipy.special import erfcx
 
