@@ -27,7 +27,7 @@ from cumulant.inversion.contour import (
     meet_exactly,
     nats_apart,
 )
-from cumulant.inversion.sized_line import JOINS, LEAVES, Direction
+from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Direction
 from cumulant.inversion.split import (
     CUTS,
     VARIATION_CUTS,
@@ -54,6 +54,7 @@ LEAST_EPSILON = 1e-9  # up to which no tilt makes ε likely
 LEAST_COUNT, LARGEST_COUNT = 2, 10**11  # of releases, between which lines are short; rounding is bounded by itself
 MOST_KEPT = 4096  # answers, a few hundred bytes each
 LOST_NATS = 12.0  # that δ has fallen where little is left of the other side
+FEW_POINTS = 500  # of a plain line
 PLANS = 6  # at one place, each from the answer of the last
 REPLANNED_NATS, LINE_NATS = 0.02, 0.5  # of log δ, by which it may be off what a split, or a line, was planned for
 
@@ -77,11 +78,13 @@ class Way(NamedTuple):
     guesses: Callable[[SampledReleases, float], Sequence[float]] = lambda releases, epsilon: ()  # of log δ
 
 
-def _plan_line(direction: Direction) -> Callable[[SampledReleases, float | None, float, Array], Planned | None]:
+def _plan_line(
+    direction: Direction, points: int
+) -> Callable[[SampledReleases, float | None, float, Array], Planned | None]:
     def plan(releases: SampledReleases, epsilon: float | None, log_delta: float, tilts: Array) -> Planned | None:
         line = WholeLine.at(releases, direction, log_delta, tilts)
         point = None if line is None else line.near(epsilon, log_delta)
-        contour = None if line is None or point is None else line.contour(*point)
+        contour = None if line is None or point is None else line.contour(*point, points)
         return None if contour is None or point is None else Planned(point[0], contour)
 
     return plan
@@ -99,7 +102,7 @@ WAYS: tuple[Way, ...] = (
     Way(
         "plain line",
         "many releases make up δ, so one line of all losses that δ can see ends soon",
-        _plan_line(LEAVES),
+        _plan_line(LEAVES, FEW_POINTS),
         (NEAR_TILTS, WIDE_TILTS),
         LINE_NATS,
     ),
@@ -126,7 +129,7 @@ AT_ZERO = (WAYS[1], WAYS[2]._replace(places=VARIATION_CUTS, guesses=_variation))
 JOINING = Way(
     "joining",
     "Chernoff's bound leaves open which direction is worse",
-    _plan_line(JOINS),
+    _plan_line(JOINS, MOST_POINTS),
     (WIDE_TILTS,),
     LINE_NATS,
 )

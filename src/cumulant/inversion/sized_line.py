@@ -135,14 +135,16 @@ class SizedMeasure:
     def is_difference(self) -> bool:
         return any(law.more is not None for law in self.laws)
 
-    def contour(self, epsilon: float, log_delta: float, tilts: int | None = None) -> Contour | None:
+    def contour(
+        self, epsilon: float, log_delta: float, *, tilts: int | None = None, points: int = MOST_POINTS
+    ) -> Contour | None:
         """Return a line near a point of the profile, at one of the first tilts; None where it would be long."""
         near = slice(0, tilts)
         plan = plan_for(Tilts(0, self.tau[near], self.k[near], self.curvature[near], epsilon, log_delta))
         scale, s = float(self.k[plan.index]), self.direction.power(plan.theta)
         parts = [self._tilted(law, s, plan.index) for law in self.laws]
         end = self._end(plan, parts, scale)
-        if end is None or not end[0] < MOST_POINTS * plan.eta:
+        if end is None or not end[0] < points * plan.eta:
             return None
         followed = self._follow(plan, parts, math.ceil(end[0] / plan.eta) + 1)
         if followed is None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cumulant.inversion.contour import SMALLEST_LOG_DELTA, Contour, log_chernoff
 from cumulant.inversion.plan import approximate, curvature_of
-from cumulant.inversion.sized_line import JOINS, LEAVES, Direction, SizedLaw, SizedMeasure
+from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Direction, SizedLaw, SizedMeasure
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.sampled_gaussian import EXPONENT_AT_MOST, RealTilts, SampledGaussian, SampledReleases
@@ -125,10 +125,10 @@ class WholeLine:
             (self.ceiling(log_delta), log_delta) if self.measure.direction is JOINS else None
         )
 
-    def contour(self, epsilon: float, log_delta: float) -> Contour | None:
+    def contour(self, epsilon: float, log_delta: float, points: int = MOST_POINTS) -> Contour | None:
         """Return the line near a point of the profile; None where it would be long."""
         with np.errstate(all="ignore"):  # likewise
-            contour = self.measure.contour(epsilon, log_delta)
+            contour = self.measure.contour(epsilon, log_delta, points=points)
         return None if contour is None else replace(contour, log_left_out=self.log_left_out)
 
 
@@ -141,7 +141,8 @@ def saddle_log_delta(releases: SampledReleases, epsilon: float) -> float | None:
         if not SMALLEST_LOG_DELTA < about < -LEAST_NATS:
             return None
         tilt = math.sqrt(-2 * about) / deviation if turn else max(epsilon / deviation**2, 0.5)
-        lines = (WholeLine.of(releases, LEAVES, tilt * share, about, NEAR_TILTS) for share in GUESSED_SHARES)
+        tried = ((tilt * share, tilts) for share in GUESSED_SHARES for tilts in (NEAR_TILTS, WIDE_TILTS))
+        lines = (WholeLine.of(releases, LEAVES, first, about, tilts) for first, tilts in tried)
         points = (line.saddle(epsilon=epsilon) for line in lines if line is not None)
         point = next((point for point in points if point is not None), None)
         if point is None:
