@@ -33,7 +33,6 @@ from cumulant.inversion.split import (
     VARIATION_CUTS,
     Planned,
     SplitProfile,
-    follow,
     guess_epsilon,
     guess_log_deltas,
     plan_other_side,
@@ -56,6 +55,9 @@ MOST_KEPT = 4096  # answers, a few hundred bytes each
 LOST_NATS = 12.0  # that δ has fallen where little is left of the other side
 FEW_POINTS = 500  # of a plain line
 PLANS = 6  # at one place, each from the answer of the last
+STEPS = 12  # of Newton's method
+BESIDE_EPSILON = 1e-6  # of ε, at which a slope is looked for
+NEAR_SHARE = 1e-4  # of ε, within which steps end
 REPLANNED_NATS, LINE_NATS = 0.02, 0.5  # of log δ, by which it may be off what a split, or a line, was planned for
 
 
@@ -235,7 +237,7 @@ def epsilon_on(way: Way, releases: SampledReleases, log_delta: float, least: flo
             low, high = bounds.log_bounds(near)
             if abs(high - log_delta) < REPLANNED_NATS and not high - low <= EXACT_NATS:  # another plan says no more
                 break
-            nearer = follow(bounds, near, log_delta)
+            nearer = _follow(bounds, near, log_delta)
             if nearer is None:
                 break
             epsilon = nearer
@@ -283,3 +285,21 @@ def _settle(
             return planned.bounds
         log_delta = high
     return None
+
+
+def _follow(profile: SplitProfile | Contour, start: float, log_delta: float) -> float | None:
+    """Return about the ε of a δ, a few steps of Newton's method away; None where nothing is near."""
+    x = start
+    for _ in range(STEPS):
+        value, slope = profile.log_upper(x)
+        if x > 0:
+            slope = (profile.log_upper(x * (1 + BESIDE_EPSILON))[0] - value) / (BESIDE_EPSILON * x)
+        if not slope < 0:  # too far from what was planned for
+            return x if x != start else None
+        step = (value - log_delta) / -slope
+        if x > 0:
+            step = min(max(step, -x / 3), x / 2)
+        x += step
+        if not abs(step) > NEAR_SHARE * x:
+            break
+    return x if x > 0 else None

@@ -62,12 +62,10 @@ QUIET_DELTA_NATS = 27.0  # below δ, where δ_S is nothing beside it
 LEAST_APART = 2.0  # of c_q and c_f, over the sharpness
 FARTHEST_DEVIATIONS = 4.0  # of all losses, beyond which a difference leaves little of the other side
 FARTHEST_EPSILON = 4.0  # likewise
-STEPS = 12  # of Newton's method
-BESIDE_EPSILON = 1e-6  # of ε, at which a slope is looked for
-NEAR_SHARE = 1e-4  # of ε, within which steps end
 LEAST_LOG_EPSILON = -25.0
 GUESS_NATS = 5e-3  # of log ε
 MOST_LARGE = 12  # releases that are large, in a guess
+LEAST_GUESSED = 1e-12  # ε, and a variance over γ²
 LEAST_T = -30.0  # of a guess
 RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was found: it is rather too small
 NO_TILTS = np.ones(1), np.full(1, -np.inf)  # of nothing
@@ -168,24 +166,6 @@ def _log_chernoff(tau: Array, k: Array, epsilon: float) -> float:
 def _chernoff(tau: Array, k: Array, epsilon: float) -> float:
     """Return Chernoff's bound of a profile."""
     return math.exp(min(_log_chernoff(tau, k, epsilon), 0.0))
-
-
-def follow(profile: SplitProfile | Contour, start: float, log_delta: float) -> float | None:
-    """Return about the ε of a δ, a few steps of Newton's method away; None where nothing is near."""
-    x = start
-    for _ in range(STEPS):
-        value, slope = profile.log_upper(x)
-        if x > 0:
-            slope = (profile.log_upper(x * (1 + BESIDE_EPSILON))[0] - value) / (BESIDE_EPSILON * x)
-        if not slope < 0:  # too far from what was planned for
-            return x if x != start else None
-        step = (value - log_delta) / -slope
-        if x > 0:
-            step = min(max(step, -x / 3), x / 2)
-        x += step
-        if not abs(step) > NEAR_SHARE * x:
-            break
-    return x if x > 0 else None
 
 
 # The other side -------------------------------------------------------------------------------------------------------
@@ -353,16 +333,23 @@ def guess_log_delta(releases: SampledReleases, epsilon: float) -> float:
 
     The loss of k sampled releases, all large, is k log γ and that of k Gaussians. δ is at most that of all Gaussians.
     """
-    large, gaussians = [], releases.variance
+    large, gaussians, near = [], releases.variance, releases.variance
     for law, n in releases.parts:
-        gaussians += n * law.mean * law.mean
+        gaussians, near = gaussians + n * law.mean * law.mean, near + n * _square_below(law, epsilon)
         large.append(math.log(n) + _log_delta_of_sample(law.mean, law.rate, epsilon))
         k = np.arange(2.0, min(n, MOST_LARGE) + 1)
         chosen = np.array([math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1) for m in k.tolist()])
         log_rates = k * math.log(law.rate)
         large += (_log_delta_of_gaussian(law.mean * np.sqrt(k), epsilon - log_rates) + chosen + log_rates).tolist()
-    small, most = _log_delta_of_gaussian(np.array([releases.deviation, math.sqrt(gaussians)]), epsilon)
+    small, most = _log_delta_of_gaussian(np.sqrt([near, gaussians]), epsilon)
     return min(float(np.logaddexp.reduce([*large, small])), float(most), -1e-3)
+
+
+def _square_below(law: SampledGaussian, epsilon: float) -> float:
+    """Return E_Q(w-1)² where the loss is at most ε: beyond, one release is large."""
+    at = coordinate_of(max(epsilon, LEAST_GUESSED), law.mean, law.rate)
+    near, shifted, twice = (math.erfc((m - at) / math.sqrt(2.0)) / 2 for m in (0.0, law.mean, 2 * law.mean))
+    return law.rate**2 * max(math.exp(law.mean**2) * twice - 2 * shifted + near, LEAST_GUESSED)
 
 
 def _log_delta_of_sample(mean: float, rate: float, epsilon: float) -> float:
