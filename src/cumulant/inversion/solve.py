@@ -29,7 +29,6 @@ from cumulant.inversion.enclosure import (
 )
 from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  # noqa: PLC0414 - an entry point
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
-from cumulant.inversion.largest_sums import lies_next_to_top
 from cumulant.inversion.lines import paid_enclosures_at
 from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.inversion.pieces import sum_few, sum_one, sum_top, sum_top_at_delta
@@ -177,7 +176,9 @@ class Doubles(Road):
             return True
         if (whole := sum_one(losses)) is not None:
             return whole.log_bounds(0.0)[1] <= log_delta
-        return not lies_next_to_top(losses, log_delta) and _log_variation(losses) <= log_delta
+        if losses.closed is not None and losses.closed.lies_next_to_top(log_delta):
+            return False
+        return _log_variation(losses) <= log_delta
 
     def is_certain(self, losses: ComposedPairs, epsilon: float) -> bool:
         if losses.one_table is not None:  # its sum tells
