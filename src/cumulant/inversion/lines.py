@@ -71,8 +71,10 @@ def ends_of(rows: Rows, plan: Plan, below: Array, farthest: float) -> list[End]:
     tails = _tails(pieces, beyond(float(low[-1]), rest))
     fine = (tails <= np.exp(-below)[:, None]) & (low <= farthest)
     place, there = np.argmax(fine, axis=1), np.any(fine, axis=1)
-    counts = np.array([round_count(float(omega) / eta) for omega in low])[place]
-    groups = [(np.flatnonzero(there & (counts == count)), int(count)) for count in np.unique(counts[there])]
+    ends: dict[int, list[int]] = {}
+    for at in np.unique(place[there]).tolist():
+        ends.setdefault(round_count(float(low[at]) / eta), []).append(at)
+    groups = [(np.flatnonzero(there & np.isin(place, some)), count) for count, some in ends.items()]
     return [End(some, count, tails[some, place[some]]) for some, count in groups]
 
 

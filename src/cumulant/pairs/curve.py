@@ -14,8 +14,10 @@ import numpy as np
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cache import CACHE, BatchedTable
 from cumulant.pairs.discrete import DiscreteLosses
-from cumulant.pairs.grid import PER_OCTAVE, shared_octaves, tilts
+from cumulant.pairs.grid import PER_OCTAVE, tilts
 from cumulant.pairs.pair import DominatingPair
+
+FEW_NODES_OCTAVE = 4  # octave up to which the nodes of one tilt are few enough to serve smaller ones
 
 
 def log_moments(pair: DominatingPair, lam: Array) -> Array:
@@ -75,6 +77,22 @@ def _cumulants(pairs: Sequence[DominatingPair], first: int, size: int) -> list[C
 CUMULANTS = BatchedTable("cumulants", _cumulants)
 
 
+def shared_octaves(pair: DominatingPair, octave: int) -> tuple[int, int]:
+    """Return the first of the octaves that share their nodes, and how many they are."""
+    size = pair.octaves if octave < FEW_NODES_OCTAVE else 1
+    return octave - octave % size, size
+
+
+def blocks_of(pairs: Sequence[DominatingPair], octave: int) -> list[Cumulants]:
+    """Return what is kept of each pair in the octaves that share their nodes with this one."""
+    return CUMULANTS.of(pairs, [shared_octaves(pair, octave) for pair in pairs])
+
+
+def cumulants_of_each(pairs: Sequence[DominatingPair], octave: int) -> Array:
+    """Return K, K' and K'' of each pair at the tilts of an octave."""
+    return np.array([block.at(octave) for block in blocks_of(pairs, octave)]).reshape(len(pairs), 3, PER_OCTAVE)
+
+
 def k_at(pair: DominatingPair, index: int) -> float:
     """Return K at one tilt of the grid."""
     return float(k_of_each([pair], index)[0])
@@ -82,5 +100,4 @@ def k_at(pair: DominatingPair, index: int) -> float:
 
 def k_of_each(pairs: Sequence[DominatingPair], index: int) -> Array:
     octave, place = divmod(index, PER_OCTAVE)
-    blocks = CUMULANTS.of(pairs, [shared_octaves(pair, octave) for pair in pairs])
-    return np.array([block.at(octave)[0, place] for block in blocks])
+    return np.array([block.at(octave)[0, place] for block in blocks_of(pairs, octave)])
