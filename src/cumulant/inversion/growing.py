@@ -32,9 +32,8 @@ from cumulant.inversion.rows import LineTable, Rows
 from cumulant.numerics.compensated import ADDED_UP, CompensatedSum
 from cumulant.numerics.rounding import less_rounding
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.curve import k_of_each
+from cumulant.pairs.curve import PER_OCTAVE, k_of_each
 from cumulant.pairs.cut_law import CutLaw
-from cumulant.pairs.grid import PER_OCTAVE
 from cumulant.pairs.maps import Join, Leave
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import DominatingPair

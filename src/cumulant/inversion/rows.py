@@ -23,9 +23,16 @@ from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import HALF_ULP
 from cumulant.pairs.cache import CACHE, SIMILAR, BatchedTable
-from cumulant.pairs.curve import cumulants_of_each, k_of_each, nodes_together
+from cumulant.pairs.curve import (
+    PER_OCTAVE,
+    chunk_frequencies,
+    cumulants_of_each,
+    k_of_each,
+    nodes_together,
+    tilt,
+    tilts,
+)
 from cumulant.pairs.discrete import prefers_transform
-from cumulant.pairs.grid import PER_OCTAVE, chunk_frequencies, tilt, tilts
 from cumulant.pairs.pair import DominatingPair
 
 ALIKE_OCTAVES = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all

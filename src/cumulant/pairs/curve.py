@@ -1,6 +1,8 @@
 """K of a dominating pair at real orders, on the nodes that its characteristic function is computed on.
 
-At the tilts of the grid K, K' and K'' are kept for every pair, and computed together for pairs with one batch key.
+Tilts are θ_k = 2^{k/8}, spacings of nodes along a line η_m = 2^{m/4}; frequencies of decay come two per octave. All
+questions share this grid, so that what was computed about a pair is met again: at its tilts K, K' and K'' are kept for
+every pair, and computed together for pairs with one batch key.
 """
 
 from __future__ import annotations
@@ -14,10 +16,31 @@ import numpy as np
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cache import CACHE, BatchedTable
 from cumulant.pairs.discrete import DiscreteLosses
-from cumulant.pairs.grid import PER_OCTAVE, tilts
 from cumulant.pairs.pair import DominatingPair
 
+PER_OCTAVE = 8  # tilts per doubling: the best one is missed by 4 %, which costs nothing
+SCALES = 16  # frequencies of one chunk of decay bounds, two per octave
+CHUNKS = 12  # of decay bounds that are followed, one after the other
 FEW_NODES_OCTAVE = 4  # octave up to which the nodes of one tilt are few enough to serve smaller ones
+
+
+# The grid -------------------------------------------------------------------------------------------------------------
+
+
+def tilt(index: int) -> float:
+    return float(2.0 ** (index / PER_OCTAVE))
+
+
+def tilts(octave: int) -> Array:
+    return np.asarray(2.0 ** (octave + np.arange(PER_OCTAVE) / PER_OCTAVE))
+
+
+def chunk_frequencies(chunk: int) -> Array:
+    """Return SCALES + 1 frequencies, two per octave."""
+    return np.asarray(2.0 ** ((chunk * SCALES + np.arange(SCALES + 1)) / 2))
+
+
+# K at real orders -----------------------------------------------------------------------------------------------------
 
 
 def log_moments(pair: DominatingPair, lam: Array) -> Array:
