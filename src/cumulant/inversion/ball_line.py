@@ -23,14 +23,13 @@ from cumulant.inversion.ball_whole import ENCLOSURE_BITS, BallEnclosure
 from cumulant.inversion.band import BandPlan
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
+from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import TAIL_NATS, Plan, Tilts
-from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import as_ball, complex_ball, lower_float, pi_ball, precision, turned_sum, upper_float
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.curve import k_at
-from cumulant.pairs.grid import tilt
+from cumulant.pairs.curve import k_at, tilt
 from cumulant.pairs.pair import DominatingPair
 
 if TYPE_CHECKING:

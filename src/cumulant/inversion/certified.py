@@ -34,12 +34,11 @@ from cumulant.inversion.ball_whole import (
     log_left,
 )
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.enclosure import Enclosure, WholeEnclosure
+from cumulant.inversion.enclosure import MOST_MICROSECONDS, Enclosure, WholeEnclosure, WorkBudget
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.question import Question, Road
 from cumulant.inversion.solve import Directions, ask_delta, ask_epsilon
 from cumulant.inversion.split_plan import Steps
-from cumulant.inversion.work_budget import MOST_MICROSECONDS, WorkBudget
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 
 if TYPE_CHECKING:
