@@ -298,7 +298,7 @@ def test_pairs_of_one_kind_are_evaluated_together(pair: Callable[[float, float],
     pairs = [pair(mean, rate) for mean, rate in laws]
     assert len({one.batch_key(1.0) for one in pairs}) == 1
     nodes = pairs[0].stack(pairs).nodes(theta, 3.0)
-    k, means, _ = nodes.cumulants(np.array([1.0, theta / 2]), octaves=2)
+    k, means, _ = nodes.cumulants(np.array([1.0, theta / 2, 2.0, theta]))
     assert k.shape == means.shape == (3, 4)
     values, _ = nodes.log_moment(theta, step, 7, k[:, 3])
     with mp.workdps(30):
