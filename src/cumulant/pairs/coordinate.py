@@ -227,7 +227,8 @@ class Line(Branch):
         widest, steepest = min(self.law.strip, 6.0), self.law.steepest
 
         d = widest * STRIPS
-        growth = self.law.log_growth(self, theta, omega, d) - shrunk * np.log(np.cos(steepest * d / 2))
+        growth = self.law.curvature * d * d / 2 + len(self.factors) * omega * steepest * d
+        growth -= shrunk * np.log(np.cos(steepest * d / 2))
         return float(np.max(2 * math.pi * d / (depth + growth)))
 
 

@@ -168,13 +168,6 @@ class LineLaw(Law):
     def log_square(self) -> Any:
         """About log E_Q(e^u - 1)², at most that; of several laws a column."""
 
-    def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
-        """Return how much larger ∫ |density Πw^a| can be at Im t = ±d than at 0, w^a with a power of at most iω more.
-
-        Each w turns by up to steepest·d, and grows nowhere.
-        """
-        return np.asarray(self.curvature * d * d / 2 + len(branch.factors) * omega * self.steepest * d)
-
     def log_swell(self, t: Array, d: Array) -> Array:
         """Return about how much larger |density| is within t ± id than at t."""
         return self.curvature * d * d / 2 + 0 * t

@@ -22,7 +22,6 @@ from cumulant.numerics.balls import as_ball
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import Branch
 from cumulant.pairs.cut_law import CutLaw, log_half_erfc
-from cumulant.pairs.law import LineLaw
 from cumulant.pairs.normal_law import NormalLaw
 
 if TYPE_CHECKING:
@@ -88,9 +87,6 @@ class WindowLaw(CutLaw):
         if not len(within):  # doubles do not hold what is there
             raise OutOfReach(f"a window that begins at {self.near:g} standard deviations cannot be followed")
         return float(t[min(int(within[-1]) + 1, len(t) - 1)])
-
-    def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
-        return LineLaw.log_growth(self, branch, theta, omega, d)
 
     def curvature_up_to(self, t: Array) -> Array:
         return np.asarray(CutLaw.curvature_up_to(self, t) - 1 + self.law.curvature_up_to(t))
