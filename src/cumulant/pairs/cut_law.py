@@ -25,8 +25,7 @@ from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, constant, erfc, is_ball, log_sum_ball
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import Branch
-from cumulant.pairs.law import evenly
-from cumulant.pairs.normal_law import NormalLaw, NormalMixture
+from cumulant.pairs.law import NormalLaw, NormalMixture, evenly
 
 if TYPE_CHECKING:
     from flint import arb
@@ -81,10 +80,6 @@ class CutLaw(NormalLaw):
     @property
     def several(self) -> bool:
         return self.law.several
-
-    @property
-    def slopes(self) -> Any:
-        return self.law.slopes
 
     @property
     def even(self) -> Any:

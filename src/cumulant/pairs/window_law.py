@@ -22,7 +22,7 @@ from cumulant.numerics.balls import as_ball
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import Branch
 from cumulant.pairs.cut_law import CutLaw, log_half_erfc
-from cumulant.pairs.normal_law import NormalLaw
+from cumulant.pairs.law import NormalLaw
 
 if TYPE_CHECKING:
     from flint import arb
