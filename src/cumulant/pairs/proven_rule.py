@@ -25,7 +25,7 @@ from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, legendre_balls, log_sum_ball, pi_ball, upper_float
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import Branch, Line
-from cumulant.pairs.law import LineLaw
+from cumulant.pairs.law import NormalLaw
 
 if TYPE_CHECKING:
     from flint import arb
@@ -103,7 +103,7 @@ class Moment:
     def log_tails(self, low: arb, high: arb, y: arb) -> arb:
         """Return log of a bound of ∫ |F| outside [low, high], on the whole span or beyond, for |Im t| <= y."""
         law = self.exact.law
-        if not isinstance(law, LineLaw):
+        if not isinstance(law, NormalLaw):
             return log_sum_ball([])
         growth = law.steepest * sum(map(abs, self.exact.powers(self.theta)), 0 * self.theta)
         return law.log_tails((low, high), y, growth, lambda end: self._log_factors(end, y)) - self.k_theta
@@ -122,7 +122,7 @@ class Moment:
 
 def whole_span(branch: Branch, theta: float) -> tuple[float, float]:
     """Return a stretch outside which the tails are small, whatever the other parameters."""
-    if not isinstance(branch.law, LineLaw):
+    if not isinstance(branch.law, NormalLaw):
         return branch.span(theta)
     far = max(map(abs, branch.powers(theta))) * branch.steepest
     low, high = branch.law.whole_span(far)
@@ -182,7 +182,7 @@ class _Strip(NamedTuple):
 def _likely_strip(moment: Moment, theta: float, depth: float, edges: tuple[float, float, float, float]) -> _Strip:
     """Return a strip that allows a wide step: what doubles see of it."""
     branch, law, omega = moment.branch, moment.branch.law, float(moment.omega)
-    assert isinstance(law, LineLaw)
+    assert isinstance(law, NormalLaw)
     d = min(law.strip, WIDEST_STRIP) * PROVEN_STRIPS[:, None]
     angle, t = law.steepest * d, _looks(*edges)
     logs = branch.log_tilted_density(t, theta) - float(moment.k_theta) + law.log_swell(t, d)
@@ -281,5 +281,5 @@ def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
     inner = [as_ball(x) for x in np.interp(np.arange(1, count) * (pieces[-1] / count), pieces, t).tolist()]
     exact = branch.in_balls()
     # a law on the whole line is integrated by pieces where u > 0: only that end is not a double
-    first, last = (exact.law.even, as_ball(high)) if isinstance(branch.law, LineLaw) else exact.span(theta)
+    first, last = (exact.law.even, as_ball(high)) if isinstance(branch.law, NormalLaw) else exact.span(theta)
     return [first, *inner, last]
