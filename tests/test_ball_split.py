@@ -24,11 +24,10 @@ from cumulant.numerics.balls import as_ball, precision, transform_balls
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import BallNodes, ball_nodes, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.cut_law import CutLaw
+from cumulant.pairs.cut_law import CutLaw, WindowLaw
 from cumulant.pairs.law import Law
 from cumulant.pairs.maps import CoordinateMap, Join, Leave, Replace
 from cumulant.pairs.noise import gaussian_noise
-from cumulant.pairs.window_law import WindowLaw
 from high_precision import log_delta_of_samples
 from stored import stored
 

@@ -19,8 +19,8 @@ from cumulant.pairs.atoms import Table as TableOfOutputs
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import k_at, log_moments
 from cumulant.pairs.finite_pair import FinitePair, binary_pair
+from cumulant.pairs.gaussian_mixture import GroupedGaussian
 from cumulant.pairs.grid import tilt
-from cumulant.pairs.grouped_gaussian import GroupedGaussian
 from cumulant.pairs.maps import Envelope, Join, Leave, log_mixture
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import GaussianPair

@@ -514,14 +514,19 @@ def test_multiplicities_are_binomial(draws: int, population: int) -> None:
         assert 0 <= law.rate / (1 - (1 - p) ** draws) - 1 <= 1e-14
 
 
-def test_geometric_tails_hold() -> None:
-    law = Multiplicity(60, 3)
-    exact = [mp.binomial(60, k) * mpf(2) ** (60 - k) / mpf(3) ** 60 for k in range(61)]
-    for k in range(61):
-        log_next = float(mp.log(exact[k + 1])) if k < 60 else -math.inf
-        assert mp.exp(law.log_above(k, log_next)) >= sum(exact[k + 1 :]) * (1 - 1e-14)
-    for k in range(1, 20):
-        assert mp.exp(law.log_below(k)) >= sum(exact[:k])
+@pytest.mark.parametrize(("draws", "population"), [(60, 3), (40, 400), (300, 1), (3000, 4), (9, 10**6)])
+def test_blocks_of_multiplicities_hold(draws: int, population: int) -> None:
+    """All multiplicities up to the end of a block are at most as likely as the blocks up to it, and so is the rest."""
+    law = Multiplicity(draws, population)
+    with mp.workdps(40):
+        p = mpf(1) / population
+        exact = [mp.binomial(draws, k) * p**k * (1 - p) ** (draws - k) for k in range(draws + 1)]
+        for blocks in (law.blocks(), law.fine_blocks(), law.blocks().up_to(draws)):
+            ends = [0, *map(int, blocks.ends.tolist())]
+            assert ends == sorted(set(ends))
+            for low, high, log in zip(ends, ends[1:], blocks.log_weights.tolist(), strict=False):
+                assert mp.fsum(exact[low + 1 : high + 1]) <= mp.exp(log)
+            assert mp.fsum(exact[ends[-1] + 1 :]) <= mp.exp(blocks.log_rest)
 
 
 @pytest.mark.parametrize(("draws", "population"), [(1, 5), (30, 10), (400, 3), (50, 1), (300, 10**6)])

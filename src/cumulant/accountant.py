@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, final
 
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method, table_html
+from cumulant.answer import EXACTLY, Method, table_html
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
@@ -23,6 +24,9 @@ from cumulant.printed import counted, given, rounded_up
 STATE = "cumulant.Accountant"  # the key that names the format of a state
 STATE_FORMAT = 1  # version of what `state_dict` writes
 
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +39,18 @@ class Entry:
 
     def to_dict(self) -> dict[str, Any]:
         return {"mechanism": self.mechanism.to_dict(), "count": self.count, "label": self.label}
+
+
+def _of_run(
+    question: Callable[Concatenate[AbstractMechanism, Arguments], Found],
+) -> Callable[Concatenate[Accountant, Arguments], Found]:
+    """Return a question to a mechanism as one to an accountant, which asks it of its run."""
+
+    @wraps(question)
+    def asked(accountant: Accountant, /, *unnamed: Arguments.args, **named: Arguments.kwargs) -> Found:
+        return question(accountant.run, *unnamed, **named)
+
+    return asked
 
 
 @by_name
@@ -213,14 +229,6 @@ class Accountant:
         """Everything composed so far, as one mechanism."""
         return Composed.of(self._counts.items())
 
-    def cgf(self, *, order: ArrayLike) -> Any:
-        """Return K(λ) of everything so far at λ = order - 1."""
-        return self.run.cgf(order=order)
-
-    def rdp(self, *, order: ArrayLike) -> Any:
-        """Return the Rényi DP of everything so far; scalars in, float out, arrays in, array out."""
-        return self.run.rdp(order=order)
-
     def epsilon(
         self,
         *,
@@ -243,77 +251,28 @@ class Accountant:
                 followed.remember(asked, found)
         return found
 
-    def delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
-        """Return the smallest proven δ at ε of everything so far, rounded up."""
-        return self.run.delta(epsilon=epsilon, method=method, accuracy=accuracy)
-
-    def log_delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
-        """Return the logarithm of the smallest proven δ at ε, which does not underflow."""
-        return self.run.log_delta(epsilon=epsilon, method=method, accuracy=accuracy)
-
-    def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
-        """Return bounds of ε at δ from both sides; `certified` says whether balls prove them."""
-        return self.run.epsilon_interval(delta=delta, log_delta=log_delta)
-
-    def delta_interval(self, *, epsilon: float) -> Interval:
-        """Return bounds of δ at ε from both sides; see `epsilon_interval`."""
-        return self.run.delta_interval(epsilon=epsilon)
-
-    def tradeoff(self, *, false_positive_rate: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
-        """Return the smallest false negative rate of any attacker at a false positive rate: f-DP, rounded down."""
-        return self.run.tradeoff(false_positive_rate=false_positive_rate, method=method, accuracy=accuracy)
-
-    def true_positive_rate(self, *, false_positive_rate: ArrayLike, accuracy: float = EXACTLY) -> Any:
-        """Return the largest true positive rate of any attacker at a false positive rate, rounded up."""
-        return self.run.true_positive_rate(false_positive_rate=false_positive_rate, accuracy=accuracy)
+    # Questions to everything so far, as to one mechanism; the first of these is above, as it is asked again and again.
+    cgf = _of_run(AbstractMechanism.cgf)
+    rdp = _of_run(AbstractMechanism.rdp)
+    delta = _of_run(AbstractMechanism.delta)
+    log_delta = _of_run(AbstractMechanism.log_delta)
+    epsilon_interval = _of_run(AbstractMechanism.epsilon_interval)
+    delta_interval = _of_run(AbstractMechanism.delta_interval)
+    tradeoff = _of_run(AbstractMechanism.tradeoff)
+    true_positive_rate = _of_run(AbstractMechanism.true_positive_rate)
+    rdp_interval = _of_run(AbstractMechanism.rdp_interval)
+    guarantee = _of_run(AbstractMechanism.guarantee)
+    explain = _of_run(AbstractMechanism.explain)
+    statement = _of_run(AbstractMechanism.statement)
 
     def advantage(self) -> float:
         """Return the largest difference of true and false positive rate of any attacker, rounded up."""
         return self.run.advantage()
 
-    def rdp_interval(self, *, order: float) -> Interval:
-        """Return the RDP of an order as (attained, proven)."""
-        return self.run.rdp_interval(order=order)
-
-    def guarantee(
-        self,
-        *,
-        delta: float | None = None,
-        log_delta: float | None = None,
-        epsilon: float | None = None,
-        method: Method = "best",
-        accuracy: float = EXACTLY,
-    ) -> Guarantee:
-        """Return ε at δ, or δ at ε, together with how it was proven."""
-        return self.run.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
-
-    def explain(
-        self,
-        *,
-        delta: float | None = None,
-        log_delta: float | None = None,
-        epsilon: float | None = None,
-        method: Method = "best",
-        accuracy: float = EXACTLY,
-    ) -> Explanation:
-        """Return which theorem bounded each release, exact or upper bound, and for which relation."""
-        return self.run.explain(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
-
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Return what was released, for copies and pickles; what is kept between questions is found again."""
         state = {"_budget": self._budget, "_counts": dict(self._counts), "_labelled": dict(self._labelled)}
         return None, {**state, "_neighbors": self._neighbors, "_followed": None, "_kept_allowance": None}
-
-    def statement(
-        self,
-        *,
-        delta: float | None = None,
-        log_delta: float | None = None,
-        format: Literal["text", "markdown", "json"] = "text",  # noqa: A002 - the word that people look for
-        user_records: int = 1,
-    ) -> str:
-        """Return what everything so far promises, in words; see `AbstractMechanism.statement`."""
-        return self.run.statement(delta=delta, log_delta=log_delta, format=format, user_records=user_records)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything so far as plain data; `cumulant.from_dict` reads it as one mechanism."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, final
 
 from cumulant.neighbors import Neighbors
@@ -55,6 +55,15 @@ class Interval:
 
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
+
+    def words(self, *, digits: int = 10) -> str:
+        """Return both ends of ε, rounded to the outside, and how sure they are."""
+        sure = "certified, rounding included" if self.certified else "up to estimates of rounding"
+        ends = rounded_down(self.lower, digits=digits), rounded_up(self.upper, digits=digits)
+        return f"{ends[0]} <= epsilon <= {ends[1]} ({sure})"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"lower": self.lower, "upper": self.upper, "certified": self.certified}
 
     def _repr_html_(self) -> str:
         """Return both ends, for notebooks."""
@@ -148,14 +157,7 @@ class Part:
     neighbors: str
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "mechanism": self.mechanism,
-            "words": self.words,
-            "count": self.count,
-            "theorem": self.theorem,
-            "exact": self.exact,
-            "neighbors": self.neighbors,
-        }
+        return asdict(self)
 
 
 @final
@@ -182,8 +184,7 @@ class Explanation:
         _, *lines = str(self).splitlines()
         rows = [(line[2:14].strip(), line[14:]) for line in lines]
         g = self.guarantee
-        caption = f"ε = {rounded_up(g.epsilon)} at δ = {g.delta_text}"
-        return table_html(caption, rows)
+        return table_html(f"ε = {rounded_up(g.epsilon)} at δ = {g.delta_text}", rows)
 
     def to_dict(self) -> dict[str, Any]:
         g = self.guarantee

@@ -64,28 +64,25 @@ def real(name: str, value: Any, rule: str) -> float:
     return number
 
 
+def _number(name: str, value: Any, rule: str, obeys: Callable[[float], bool]) -> float:
+    number = real(name, value, rule)
+    require(obeys(number), f"{name} {rule}", value)
+    return number
+
+
 def positive(name: str, value: Any) -> float:
     """Return a finite number > 0."""
-    rule = "must be a finite number > 0"
-    number = real(name, value, rule)
-    require(0 < number < math.inf, f"{name} {rule}", value)
-    return number
+    return _number(name, value, "must be a finite number > 0", lambda x: 0 < x < math.inf)
 
 
 def nonnegative(name: str, value: Any) -> float:
     """Return a finite number >= 0."""
-    rule = "must be a finite number >= 0"
-    number = real(name, value, rule)
-    require(0 <= number < math.inf, f"{name} {rule}", value)
-    return number
+    return _number(name, value, "must be a finite number >= 0", lambda x: 0 <= x < math.inf)
 
 
 def probability(name: str, value: Any) -> float:
     """Return a number in [0, 1]."""
-    rule = "must be a number between 0 and 1"
-    number = real(name, value, rule)
-    require(0 <= number <= 1, f"{name} {rule}", value)
-    return number
+    return _number(name, value, "must be a number between 0 and 1", lambda x: 0 <= x <= 1)
 
 
 def whole_number(name: str, value: Any, *, at_least: int = 0) -> int:
@@ -118,10 +115,7 @@ def counts(values: Any) -> NDArray[np.float64]:
 
 def accuracy(value: Any) -> float:
     """Return how far an answer may be above the truth, as a share of ε: a number between 0 and 1, both left out."""
-    rule = "must be a number > 0 and < 1, a share of epsilon"
-    number = real("accuracy", value, rule)
-    require(0 < number < 1, f"accuracy {rule}", value)
-    return number
+    return _number("accuracy", value, "must be a number > 0 and < 1, a share of epsilon", lambda x: 0 < x < 1)
 
 
 def array_of(check: Callable[[str, Any], float], name: str, value: Any) -> NDArray[np.float64]:
@@ -144,10 +138,7 @@ def is_array(value: Any) -> bool:
 
 def order(value: Any) -> float:
     """Return a Rényi order: a number >= 1, infinity included."""
-    rule = "must be a number >= 1 (1 is KL, inf is pure DP)"
-    number = real("order", value, rule)
-    require(number >= 1, f"order {rule}", value)
-    return number
+    return _number("order", value, "must be a number >= 1 (1 is KL, inf is pure DP)", lambda x: x >= 1)
 
 
 def sampled_rate(*, batch: Any, population: Any, rate: Any) -> float:
@@ -169,9 +160,7 @@ def log_of_delta(*, delta: Any, log_delta: Any) -> float:
     if log_delta is None:
         number = probability("delta", delta)
         return math.log(number) if number > 0 else -math.inf
-    number = real("log_delta", log_delta, "must be a number <= 0")
-    require(number <= 0, "log_delta must be a number <= 0", log_delta)
-    return number
+    return _number("log_delta", log_delta, "must be a number <= 0", lambda x: x <= 0)
 
 
 def logs_of_deltas(*, delta: Any, log_delta: Any) -> NDArray[np.float64]:

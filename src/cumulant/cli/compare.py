@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from cumulant.cli.answers import Answer
 from cumulant.cli.mechanism_options import Release, mechanism_options
-from cumulant.cli.output import columns, print_explanation, print_headline, print_json
+from cumulant.cli.output import columns, print_headline
 from cumulant.cli.parameter_types import CHART_FILE, Delta, completed_as_file
 from cumulant.cli.question_options import delta_option, json_option, steps_option
 from cumulant.cli.waiting import waiting
@@ -49,11 +50,14 @@ def compare(*, release: Release, steps: int, delta: Delta, out: Path | None, as_
         from cumulant.report.draw import draw_comparison, save
 
         save(draw_comparison(found.rows, title=f"ε at δ = {delta.text}"), out)
-    if as_json:
-        question = {"asked": "compare", "delta": delta.text, "log_delta": delta.log, "steps": steps}
-        answer = {"epsilon": explanation.guarantee.epsilon, "rows": [row.to_dict() for row in found.rows]}
-        print_json(question, answer, run, explanation)
-        return
-    print_headline(f"epsilon at delta = {delta.text}")
-    click.echo("\n".join(table(found.rows, width=columns())))
-    print_explanation(f"best proven: epsilon = {rounded_up(explanation.guarantee.epsilon)}", explanation)
+    if not as_json:
+        print_headline(f"epsilon at delta = {delta.text}")
+        click.echo("\n".join(table(found.rows, width=columns())))
+    best = explanation.guarantee.epsilon
+    Answer(
+        asked={"asked": "compare", "delta": delta.text, "log_delta": delta.log, "steps": steps},
+        found={"epsilon": best, "rows": [row.to_dict() for row in found.rows]},
+        run=run,
+        explanation=explanation,
+        headline=f"best proven: epsilon = {rounded_up(best)}",
+    ).show(as_json=as_json)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from cumulant.cli.intervals import as_read
-from cumulant.cli.ledger_options import print_data
+from cumulant.cli.output import print_data
 from cumulant.cli.parameter_types import SIZE, Delta
 from cumulant.cli.question_options import delta_option, json_option
 from cumulant.cli.run_options import TRAINING_OPTIONS, RunWords, run_options

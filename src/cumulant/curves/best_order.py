@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
@@ -32,18 +31,12 @@ from cumulant.curves.conversion import (
 from cumulant.curves.curve import Array, Curve
 from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.numerics.rounding import ROUNDING, less_rounding
-from cumulant.numerics.search import best_octave, minimise_positive
+from cumulant.numerics.search import TO_TWELVE_DIGITS, minimise_positive
 
 Rule = Callable[[float, float, float], float]
 DEEP_NATS = 1e4  # of log δ, beyond which the best order next to a wall is found to a share of 1e-10
 KNOTS_ASKED = 16  # of a curve, the best by the classical bound
 K_ERROR = 1e-13  # the relative error a Curve is allowed; K is raised by it
-
-
-class Minimise(Protocol):
-    """A search of the order; any order proves a bound."""
-
-    def __call__(self, function: Callable[[Array], Array], *, start: float) -> tuple[float, float]: ...
 
 
 def epsilon_from_cgf(cgf: Curve, log_delta: float, rule: Rule = both_orders_epsilon) -> tuple[float, float | None]:
@@ -88,18 +81,19 @@ def _epsilon_below_odds(pure: float, log_delta: float) -> float:
     return min(pure, epsilon_of_odds(log_delta, pure * (1 + K_ERROR))) if pure < math.inf else math.inf
 
 
-def log_delta_from_cgf(
-    cgf: Curve, epsilon: float, minimise: Minimise = minimise_positive
-) -> tuple[float, float | None]:
-    """Return (log δ, α): the smallest δ that the optimal conversion proves at ε, and the order."""
+def log_delta_from_cgf(cgf: Curve, epsilon: float, *, turns: int = TO_TWELVE_DIGITS) -> tuple[float, float | None]:
+    """Return (log δ, α): the smallest δ that the optimal conversion proves at ε, and the order.
+
+    `turns` are those of `minimise_positive`: fewer look at fewer orders.
+    """
     if epsilon >= cgf.pure:
         return log_delta_with(cgf.failure, -math.inf), math.inf
     has_both = cgf.failure == 0
     rule = both_orders_log_delta if has_both else optimal_log_delta
     # The classical bound is convex in λ and never flat, so it finds the right octave.
-    start = best_octave(_at_every_order(cgf, canonne_kamath_steinke_log_delta, epsilon))
+    start, _ = minimise_positive(_at_every_order(cgf, canonne_kamath_steinke_log_delta, epsilon), turns=0)
     proven = _at_every_order(cgf, rule, epsilon)
-    found = minimise(proven, start=start)
+    found = minimise_positive(proven, start=start, turns=turns)
     lam, log_delta = _or_at_a_knot(cgf, proven, canonne_kamath_steinke_log_delta, epsilon, found)
     at_one = order_one_log_delta(cgf.kl * (1 + K_ERROR), epsilon) if has_both else 0.0
     lam, log_delta = (0.0, at_one) if at_one < log_delta else (lam, log_delta)

@@ -28,10 +28,11 @@ import math
 from cumulant.curves.conversion import log_mean_ratio, mean_ratio_error, optimal_epsilon, optimal_log_delta
 from cumulant.numerics.rounding import ROUNDING, log_above
 from cumulant.numerics.scalar_logspace import log1m_exp, log_expm1
+from cumulant.numerics.search import root
 
 SMALLEST = 2.0**-10  # λ: at smaller ones order 1 says as much, and formulas of others divide by α - 1
 LEAST_K, LARGEST = 1e-280, 1e300  # of K and t: beyond, δ is 0 or 1 as far as one order can say
-NEWTON = 60  # turns at most
+CLOSE = 1e-14  # of t, relatively, by which it may be too large
 CLEARLY = 0.05  # share of a lower estimate of the δ from which two orders say more; below it one is asked at once
 
 
@@ -83,37 +84,24 @@ def largest_log_odds(lam: float, k: float) -> float:
     """Return t of randomized response whose K at λ is k > 0, rounded up: cosh((λ+½)t)/cosh(t/2) = e^K."""
     wanted = log_expm1(k)
     wanted += ROUNDING * (2 + k + abs(wanted))
-    low = math.log(max(k / lam, math.sqrt(2 * k / lam / (1.0 + lam)), LEAST_K)) - 1e-9
-    s = low
-    for _ in range(NEWTON):  # convex in s = log t, so from the second step on it comes from above
-        value, slope = _log_excess(lam, math.exp(s))
-        step = (wanted - value) / slope
-        s = max(s + step, low)
-        if abs(step) <= 1e-15 * (1 + abs(s)):
-            break
-    log_odds, raised = math.exp(s), ROUNDING
-    # Safe side: raised until its K is as large as the one given, by more than what is lost in computing it.
-    while log_odds < LARGEST:
-        value, _ = _log_excess(lam, log_odds)
-        if value >= wanted + ROUNDING * (4 + (2 + 2 * lam) * log_odds + abs(value)):
-            break
-        log_odds, raised = log_odds * (1 + raised), 2 * raised
-    return log_odds
+    low = max(k / lam, math.sqrt(2 * k / lam / (1.0 + lam)), LEAST_K)
+
+    def exceeds(log_t: float) -> float:  # by more than what is lost in computing it
+        value = _log_excess(lam, math.exp(log_t))
+        return value - wanted - ROUNDING * (4 + (2 + 2 * lam) * math.exp(log_t) + abs(value))
+
+    # safe side: K of the end that is returned was seen to be as large; e^{λt}/2 <= e^K
+    high = max((k + 1) / lam, 2 * low)
+    return math.exp(root(exceeds, math.log(low) - 1e-9, math.log(high), tolerance=CLOSE))
 
 
-def _log_excess(lam: float, t: float) -> tuple[float, float]:
-    """Return log(e^K - 1) of randomized response, and its derivative in log t."""
-    a, b, c = (1.0 + lam) * t / 2, lam * t / 2, t / 2
-    value = _log_2sinh(a) + _log_2sinh(b) - c - math.log1p(math.exp(-2 * c))
-    return value, _x_coth(a) + _x_coth(b) - c * math.tanh(c)
+def _log_excess(lam: float, t: float) -> float:
+    """Return log(e^K - 1) of randomized response."""
+    return _log_2sinh((1.0 + lam) * t / 2) + _log_2sinh(lam * t / 2) - t / 2 - math.log1p(math.exp(-t))
 
 
 def _log_2sinh(x: float) -> float:
     return x + log1m_exp(-2 * x)
-
-
-def _x_coth(x: float) -> float:
-    return x / math.tanh(x) if x > 1e-150 else 1.0
 
 
 def last_epsilon(lam: float, log_odds: float) -> float:
@@ -168,17 +156,9 @@ def _may_gain_at_one(kl: float, log_delta: float) -> bool:
 
 def log_odds_of_divergence(kl: float) -> float:
     """Return t of randomized response whose KL is κ > 0, rounded up: t tanh(t/2) = κ."""
-    t = max(kl, math.sqrt(2 * kl))  # not above
-    for _ in range(NEWTON):
-        slope = math.tanh(t / 2) + t / 2 * (1 - math.tanh(t / 2) ** 2)
-        step = (kl - t * math.tanh(t / 2)) / slope
-        t += step
-        if abs(step) <= 1e-15 * t:
-            break
-    raised = ROUNDING
-    while t < LARGEST and t * math.tanh(t / 2) < kl * (1 + 2 * ROUNDING):  # safe side
-        t, raised = t * (1 + raised), 2 * raised
-    return t
+    low = max(kl, math.sqrt(2 * kl))  # not above; tanh(1) > 1/1.4
+    enough = kl * (1 + 2 * ROUNDING)  # safe side
+    return root(lambda t: t * math.tanh(t / 2) - enough, low, 1.4 * low, relative=CLOSE)
 
 
 def _last_epsilon_at_one(log_odds: float) -> float:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from cumulant.numerics.rounding import ROUNDING
 from cumulant.numerics.scalar_logspace import log1m_exp, log1p_exp, log_add, log_expm1
-from cumulant.numerics.search import root_near
+from cumulant.numerics.search import minimise_positive, root_near
 
 LARGEST_LOG_CHI = 709.0  # e^709 is still a double
 SERIES = 0.05  # below this, differences are summed as power series
@@ -122,21 +124,17 @@ def optimal_rdp(lam: float, epsilon: float, delta: float) -> float:
     if delta >= 1.0 / (1.0 + lam):
         return epsilon - math.log1p(-delta)
 
-    def exponent(log_gap: float) -> float:
-        gap = math.exp(log_gap)  # p - δ
+    def exponent(gap: float) -> float:
         p, rest = delta + gap, (1.0 - delta) - gap  # p and 1 - p
-        first = math.log(p) + lam * (math.log(p) - log_gap)
         if rest <= 0:
-            return first
+            return math.inf
+        first = math.log(p) + lam * (math.log(p) - math.log(gap))
         second = (1.0 + lam) * math.log(rest) - lam * (epsilon + math.log1p(-gap * math.exp(-epsilon)))
         return max(first, second) + math.log1p(math.exp(-abs(first - second)))
 
-    low, high = math.log(delta) - 60.0 / lam, math.log1p(-delta) - 1e-12
-    low = max(low, -740.0)
-    for _ in range(200):  # the term inside the logarithm is convex in p: ternary search
-        a, b = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, b) if exponent(a) < exponent(b) else (a, high)
-    return epsilon + exponent(0.5 * (low + high)) / lam
+    # the term inside the logarithm is convex in p
+    _, least = minimise_positive(lambda gaps: np.array([exponent(gap) for gap in gaps.tolist()]))
+    return epsilon + least / lam
 
 
 def optimal_epsilon(lam: float, k: float, log_delta: float) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, final
 
@@ -237,22 +237,18 @@ def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
     return (b[1] - a[1]) / (b[0] - a[0])
 
 
-def tabulate(curve: Curve, last: int) -> Curve:
-    """Return a curve whose K at the integers 1..last is computed once, when one of them is asked for."""
+def remembered(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return a function of arrays that asks another one for every number once."""
+    known: dict[float, float] = {}
 
-    @cache
-    def table() -> Array:
-        return np.append(0.0, curve.log_moment(np.arange(1.0, last + 1)))
+    def at(x: Array) -> Array:
+        asked: list[float] = x.tolist()
+        missing = [one for one in dict.fromkeys(asked) if one not in known]
+        if missing:
+            known.update(zip(missing, function(np.array(missing)).tolist(), strict=True))
+        return np.array([known[one] for one in asked])
 
-    def log_moment(lam: Array) -> Array:
-        inside = (lam <= last) & (lam == np.floor(lam))
-        values = np.empty(lam.shape)
-        values[inside] = table()[lam[inside].astype(int)]
-        if not np.all(inside):
-            values[~inside] = curve.log_moment(lam[~inside])
-        return values
-
-    return replace(curve, log_moment=log_moment)
+    return at
 
 
 def cgf_at(curve: Curve, order: ArrayLike) -> Any:

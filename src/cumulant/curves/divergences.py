@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cumulant.curves.curve import Array, Curve
 from cumulant.curves.finite_losses import log_moment_of_losses, losses_of, mean_loss
 from cumulant.numerics.logspace import log_expm1
+from cumulant.numerics.quadrature import nodes_on
 from cumulant.numerics.rounding import LEAST
+from cumulant.numerics.search import roots
 from cumulant.parameters import positive, require, whole_number
 
 LogMoment = Callable[[Array], Array]
@@ -264,17 +265,14 @@ def _gaussian(ell: Array, sigma: float, sign: Array) -> Array:
 
 
 def _gaussian_mode(ell: Array, sigma: float) -> Array:
-    """Return the u with l/(1-e^{-u}) = ½ + σ²u, by bisection; the left is between l(1+1/u)/2 and l(1+1/u)."""
-    ends = []
-    for weight in (0.5 * ell, ell):
-        linear = weight / sigma - 0.5 / sigma
-        ends.append((linear + np.sqrt(linear**2 + 4 * weight)) / (2 * sigma))
-    low, high = np.maximum(ends[0], 1e-300), np.maximum(ends[1], 1e-300)
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        rising = -ell / np.expm1(-middle) > 0.5 + sigma * sigma * middle
-        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
-    return low
+    """Return about the u with l/(1-e^{-u}) = ½ + σ²u, the left of which is between l(1+1/u)/2 and l(1+1/u)."""
+
+    def falls(u: Array, rows: NDArray[np.intp]) -> Array:
+        return np.asarray(0.5 + sigma * sigma * u + ell[rows, 0] / np.expm1(-u))
+
+    linear = (0.5 * ell[:, 0] - 0.5) / sigma
+    least = (linear + np.sqrt(linear**2 + 2 * ell[:, 0])) / (2 * sigma)
+    return roots(falls, np.maximum(least, 1e-300), 1 / sigma, relative=1e-9)[1][:, None]
 
 
 def _laplace(ell: Array, scale: float, sign: Array) -> Array:
@@ -294,21 +292,11 @@ def _binary(ell: Array, epsilon: float, sign: Array) -> Array:
 
 def _log_integral(log_integrand: Callable[[Array], Array], low: Array, high: Array | float) -> Array:
     """Return log ∫ e^f over [low, high], one row per integral, by composite Gauss-Legendre."""
-    fractions, weights = _rule()
+    ends = np.linspace(0.0, 1.0, PANELS + 1)
+    fractions, log_weights = nodes_on(ends[:-1], ends[1:], NODES)
     width = high - low
-    values = log_integrand(low + width * fractions)
-    peak = np.max(values, axis=1, keepdims=True)
-    peak = np.where(np.isfinite(peak), peak, 0.0)
-    with np.errstate(divide="ignore"):
-        return peak + np.log(np.exp(values - peak) @ weights[:, None]) + np.log(width)
-
-
-@lru_cache(maxsize=1)
-def _rule() -> tuple[Array, Array]:
-    """Return nodes and weights on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    starts = np.arange(PANELS)[:, None]
-    return np.ravel((starts + (nodes + 1) / 2) / PANELS), np.tile(weights / 2 / PANELS, PANELS)
+    values = log_integrand(low + width * fractions) + log_weights
+    return np.asarray(np.logaddexp.reduce(values, axis=1, keepdims=True) + np.log(width))
 
 
 # From binary to ternary, and to (ε, δ) --------------------------------------------------------------------------------

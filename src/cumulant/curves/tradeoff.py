@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cumulant.curves.best_order import K_ERROR
 from cumulant.curves.curve import Array, Curve
+from cumulant.numerics.search import roots
 
 FIRST_OCTAVES = (-4, 6)  # of λ that are looked at first
 LEAST_OCTAVE, LAST_OCTAVE = -16, 60  # beyond which they never are
@@ -26,7 +27,7 @@ OCTAVES_MORE = 4  # that are looked at next
 FINER = np.linspace(-1.0, 1.0, 9)  # of the way to the next λ on either side, where it is looked nearer
 CLOSE_LAMBDA = 1e-5  # of log λ, at which that ends: errors count by their squares
 LEAST_FALSE = 1e-300  # a rate of false positives, to whose logarithm smaller ones are raised
-STILL, TURNS = 1e-12, 60  # of log-odds, where a root is near enough, and steps to it at most
+STILL, FARTHEST_ODDS = 1e-12, 1e15  # of log-odds, where a root is near enough, and the largest that are looked at
 ROUNDED = 2e-15  # a few units, of each logarithm
 
 
@@ -77,41 +78,19 @@ def _divergence_bounds(curve: Curve, lam: Array) -> Array:
 def _least_odds(lam: Array, gamma: Array, q: Array) -> tuple[Array, NDArray[np.intp]]:
     """Return log-odds of the least p that some order is proven to exclude, for each x, and the place of that order.
 
-    Bisection and secants; the end that is excluded is returned, infinity where none was found.
+    Infinity where none was found.
     """
-    other = Coin.of(q[:, None])
 
-    def excess(p: Array) -> tuple[Array, NDArray[np.intp]]:
+    def excess(p: Array, rows: NDArray[np.intp]) -> Array:
         with np.errstate(all="ignore"):
-            coin = Coin.of(p[:, None])
-            worse = np.maximum(_divergence(lam, coin, other), _divergence(lam, other, coin))
-            over = np.nan_to_num(worse / gamma - 1, nan=-1.0, posinf=1e300)
-        place = np.argmax(over, axis=1)
-        return over[np.arange(len(p)), place], place
+            coin, other = Coin.of(p[:, None]), Coin.of(q[rows, None])
+            orders = lam if lam.ndim == 1 else lam[rows]
+            worse = np.maximum(_divergence(orders, coin, other), _divergence(orders, other, coin))
+            bounds = gamma if gamma.ndim == 1 else gamma[rows]
+            return np.nan_to_num(worse / bounds - 1, nan=-1.0, posinf=1e300)
 
-    low, high = q.copy(), q + 1.0
-    value, place = excess(high)
-    for _ in range(TURNS):
-        inside = value < 0
-        if not np.any(inside):
-            break
-        low, high = np.where(inside, high, low), np.where(inside, q + 2 * (high - q), high)
-        value, place = excess(high)
-    at_high, at_low = value, np.where(low > q, excess(low)[0], -1.0)
-    for turn in range(TURNS):
-        wide = high - low > STILL * np.maximum(1.0, np.abs(high))
-        if not np.any(wide):
-            break
-        with np.errstate(all="ignore"):
-            secant = low + (high - low) * np.clip(at_low / (at_low - at_high), 0.01, 0.99)
-        middle = np.where(turn % 3 < 2, np.nan_to_num(secant), (low + high) / 2)
-        middle = np.clip(middle, low, high)
-        value, at = excess(middle)
-        over = value >= 0
-        high, at_high = np.where(over, middle, high), np.where(over, value, at_high)
-        place = np.where(over, at, place)
-        low, at_low = np.where(over, low, middle), np.where(over, at_low, value)
-    return np.where(at_high >= 0, high, np.inf), place
+    upper, _ = roots(lambda p, rows: np.max(excess(p, rows), axis=1), q, 1.0, tolerance=STILL, relative=STILL)
+    return upper, np.argmax(excess(np.minimum(upper, FARTHEST_ODDS), np.arange(len(q))), axis=1)
 
 
 class Coin(NamedTuple):

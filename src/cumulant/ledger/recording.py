@@ -181,7 +181,6 @@ def record_opening(storage: Storage, request: Request, declaration: Declaration,
     body = {"request": dict(request.content), "declaration": declaration.to_dict(), "price": price}
 
     def work(transaction: Transaction) -> Entry:
-        transaction.check_schema()
         transaction.insert_account(row)
         entry = _sealed(request, body, row)
         apply_effects(transaction, entry, body, row, declaration)

@@ -16,10 +16,10 @@ from cumulant.ledger.effects import effects_of, release_of
 from cumulant.ledger.entries import Entry
 from cumulant.ledger.lines import Lines, PureBeyond, Slot
 from cumulant.ledger.pure import PureSum
-from cumulant.ledger.texts import counted, moment_of
+from cumulant.ledger.texts import moment_of
 from cumulant.ledger.values import WHOLE, Status, Verification
 from cumulant.mechanisms.data import from_dict
-from cumulant.printed import given, rounded_up
+from cumulant.printed import counted, given, rounded_up
 from cumulant.report.chart import COLORS, Chart, Series, described
 from cumulant.version import __version__
 
@@ -154,9 +154,10 @@ def make_report(ledger: Ledger, account: str, *, progress: Callable[[int], None]
     summary = Summary(status.declaration.lines)
     for entry in ledger.history(account):
         summary.add(entry)
+    left = zip(map(_line_name, status.declaration.lines), status.left(), strict=True)
     sections = (
         _promise(status),
-        Section("What is left", table=(("line", "left in the block that has least"), *_left(status))),
+        Section("What is left", table=(("line", "left in the block that has least"), *left)),
         *_blocks(status),
         *_holds(status),
         _actual(ledger, status),
@@ -182,11 +183,6 @@ def _promise(status: Status) -> Section:
         rows.append(("at the end of each stage", "; ".join(claims)))
         rows.append(("now in stage", str(status.stage + 1)))
     return Section("The promise", (PROMISE,), (("", ""), *rows))
-
-
-def _left(status: Status) -> Iterator[tuple[str, ...]]:
-    for line, text in zip(status.declaration.lines, status.left(), strict=True):
-        yield (_line_name(line), text)
 
 
 def _blocks(status: Status) -> Iterator[Section]:
@@ -230,7 +226,8 @@ def _authors(summary: Summary) -> Iterator[tuple[str, ...]]:
 
 def _last(summary: Summary) -> Iterator[tuple[str, ...]]:
     for entry in summary.last:
-        yield str(entry.version), entry.time[:19].replace("T", " "), entry.author, entry_text(entry), _label(entry)
+        label = str(entry.content["request"].get("label", ""))
+        yield str(entry.version), entry.time[:19].replace("T", " "), entry.author, entry_text(entry), label
 
 
 def entry_text(entry: Entry) -> str:
@@ -247,14 +244,10 @@ def entry_text(entry: Entry) -> str:
     return f"{entry.kind} {', '.join(request['blocks'])}" if entry.kind == "blocks" else entry.kind
 
 
-def _label(entry: Entry) -> str:
-    return str(entry.content["request"].get("label", ""))
-
-
 def _verified(verification: Verification, account: str) -> Section:
     count = verification.entries[account]
     sentences = (
-        f"Replayed: {counted(count, 'entry', 'entries')}; hashes, totals, holds and charges agree. The head below "
+        f"Replayed: {counted(count, 'entry')}; hashes, totals, holds and charges agree. The head below "
         "covers all of them. Whoever keeps it elsewhere can prove later that none was changed.",
         *verification.warnings,
     )

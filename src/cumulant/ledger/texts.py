@@ -115,12 +115,3 @@ def time_text(moment: datetime) -> str:
 def moment_of(text: str) -> datetime:
     """Return the moment that `time_text` wrote."""
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)
-
-
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """Return how many there are of something.
-
-    >>> counted(1, "account"), counted(2, "entry", "entries")
-    ('1 account', '2 entries')
-    """
-    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, final
 
@@ -60,6 +60,9 @@ class HoldStatus:
     expired: bool
     author: str
     time: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"by" if name == "author" else name: value for name, value in asdict(self).items()}
 
 
 @final
@@ -144,17 +147,7 @@ class Status:
             "blocks": {block: list(self.left(block)) for block in self.spent},
             "left": list(self.left()),
             "shares_left": list(self.shares_left()),
-            "holds": [
-                {
-                    "key": h.key,
-                    "state": h.state,
-                    "expires": h.expires,
-                    "expired": h.expired,
-                    "by": h.author,
-                    "time": h.time,
-                }
-                for h in self.holds
-            ],
+            "holds": [hold.to_dict() for hold in self.holds],
         }
 
 

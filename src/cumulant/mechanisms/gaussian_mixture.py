@@ -15,12 +15,13 @@ from cumulant.errors import InvalidParameter, OutOfReach
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
 from cumulant.neighbors import ADD_REMOVE, Neighbors
+from cumulant.numerics.balls import LOG_ROOT
 from cumulant.numerics.logspace import log_mean
 from cumulant.numerics.quadrature import nodes_on
 from cumulant.numerics.rounding import LEAST
+from cumulant.numerics.search import roots
 from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.pairs.gaussian_mixture import StatedMixture
-from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import nonnegative, positive, probability, require
 from cumulant.profiles.profile import PrivacyProfile
@@ -35,7 +36,6 @@ FEWEST_PIECES = 10  # of an integral: on each the integrand falls by a few nats
 PROFILE_ERROR = 1e-11  # in nats, of an integral of 16 nodes on each piece
 EXPONENT_ERROR = 4e-15  # relative, of what is exponentiated: a few units of each term
 K_ERROR = 1e-13  # of K, relatively
-HALVINGS = 80  # of an interval, until doubles end
 
 
 @final
@@ -150,11 +150,9 @@ def _log_tail(law: StatedMixture, epsilon: float, side: int) -> float:
 
 def _threshold(law: StatedMixture, u: float, side: int) -> float:
     """Return t with u(t) = u, a little outside the tail on that side, or ±FARTHEST_THRESHOLD where it lies beyond."""
-    low, high = -FARTHEST_THRESHOLD, FARTHEST_THRESHOLD
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if float(law.log_ratio(np.array([middle]))[0]) < u else (low, middle)
-    return low if side > 0 else high
+    start = np.array([-FARTHEST_THRESHOLD - 1])
+    (above,), (below,) = roots(lambda t, _: np.asarray(law.log_ratio(t)) - u, start, 1.0, relative=4e-16)
+    return float(np.clip(below if side > 0 else above, -FARTHEST_THRESHOLD, FARTHEST_THRESHOLD))
 
 
 # Rényi divergences ----------------------------------------------------------------------------------------------------

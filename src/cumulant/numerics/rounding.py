@@ -41,8 +41,7 @@ def log_below(log_p: float) -> float:
 
 def logs_above(log_p: Array) -> Array:
     """Return many log p, rounded up as by `log_above`."""
-    raised = np.minimum(0.0, log_p + ROUNDING * (1 + np.abs(np.where(log_p > -np.inf, log_p, 0.0))))
-    return np.asarray(np.where(log_p > -np.inf, raised, log_p))
+    return np.minimum(0.0, log_p * (1 - ROUNDING) + ROUNDING)
 
 
 def less_rounding(log_p: float) -> float:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cumulant.numerics.logspace import Array
 
@@ -22,20 +23,26 @@ BENT = 0.01  # share of its rise by which a function may miss its parabola
 SECTION_WIDTH = 1.0 / 7.0  # the next bracket reaches the neighbours of the best point
 NUDGES = (1e-15, 4e-15, 3e-14, 2e-13, 2e-12, 2e-11, 2e-10, 2e-9, 1e-7, 1e-5)  # relative steps to the safe side
 WALK, LONGER = 40, 8.0  # steps to where a sign has changed, and by how much a step may be longer than the last
+FARTHEST_STEP = 2.0**60  # beyond which no sign change is looked for
+TURNS, SECANTS_AND_HALF, EDGE = 80, 3, 0.01  # of rows; of three one halves; how near an end a secant may come
+TO_TWELVE_DIGITS = 12  # turns: sections of an octave, then of sevenths of the last, down to 7e-11
 SAYS_NOTHING = 1e299  # a value as large as this, or larger
 BLIND = 8  # points in a row at which a function says nothing, after which no others are tried
 
 
-def root(function: Callable[[float], float], low: float, high: float, *, tolerance: float) -> float:
-    """Return a point within `tolerance` of the sign change of a function < 0 at `low` and > 0 at `high`.
+def root(
+    function: Callable[[float], float], low: float, high: float, *, tolerance: float = 0.0, relative: float = 0.0
+) -> float:
+    """Return the upper end of a narrow bracket of where a function changes its sign, < 0 at `low` and > 0 at `high`.
 
-    The end values are not evaluated. False position with the Illinois rule, bisecting whenever two steps have
-    not halved the bracket.
+    The bracket is at most `tolerance` wide, or a `relative` part of itself. The end values are not evaluated; what is
+    returned was, unless it is `high`, so a caller that reads "safe" as >= 0 gets a safe value. False position with the
+    Illinois rule, bisecting whenever two steps have not halved the bracket.
 
     >>> round(root(lambda x: x**3 - 8, 0.0, 100.0, tolerance=1e-9), 6)
     2.0
     """
-    return _between(function, (low, -math.inf), (high, math.inf), tolerance)
+    return _between(function, (low, -math.inf), (high, math.inf), tolerance, relative)
 
 
 def root_near(function: Callable[[float], float], start: float, low: float, high: float, *, tolerance: float) -> float:
@@ -63,19 +70,25 @@ def root_near(function: Callable[[float], float], start: float, low: float, high
 
 
 def _between(
-    function: Callable[[float], float], below: tuple[float, float], above: tuple[float, float], tolerance: float
+    function: Callable[[float], float],
+    below: tuple[float, float],
+    above: tuple[float, float],
+    tolerance: float,
+    relative: float = 0.0,
 ) -> float:
     """Return the root between two points with their values, infinite where they are not known."""
     (low, f_low), (high, f_high) = below, above
     width, side = high - low, 0
     for step in range(200):
-        if high - low <= tolerance:
+        if high - low <= max(tolerance, relative * abs(high)):
             break
         slow = step > 0 and step % 2 == 0 and high - low > 0.5 * width
         if step % 2 == 0:
             width = high - low
         falsi = high - f_high * (high - low) / (f_high - f_low) if math.isfinite(f_high - f_low) else math.nan
         x = 0.5 * (low + high) if slow or not low < falsi < high else falsi
+        if not low < x < high:
+            break
         value = function(x)
         if value < 0:
             low, f_low = x, value
@@ -83,7 +96,51 @@ def _between(
         else:
             high, f_high = x, value
             f_low, side = (f_low / 2, 1) if side == 1 else (f_low, 1)
-    return 0.5 * (low + high)
+    return high
+
+
+def roots(
+    function: Callable[[Array, NDArray[np.intp]], Array],
+    low: Array,
+    step: float,
+    *,
+    tolerance: float = 0.0,
+    relative: float = 0.0,
+) -> tuple[Array, Array]:
+    """Return for every row the upper end of a narrow bracket of where a function changes its sign, and the lower end.
+
+    The function takes points with their rows; it is < 0 at `low`. Steps are doubled until it is not, but not
+    without end: then infinity is returned; then two secants and a bisection in turn. Upper ends have been tested.
+
+    >>> upper, _ = roots(lambda x, rows: x * x - np.array([2.0, 9.0])[rows], np.zeros(2), 1.0, relative=1e-12)
+    >>> upper.round(9).tolist()
+    [1.414213562, 3.0]
+    """
+    low, high = low.copy(), low + step
+    below, above = np.full(low.shape, -math.inf), np.full(low.shape, math.inf)
+    rising = np.arange(len(low))
+    while len(rising):
+        value = function(high[rising], rising)
+        above[rising] = value
+        rising, value = rising[value < 0], value[value < 0]
+        step *= 2
+        low[rising], below[rising] = high[rising], value
+        high[rising] = low[rising] + step if step < FARTHEST_STEP else math.inf
+        rising = rising[np.isfinite(high[rising])]
+    for turn in range(TURNS):
+        rows = np.flatnonzero((high - low > np.maximum(tolerance, relative * np.abs(high))) & np.isfinite(high))
+        if not len(rows):
+            break
+        share = np.full(len(rows), 0.5)
+        if turn % SECANTS_AND_HALF < SECANTS_AND_HALF - 1:
+            gap = below[rows] - above[rows]
+            share = np.where(np.isfinite(gap), below[rows] / np.where(np.isfinite(gap), gap, 1.0), 0.5)
+        middle = low[rows] + (high - low)[rows] * np.clip(share, EDGE, 1 - EDGE)
+        value = function(middle, rows)
+        up, down = rows[value >= 0], rows[~(value >= 0)]
+        high[up], above[up] = middle[value >= 0], value[value >= 0]
+        low[down], below[down] = middle[~(value >= 0)], value[~(value >= 0)]
+    return high, low
 
 
 def nearest_on_side(
@@ -174,27 +231,33 @@ def largest_true(holds: Callable[[int], bool]) -> int | None:
     return low
 
 
-def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0) -> tuple[float, float]:
+def minimise_positive(
+    function: Callable[[Array], Array], *, start: float = 1.0, turns: int = TO_TWELVE_DIGITS
+) -> tuple[float, float]:
     """Return (x, f(x)) near the minimum over x > 0 of a unimodal function that may be +inf on either side.
 
     The function takes arrays, as a call costs about the same for one point as for twenty. Octaves from `start`
-    until the value stops falling, then ever finer sections of log x: O(log(x*/start) + log(1/accuracy)) points.
+    until the value stops falling, then ever finer sections of log x, and at last the vertex of a parabola through
+    them: O(log(x*/start) + log(1/accuracy)) points. With no `turns` the best octave is returned; with one, where every
+    value is dear, eighths of octaves and a vertex are all that is asked, so that searches which begin at powers of 2
+    share their points but the last.
 
     >>> x, value = minimise_positive(lambda x: x + 9 / x)
     >>> round(x, 4), round(value, 9)
     (3.0, 6.0)
+    >>> round(minimise_positive(lambda x: x + 9 / x, turns=1)[0], 4), minimise_positive(lambda x: x + 9 / x, turns=0)[0]
+    (3.0, 4.0)
     """
-    octaves, values = _walk(function, math.log2(start))
-    best, value = _lowest(octaves, values)
+    best, value = _lowest(*_walk(function, math.log2(start)))
     width = 1.0
-    for _ in range(12):  # width 1 -> 7e-11 octaves
+    for turn in range(turns):
         grid = best + width * SECTION
         values = function(2.0**grid)
         better, lower = _lowest(grid, values)
         if lower < value:
             best, value = better, lower
         width *= SECTION_WIDTH
-        if width < SMOOTH:  # a smooth function is a parabola by now; where it is not, go on cutting
+        if width < SMOOTH or turn == turns - 1:  # a smooth function is a parabola by now; where not, go on cutting
             vertex, predicted = _vertex(grid, values)
             at_vertex = float(function(np.array([2.0**vertex]))[0])
             if at_vertex < value:
@@ -204,23 +267,6 @@ def minimise_positive(function: Callable[[Array], Array], *, start: float = 1.0)
         if width < 2e-5 and _rise_around_lowest(values) <= 1e-13 * abs(value):
             break
     return 2.0**best, value
-
-
-def minimise_from_eighths(function: Callable[[Array], Array], *, start: float = 1.0) -> tuple[float, float]:
-    """Return a minimum where every value is dear: at eighths of octaves, and at the vertex of a parabola through them.
-
-    Searches of one function that begin at powers of 2 look at the same points but for the last.
-
-    >>> x, value = minimise_from_eighths(lambda x: x + 9 / x)
-    >>> round(x, 4), round(value, 9)
-    (3.0, 6.0)
-    """
-    best, _ = _lowest(*_walk(function, math.log2(start)))
-    grid = best + SECTION
-    values = function(2.0**grid)
-    (best, value), (vertex, _) = _lowest(grid, values), _vertex(grid, values)
-    at_vertex = float(function(np.array([2.0**vertex]))[0])
-    return (2.0**vertex, at_vertex) if at_vertex < value else (2.0**best, value)
 
 
 def _rise_around_lowest(values: Array) -> float:
@@ -250,12 +296,6 @@ def _vertex(x: Array, values: Array) -> tuple[float, float]:
     if not abs(shift) <= len(x):  # hardly bent: the vertex is far from where the parabola was seen
         return float(x[i]), math.inf
     return float(x[i] + shift * (x[i + 1] - x[i])), here - (below - above) ** 2 / (8 * bend)
-
-
-def best_octave(function: Callable[[Array], Array], *, start: float = 1.0) -> float:
-    """Return the start·2^k at which a unimodal function is smallest."""
-    exponent, _ = _lowest(*_walk(function, math.log2(start)))
-    return float(2.0**exponent)
 
 
 def _lowest(x: Array, values: Array) -> tuple[float, float]:

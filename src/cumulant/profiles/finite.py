@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.rounding import ULP, log_above, logs_above
+from cumulant.numerics.rounding import ULP
 from cumulant.pairs.finite_pair import LOSS_ROUNDING, SUM_ERROR, FinitePair
-from cumulant.profiles.profile import PrivacyProfile
+from cumulant.profiles.profile import NOTHING, PrivacyProfile
 
 TERMS = 10**5  # of sums, at once
 
@@ -25,21 +25,10 @@ def finite_profile(pairs: Sequence[FinitePair]) -> PrivacyProfile:
     """
     pure = max((pair.supremum for pair in pairs), default=0.0) if all(pair.failure == 0 for pair in pairs) else math.inf
 
-    def log_delta(epsilon: float) -> float:
-        return -math.inf if epsilon >= pure else max(_log_delta(pair, epsilon) for pair in pairs)
-
     def log_deltas(epsilons: Array) -> Array:
-        found = np.max([_log_deltas(pair, epsilons) for pair in pairs], axis=0)
-        return np.where(epsilons >= pure, -np.inf, found)
+        return np.asarray(np.max([_log_deltas(pair, epsilons) for pair in pairs], axis=0))
 
-    return PrivacyProfile(log_delta, max(pure, 0.0), log_deltas if pairs else None)
-
-
-def _log_delta(pair: FinitePair, epsilon: float) -> float:
-    gaps = pair.losses + np.abs(pair.losses) * LOSS_ROUNDING - epsilon
-    seen = gaps > 0
-    delta = math.fsum((np.exp(pair.log_masses[seen]) * -np.expm1(-gaps[seen])).tolist()) + pair.failure
-    return log_above(math.log(delta * (1 + SUM_ERROR))) if delta > 0 else -math.inf
+    return PrivacyProfile.of(log_deltas, max(pure, 0.0)) if pairs else NOTHING
 
 
 def _log_deltas(pair: FinitePair, epsilons: Array) -> Array:
@@ -52,4 +41,4 @@ def _log_deltas(pair: FinitePair, epsilons: Array) -> Array:
     ]
     delta = np.concatenate([*sums, np.empty(0)]) * (1 + len(losses) * ULP) + pair.failure
     with np.errstate(divide="ignore"):
-        return logs_above(np.log(delta * (1 + SUM_ERROR)))
+        return np.asarray(np.log(delta * (1 + SUM_ERROR)))

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
 from cumulant.curves.best_order import log_delta_from_cgf
-from cumulant.curves.curve import Array, Curve
+from cumulant.curves.curve import Array, Curve, remembered
 from cumulant.curves.failure import log_delta_with
-from cumulant.numerics.rounding import log_above, logs_above
-from cumulant.numerics.search import minimise_from_eighths, minimise_positive
+from cumulant.numerics.search import TO_TWELVE_DIGITS
 from cumulant.profiles.chord import log_chord
-from cumulant.profiles.profile import FARTHEST_OF_ARRAYS, PrivacyProfile
+from cumulant.profiles.profile import PrivacyProfile
 
 TILTS: Array = 2.0 ** (np.arange(-80, 321) / 8)  # λ: every one of them gives a bound
 PER_OCTAVE = 3  # knots of ε
@@ -37,20 +34,12 @@ def profile_from_orders(cgf: Curve) -> PrivacyProfile:
     heights = k[finite] - lam * np.log1p(1 / lam) - np.log1p(lam)
     heights += 1e-13 * (1 + np.abs(heights))  # rounded up
 
-    def log_delta(epsilon: float) -> float:
-        if epsilon >= cgf.pure:
-            return log_delta_with(cgf.failure, -math.inf)
-        best = float(np.min(heights - lam * min(epsilon, FARTHEST_OF_ARRAYS) * (1 - 1e-15), initial=0.0))
-        return log_above(log_delta_with(cgf.failure, best))
-
     def log_deltas(epsilons: Array) -> Array:
         best = np.min(heights[:, None] - lam[:, None] * epsilons * (1 - 1e-15), axis=0, initial=0.0)
         best[epsilons >= cgf.pure] = -np.inf
-        if cgf.failure == 0:
-            return logs_above(best)
-        return np.array([log_above(log_delta_with(cgf.failure, one)) for one in best.tolist()], dtype=float)
+        return best if cgf.failure == 0 else np.array([log_delta_with(cgf.failure, one) for one in best.tolist()])
 
-    return PrivacyProfile(log_delta, cgf.pure if cgf.failure == 0 else math.inf, log_deltas)
+    return PrivacyProfile.of(log_deltas, cgf.pure if cgf.failure == 0 else math.inf)
 
 
 def profile_from_knots(cgf: Curve) -> PrivacyProfile:
@@ -61,40 +50,19 @@ def profile_from_knots(cgf: Curve) -> PrivacyProfile:
                 for at eighths of octaves and one place between.
     """
     by_orders = profile_from_orders(cgf)
-    remembered = replace(cgf, log_moment=_remember(cgf.log_moment))  # searches begin at the same orders
+    shared = replace(cgf, log_moment=remembered(cgf.log_moment))  # searches begin at the same orders
+    turns = 1 if cgf.summed else TO_TWELVE_DIGITS
 
-    minimise = minimise_from_eighths if cgf.summed else minimise_positive
+    def search(epsilons: Array) -> Array:
+        return np.array([log_delta_from_cgf(shared, epsilon, turns=turns)[0] for epsilon in epsilons.tolist()])
 
-    @cache
-    def at_knot(epsilon: float) -> float:
-        return log_delta_from_cgf(remembered, epsilon, minimise)[0]
-
-    def log_delta(epsilon: float) -> float:
-        return float(log_deltas(np.array([epsilon]))[0])
+    at_knots = remembered(search)
 
     def log_deltas(epsilons: Array) -> Array:
         found, near = by_orders.log_deltas(epsilons), epsilons < min(float(EPSILONS[-1]), cgf.pure)
         place = np.searchsorted(EPSILONS, epsilons[near], side="right")
-        wanted, index = np.unique(place, return_inverse=True)
-
-        def knots(back: int) -> tuple[Array, Array]:
-            heights = np.array([at_knot(knot) for knot in EPSILONS[wanted - back].tolist()])
-            return EPSILONS[place - back], heights[index]
-
-        found[near] = np.minimum(found[near], log_chord(epsilons[near], knots(1), knots(0)))
+        before, after = ((EPSILONS[there], at_knots(EPSILONS[there])) for there in (place - 1, place))
+        found[near] = np.minimum(found[near], log_chord(epsilons[near], before, after))
         return found
 
-    return PrivacyProfile(log_delta, by_orders.pure, log_deltas)
-
-
-def _remember(log_moment: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Return a function of λ that asks another one for every λ once."""
-    known: dict[float, float] = {}
-
-    def at(lam: Array) -> Array:
-        new = [one for one in dict.fromkeys(lam.tolist()) if one not in known]
-        if new:
-            known.update(zip(new, log_moment(np.array(new)).tolist(), strict=True))
-        return np.array([known[one] for one in lam.tolist()])
-
-    return at
+    return PrivacyProfile.of(log_deltas, by_orders.pure)

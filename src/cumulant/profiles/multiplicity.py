@@ -5,34 +5,50 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cumulant.numerics.binomial import Binomial
-from cumulant.numerics.logspace import Array, log_expm1, log_mean, log_sum
-from cumulant.numerics.rounding import ULP, log_above, logs_above
-from cumulant.numerics.search import largest_true
+from cumulant.numerics.logspace import Array, log_expm1, log_mean
+from cumulant.numerics.rounding import ULP
+from cumulant.numerics.search import smallest_true
 from cumulant.parameters import whole_number
 from cumulant.profiles.profile import GroupProfiles
 
-BLOCK = 256  # multiplicities whose weights are computed at once
 NEGLIGIBLE = math.log(1e-9)  # multiplicities are summed until the rest can add this part at most
-MANY = 10**4  # a mean multiplicity from which on they are summed in blocks
-PIECES, TOGETHER = 4096, 32  # pieces of multiplicities, and how many of them make a block
 NEVER_NATS = -700.0  # log-probability of multiplicities that are charged as if they revealed everything
 WIDER = 1.2  # ratio of large multiplicities that are charged together
+FINE = 1 / 64  # of a standard deviation: a finer width of those that are charged together
+FEWER = 12.0  # standard deviations, and draws, below the mean, up to which all are charged together
+MOST_WEIGHTS = 10**4  # that are added up; beyond, a block has its largest weight times their number
 MOST_TERMS = 10**5  # of a sum over multiplicities, one by one
 EXTRA = 200  # terms beyond the half-way point of a geometric fall: e^-138 is left
 LARGEST_TILT = 600.0  # e^600 is still a float
 NUDGES = tuple(2.0**k for k in range(-50, -10))  # relative, by which a ratio is raised until it is enough
 LEAST_SHARE = -600.0  # log-probability of no draw from which on it is of no use
-FAR = 30.0  # in units of √mean: how far from the mean they reach; e^-450 is left
 
-Mixture = Callable[[float], float]
-Mixtures = Callable[[Array], Array]
+
+@final
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Multiplicities in blocks, each charged at its `ends`, which is its largest, and the rest beyond the last.
+
+    The probabilities of blocks, and of the rest, are logarithms of upper bounds.
+    """
+
+    ends: Array
+    log_weights: Array
+    log_rest: float
+
+    def up_to(self, draws: int) -> Blocks:
+        """Return blocks without a rest: twice as large each, and all as likely as the rest."""
+        ends = self.ends.tolist()
+        while ends[-1] < draws:
+            ends.append(min(2 * ends[-1], float(draws)))
+        more = np.full(len(ends) - len(self.ends), self.log_rest)
+        return Blocks(np.array(ends), np.concatenate([self.log_weights, more]), -math.inf)
 
 
 @final
@@ -54,60 +70,26 @@ class Multiplicity:
             return 1.0
         return min(1.0, -math.expm1(self.draws * math.log1p(-1 / self.population)) * (1 + 8 * ULP))
 
+    @property
+    def mean(self) -> float:
+        return self.draws / self.population
+
     def log_weights(self, k: Array) -> Array:
         """Return log C(m,k) n^{-k} (1-1/n)^{m-k} for whole 0 <= k <= m, raised by its rounding error."""
         p = 1.0 / self.population
         values, error = Binomial.of(self.draws, p, 1 - p).log_pmf(k)
         return np.minimum(0.0, values + 4 * error)
 
-    def log_above(self, k: int, log_next: float) -> float:
-        """Return log Pr[multiplicity > k] from the weight of k+1: weights fall faster than a geometric series."""
-        if k >= self.draws:
-            return -math.inf
-        ratio = (self.draws - k - 1) / ((k + 2) * (self.population - 1.0))
-        return min(0.0, log_next - math.log1p(-ratio) + 4 * ULP) if ratio < 1 - 1e-9 else 0.0
-
-    def log_below(self, k: int) -> float:
-        """Return log Pr[multiplicity < k] for k below the mode: a geometric series downwards."""
-        if k <= 0:
-            return -math.inf
-        ratio = (k - 1) * (self.population - 1.0) / (self.draws - k + 2)
-        last = float(self.log_weights(np.array([k - 1.0]))[0])
-        return min(0.0, last - math.log1p(-ratio) + 4 * ULP) if ratio < 1 - 1e-9 else 0.0
-
     def log_from(self, k: float) -> float:
-        """Return Chernoff's bound -m KL(k/m ‖ 1/n) of log Pr[multiplicity >= k], k > mean, rounded up."""
-        m, mean = float(self.draws), self.draws / self.population
+        """Return log of a bound of Pr[multiplicity >= k] above the mean, of Pr[multiplicity <= k] below, rounded up.
+
+        Chernoff's, -m KL(k/m ‖ 1/n).
+        """
+        m, mean = float(self.draws), self.mean
         if k >= m:
             return -m * math.log(self.population) * (1 - 1e-14)
         more, fewer = math.log(k / mean), math.log1p(-(k - mean) / (m - mean))
-        return min(0.0, -k * more - (m - k) * fewer + 1e-14 * (k * (1 + more) + (m - k) * -fewer))
-
-    def pieces(self) -> tuple[Array, Array]:
-        """Return the last multiplicity of each piece, and log Pr[it is in the piece] from above.
-
-        The first begins at 1 or about FAR standard deviations below the mean, where it takes in all before; the last
-        ends as far above. Weights rise up to a mode and fall from there, so in a piece they are at most the larger of
-        those at its ends, or those around the mode.
-        """
-        mean = self.draws / self.population
-        half = FAR * (math.sqrt(mean) + 1)
-        edges = np.floor(np.linspace(mean - half, mean + half, PIECES + 1))
-        whole = np.unique(np.clip(edges, 0.0, float(self.draws)))
-        low, high = whole[:-1] + 1, whole[1:]  # multiplicities low..high
-        around = np.clip(math.floor(mean) + np.arange(-3.0, 4.0), 1.0, float(self.draws))
-        peak = float(np.max(self.log_weights(around)))
-        at_ends = np.maximum(self.log_weights(low), self.log_weights(high))
-        at_peak = (low < high) & (low <= around[-1]) & (high >= around[0])
-        log_weights = np.where(at_peak, peak, at_ends) + np.log(high - low + 1)
-        if low[0] > 1:
-            log_weights[0] = np.logaddexp(log_weights[0], -FAR * FAR / 2)  # Chernoff's bound of fewer
-        return high, log_weights + 1e-14
-
-    @property
-    def enough(self) -> int:
-        """How many multiplicities are summed one by one at most; the rest is charged as if all draws were one."""
-        return 500 + math.ceil(60 * math.sqrt(self.draws / self.population))
+        return min(0.0, -k * more - (m - k) * fewer + 1e-14 * (k * (1 + abs(more)) + (m - k) * abs(fewer)))
 
     def log_none(self) -> float:
         """Return log (1-1/n)^m, rounded down."""
@@ -116,108 +98,78 @@ class Multiplicity:
         log_none = self.draws * math.log1p(-1 / self.population)
         return log_none - 8 * ULP * (1 + abs(log_none))
 
-    def charged_together(self) -> tuple[list[int], list[float], float]:
-        """Return multiplicities, the logarithms of the probabilities that each stands for, and that of all above.
+    def blocks(self) -> Blocks:
+        """Return blocks of which the last is so large that a larger multiplicity never comes."""
+        if self.population == 1:
+            return self._blocks(WIDER, self.draws)
+        above, draws = self.mean + 1, float(self.draws)
+        if above >= draws or self.log_from(draws) > NEVER_NATS:
+            return self._blocks(WIDER, self.draws)
+        last = smallest_true(lambda k: self.log_from(k) <= NEVER_NATS, above, draws, relative=1e-3)
+        return self._blocks(WIDER, math.ceil(last))
 
-        A multiplicity stands for those below it, too, down to the one before. All are upper bounds.
+    def fine_blocks(self) -> Blocks:
+        """Return blocks up to all draws, one multiplicity wide where a record comes less than thousands of times."""
+        return self._blocks(1 + FINE / math.sqrt(max(self.mean, 1.0)), self.draws)
+
+    def _blocks(self, ratio: float, last: int) -> Blocks:
+        """Return blocks whose last multiplicity is at most `ratio` times that of the one before, or one more.
+
+        The first holds all that are far below the mean.
         """
-        ends: list[int] = []
-        log_weights: list[float] = []
-        last, log_rest = 0, 0.0
-        while last < self.draws and log_rest > NEVER_NATS:
-            end = min(max(last + 1, math.floor(last * WIDER)), self.draws)
-            weights = self.log_weights(np.arange(last + 1.0, end + 1.0))
-            ends.append(end)
-            log_weights.append(float(np.logaddexp.reduce(weights)) + 1e-14)
-            beyond = float(self.log_weights(np.array([end + 1.0]))[0]) if end < self.draws else -math.inf
-            last, log_rest = end, self.log_above(end, beyond)
-        return ends, log_weights, log_rest
+        if self.population == 1:
+            return Blocks(np.array([float(self.draws)]), np.zeros(1), -math.inf)
+        first = min(max(1, math.floor(self.mean - FEWER * (math.sqrt(self.mean) + 1))), self.draws)
+        ends = [first]
+        while ends[-1] < last:
+            ends.append(min(max(ends[-1] + 1, math.floor(ends[-1] * ratio)), last))
+        at = np.array(ends, dtype=float)
+        near = int(np.searchsorted(at, first + MOST_WEIGHTS))
+        below = self.log_from(float(first)) if first > 1 else float(self.log_weights(at[:1])[0])
+        parts = [np.array([below]), self._added_up(at[:near]), self._at_most(at[max(near - 1, 0) :])]
+        rest = self.log_from(last + 1.0) if last < self.draws else -math.inf
+        return Blocks(at, np.minimum(0.0, np.concatenate(parts) + 1e-14), rest)
 
-    def first(self) -> int:
-        """Return a multiplicity far below the mean: what is less adds less than e^-60."""
-        mean = self.draws / self.population
-        return max(1, math.floor(mean - 12 * math.sqrt(mean) - 12))
+    def _added_up(self, at: Array) -> Array:
+        """Return log Pr[multiplicity in a block] of blocks between neighbouring ends."""
+        if len(at) < 2:
+            return np.empty(0)
+        weights = self.log_weights(np.arange(at[0] + 1, at[-1] + 1))
+        return np.asarray(np.logaddexp.reduceat(weights, (at[:-1] - at[0]).astype(np.intp)))
+
+    def _at_most(self, at: Array) -> Array:
+        """Return a bound of these logarithms from the ends: weights rise up to a mode and fall from there.
+
+        So in a block they are at most the larger of those at its ends, or those around the mode.
+        """
+        low, high = at[:-1] + 1, at[1:]
+        around = np.clip(math.floor(self.mean) + np.arange(-3.0, 4.0), 1.0, float(self.draws))
+        at_ends = np.maximum(self.log_weights(low), self.log_weights(high))
+        at_peak = (low < high) & (low <= around[-1]) & (high >= around[0])
+        return np.where(at_peak, float(np.max(self.log_weights(around))), at_ends) + np.log(high - low + 1)
 
 
-def mixture_of_groups(groups: GroupProfiles, law: Multiplicity) -> tuple[Mixture, Mixtures | None]:
-    """Return ε ↦ log Σ_k Pr[multiplicity = k] δ_k(ε), from above, and for many ε together where groups know of many."""
-    if law.population == 1:
-        return groups(law.draws).log_delta, groups(law.draws).of_many
-    if law.draws > MANY * law.population:
-        return _coarse_mixture(groups, law), None
+def mixture_of_groups(groups: GroupProfiles, law: Multiplicity) -> Callable[[Array], Array]:
+    """Return ε ↦ log Σ_k Pr[multiplicity = k] δ_k(ε), from above.
 
-    @cache
-    def block(index: int) -> list[float]:
-        k = np.arange(index * BLOCK, min((index + 1) * BLOCK, law.draws + 1), dtype=float)
-        return [float(value) for value in law.log_weights(k)]
+    δ_k does not decrease with k: a block costs at most what its last does, and the rest what all draws do. Blocks are
+    added up for those ε at which what is left still counts.
+    """
+    blocks = law.fine_blocks()
+    log_left = np.logaddexp.accumulate(np.append(blocks.log_rest, blocks.log_weights[:0:-1]))[::-1]
 
-    def weight(k: int) -> float:
-        return block(k // BLOCK)[k % BLOCK] if k <= law.draws else -math.inf
-
-    def log_mixture(epsilon: float) -> float:
-        harmless = largest_true(lambda k: k <= law.draws and groups(k).pure <= epsilon) or 0
-        start = max(harmless + 1, law.first())
-        if start > law.draws:
-            return -math.inf
-        # δ_k does not decrease with k: fewer than `start` cost at most δ_start, more than the last at most δ_m
-        below = law.log_below(start) if start > harmless + 1 else -math.inf
-        total = below + groups(start).log_delta(epsilon)
-        least = _least_that_counts(start, law.draws, lambda k: groups(k).log_delta(epsilon), weight)
-        if least > start:
-            total = float(np.logaddexp(total, groups(least).log_delta(epsilon)))  # all from start to below the least
-        most = groups(law.draws).log_delta(epsilon)
-        for k in range(least, min(law.draws, least + law.enough) + 1):
-            total = float(np.logaddexp(total, weight(k) + groups(k).log_delta(epsilon)))
-            rest = law.log_above(k, weight(k + 1)) + most
-            if rest <= total + NEGLIGIBLE:
+    def log_mixture(epsilons: Array) -> Array:
+        total, left = np.full(len(epsilons), -np.inf), np.arange(len(epsilons))
+        rest = groups(law.draws).log_deltas(epsilons)
+        for size, weight, log_rest in zip(blocks.ends.tolist(), blocks.log_weights, log_left, strict=True):
+            total[left] = np.logaddexp(total[left], weight + groups(int(size)).log_deltas(epsilons[left]))
+            settled = log_rest + rest[left] <= total[left] + NEGLIGIBLE
+            total[left[settled]] = np.logaddexp(total[left], log_rest + rest[left])[settled]
+            left = left[~settled]
+            if not len(left):
                 break
-        return log_above(float(np.logaddexp(total, rest)) + 1e-13)
-
-    def log_mixtures(epsilons: Array) -> Array:
-        """The mixture at many ε: one multiplicity after the other, for those ε at which the rest still counts."""
-        start, values, left = law.first(), np.empty(len(epsilons)), np.arange(len(epsilons))
-        if start > 1:
-            total = law.log_below(start) + groups(start).log_deltas(epsilons)
-        else:
-            total = np.full(len(epsilons), -np.inf)
-        most = groups(law.draws).log_deltas(epsilons)
-        for k in range(start, min(law.draws, start + law.enough) + 1):
-            total = np.logaddexp(total, weight(k) + groups(k).log_deltas(epsilons[left]))
-            rest = law.log_above(k, weight(k + 1)) + most[left]
-            done = rest <= total + NEGLIGIBLE
-            values[left[done]] = logs_above(np.logaddexp(total[done], rest[done]) + 1e-13)
-            left, total = left[~done], total[~done]
-            if len(left) == 0:
-                break
-        values[left] = [log_mixture(epsilon) for epsilon in epsilons[left].tolist()]
-        return values
-
-    return log_mixture, log_mixtures if groups(1).of_many is not None else None
-
-
-def _least_that_counts(
-    start: int, draws: int, log_cost: Callable[[int], float], log_weight: Callable[[int], float]
-) -> int:
-    """Return a multiplicity so small that all below it together add a negligible part, even if they were certain."""
-    if draws - start < BLOCK // 4:
-        return start
-    some = [start, *(start + 2**i for i in range((draws - start).bit_length()))]
-    seen = max(log_weight(k) + log_cost(k) for k in some)
-    more = largest_true(lambda n: start + n <= draws and log_cost(start + n) <= seen + NEGLIGIBLE) or 0
-    return start + more
-
-
-def _coarse_mixture(groups: GroupProfiles, law: Multiplicity) -> Mixture:
-    """Return the mixture where a record comes up very often: blocks of multiplicities, each at the cost of its last."""
-    ends, weights = law.pieces()
-    starts = range(0, len(ends), TOGETHER)
-    log_weights = [log_sum(weights[start : start + TOGETHER]) for start in starts]
-    profiles = [groups(int(ends[min(start + TOGETHER, len(ends)) - 1])) for start in starts]
-    far = law.log_from(float(ends[-1]) + 1) if ends[-1] < law.draws else -math.inf
-
-    def log_mixture(epsilon: float) -> float:
-        terms = [w + profile.log_delta(epsilon) for w, profile in zip(log_weights, profiles, strict=True)]
-        return log_above(log_sum([*terms, far]) + 1e-13)
+        total[left] = np.logaddexp(total[left], blocks.log_rest + rest[left])
+        return total + 1e-13
 
     return log_mixture
 

@@ -12,8 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -22,8 +21,8 @@ from cumulant.numerics.logspace import Array, log_complement
 from cumulant.numerics.logspace import log_expm1 as logs_expm1
 from cumulant.numerics.quadrature import legendre
 from cumulant.numerics.rounding import LEAST, ULP, exp_above, log_above, logs_above
-from cumulant.numerics.scalar_logspace import log1m_exp, log1p_exp, log_add, log_expm1
-from cumulant.numerics.search import smallest_true
+from cumulant.numerics.scalar_logspace import log1p_exp, log_expm1
+from cumulant.numerics.search import root
 from cumulant.parameters import nonnegative, probability, product_above, real, require, whole_number
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float
@@ -51,6 +50,24 @@ class PrivacyProfile:
     of_many: Callable[[Array], Array] | None = None
     where_slope_is: Callable[[Array], Array] | None = None
 
+    @staticmethod
+    def of(
+        log_deltas: Callable[[Array], Array],
+        pure: float = math.inf,
+        where_slope_is: Callable[[Array], Array] | None = None,
+    ) -> PrivacyProfile:
+        """Return the profile of log δ at many ε, correct but for elementary rounding: it is rounded up, to 1 at most.
+
+        From `pure` on it is 0, whatever the function says there.
+        """
+
+        def bound(epsilons: Array) -> Array:
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+                found = logs_above(log_deltas(np.minimum(epsilons, FARTHEST_OF_ARRAYS)))
+            return np.where(epsilons >= pure, -np.inf, found)
+
+        return PrivacyProfile(lambda epsilon: float(bound(np.array([epsilon]))[0]), pure, bound, where_slope_is)
+
     def log_deltas(self, epsilons: Array) -> Array:
         """Return log δ at many ε; the largest ε are asked as less, safely, as δ does not increase."""
         if self.of_many is not None:
@@ -65,20 +82,24 @@ class PrivacyProfile:
         """Return the smallest ε with δ(ε) <= δ, rounded up: the value returned has been tested itself."""
         log_delta = real("log_delta", log_delta, "must be a number <= 0")
         require(log_delta <= 0, "log_delta must be a number <= 0", log_delta)
+
+        def spare(epsilon: float) -> float:
+            return math.inf if epsilon >= self.pure else log_delta - self.log_delta(epsilon)
+
         if self.log_delta(0.0) <= log_delta:
             return 0.0
         if log_delta == -math.inf:
             return self.pure
-        high = self.pure if math.isfinite(self.pure) else 1.0
-        while not self._meets(high, log_delta):
-            high *= 2
+        low, high = 0.0, self.pure if math.isfinite(self.pure) else 1.0
+        while spare(high) < 0:
+            low, high = high, 2 * high
             if math.isinf(high):
                 return math.inf
-        return smallest_true(lambda epsilon: self._meets(epsilon, log_delta), 0.0, high, relative=2e-14)
+        return root(spare, low, high, relative=2e-14)
 
-    def _meets(self, epsilon: float, log_delta: float) -> bool:
-        return epsilon >= self.pure or self.log_delta(epsilon) <= log_delta
 
+NOTHING = PrivacyProfile.of(lambda epsilons: np.full(len(epsilons), -np.inf), 0.0)
+"""The profile of what reveals nothing."""
 
 GroupProfiles = Callable[[int], PrivacyProfile]
 """k ↦ the profile for datasets at distance at most k."""
@@ -92,11 +113,18 @@ def gaussian_profile(mean: float) -> PrivacyProfile:
     mean = nonnegative("mean", mean)
     if not LEAST_OF_MANY < mean < MOST_OF_MANY:
         return PrivacyProfile(lambda epsilon: gaussian_log_delta(mean, epsilon), 0.0 if mean == 0 else math.inf)
+
+    def where_slope_is(logs: Array) -> Array:
+        from scipy.special import ndtri_exp
+
+        return np.asarray(
+            np.maximum(mean * (-ndtri_exp(logs) - mean / 2), 0.0)
+        )  # H_t falls by Q(L > log t) = Φ(-ε/μ - μ/2)
+
     return PrivacyProfile(
         lambda epsilon: gaussian_log_delta(mean, epsilon),
         of_many=lambda epsilons: gaussian_log_deltas(mean, epsilons),
-        # H_t falls by Q(L > log t) = Φ(-ε/μ - μ/2)
-        where_slope_is=lambda logs: np.maximum(mean * (-_special().ndtri_exp(logs) - mean / 2), 0.0),
+        where_slope_is=where_slope_is,
     )
 
 
@@ -129,6 +157,8 @@ def gaussian_log_delta(mean: float, epsilon: float) -> float:
 
 def gaussian_log_deltas(mean: float, epsilons: Array) -> Array:
     """Return log δ of N(μ,1) against N(0,1) at many ε, by the formulas of `gaussian_log_delta`, rounded up."""
+    from scipy.special import erfcx
+
     mu = mean
     a = epsilons / mu * (1 - 2 * ULP) - mu / 2 * (1 + 2 * ULP)
     values = np.empty(len(a))
@@ -138,21 +168,15 @@ def gaussian_log_deltas(mean: float, epsilons: Array) -> Array:
     if mu < 0.5:
         values[~odd] = -a * a / 2 + _log_payoff_integrals(a, mu) + 1e-14 * (1 + a * a)
     else:
-        near, far = (_special().erfcx(x / math.sqrt(2)) for x in (a, a + mu))
+        near, far = (erfcx(x / math.sqrt(2)) for x in (a, a + mu))
         values[~odd] = -a * a / 2 + np.log((near - far) / 2 + ERFCX_ERROR * near) + 1e-15 * (1 + a * a)
     return np.minimum(values, 0.0)
 
 
 def _erfcx(x: float) -> float:
-    return float(_special().erfcx(x))
+    from scipy.special import erfcx
 
-
-@cache
-def _special() -> Any:
-    """Return SciPy's functions, imported when the first is asked for, and looked up once."""
-    from scipy import special
-
-    return special
+    return float(erfcx(x))
 
 
 def _log_payoff_integrals(a: Array, mu: float) -> Array:
@@ -179,18 +203,13 @@ def laplace_profile(theta: float) -> PrivacyProfile:
     """
     theta = nonnegative("theta", theta)
 
-    def log_delta(epsilon: float) -> float:
-        # the half of a loss that is next to nothing underflows
-        return -math.inf if epsilon >= theta else log_above(log1m_exp(min((epsilon - theta) / 2, -LEAST)))
+    def log_deltas(epsilons: Array) -> Array:
+        return log_complement(np.minimum((epsilons - theta) / 2, -LEAST))  # the half of next to nothing underflows
 
     def where_slope_is(logs: Array) -> Array:
         return np.clip(-2 * (logs + math.log(2.0)) - theta, 0.0, theta)  # δ falls by ½ e^{-(θ+ε)/2}
 
-    def log_deltas(epsilons: Array) -> Array:
-        halves = np.where(epsilons < theta, np.minimum((epsilons - theta) / 2, -LEAST), 0.0)
-        return logs_above(log_complement(halves))
-
-    return PrivacyProfile(log_delta, theta, log_deltas, where_slope_is)
+    return PrivacyProfile.of(log_deltas, theta, where_slope_is)
 
 
 def binary_profile(epsilon0: float) -> PrivacyProfile:
@@ -203,18 +222,13 @@ def binary_profile(epsilon0: float) -> PrivacyProfile:
     """
     epsilon0 = nonnegative("epsilon0", epsilon0)
 
-    def log_delta(epsilon: float) -> float:
-        if epsilon >= epsilon0:
-            return -math.inf
-        return log_above(log1m_exp(epsilon - epsilon0) - math.log1p(math.exp(-epsilon0)))
-
     def log_deltas(epsilons: Array) -> Array:
-        return logs_above(log_complement(np.minimum(epsilons - epsilon0, 0.0)) - math.log1p(math.exp(-epsilon0)))
+        return log_complement(np.minimum(epsilons - epsilon0, 0.0)) - math.log1p(math.exp(-epsilon0))
 
     def where_slope_is(logs: Array) -> Array:
         return np.where(logs <= -log1p_exp(epsilon0), epsilon0, 0.0)  # one slope up to the end
 
-    return PrivacyProfile(log_delta, epsilon0, log_deltas, where_slope_is)
+    return PrivacyProfile.of(log_deltas, epsilon0, where_slope_is)
 
 
 def approximate_profile(epsilon0: float, delta0: float) -> PrivacyProfile:
@@ -230,10 +244,7 @@ def approximate_profile(epsilon0: float, delta0: float) -> PrivacyProfile:
         return rest
     log_failure = math.log(delta0)
     log_survival = math.log1p(-delta0) if delta0 < 1 else -math.inf
-    return PrivacyProfile(
-        lambda e: log_above(log_add(log_failure, log_survival + rest.log_delta(e))),
-        of_many=lambda epsilons: logs_above(np.logaddexp(log_failure, log_survival + rest.log_deltas(epsilons))),
-    )
+    return PrivacyProfile.of(lambda epsilons: np.logaddexp(log_failure, log_survival + rest.log_deltas(epsilons)))
 
 
 def profile_from_loss_tails(
@@ -262,30 +273,20 @@ def profile_from_loss_tails(
 
 def larger_profile(one: PrivacyProfile, other: PrivacyProfile) -> PrivacyProfile:
     """Return the pointwise maximum: a bound for both."""
-    return PrivacyProfile(lambda e: max(one.log_delta(e), other.log_delta(e)), max(one.pure, other.pure))
+    pure = max(one.pure, other.pure)
+    return PrivacyProfile.of(lambda epsilons: np.maximum(one.log_deltas(epsilons), other.log_deltas(epsilons)), pure)
 
 
 def smaller_profile(one: PrivacyProfile, other: PrivacyProfile) -> PrivacyProfile:
     """Return the pointwise minimum of two bounds of one profile."""
     pure = min(one.pure, other.pure)
-
-    def log_deltas(epsilons: Array) -> Array:
-        return np.where(epsilons >= pure, -np.inf, np.minimum(one.log_deltas(epsilons), other.log_deltas(epsilons)))
-
-    return PrivacyProfile(
-        lambda e: -math.inf if e >= pure else min(one.log_delta(e), other.log_delta(e)),
-        pure,
-        log_deltas if one.of_many is not None and other.of_many is not None else None,
-    )
+    return PrivacyProfile.of(lambda epsilons: np.minimum(one.log_deltas(epsilons), other.log_deltas(epsilons)), pure)
 
 
 def profile_from_cgf(cgf: Curve, conversion: Callable[[Curve, float], float]) -> PrivacyProfile:
     """Return the profile that a conversion (K, ε) ↦ log δ proves: the way back from `cgf_from_profile`."""
     pure = cgf.pure if cgf.failure == 0 else math.inf
     return PrivacyProfile(lambda e: -math.inf if e >= pure else conversion(cgf, e), pure)
-
-
-"""The other way: Theorem 6."""
 
 
 # Groups ------------------------------------------------------------------------------------------
@@ -305,21 +306,13 @@ def group_profile(profile: PrivacyProfile, size: int) -> PrivacyProfile:
         return profile
     pure = product_above(size, profile.pure)
 
-    def log_delta(epsilon: float) -> float:
-        if epsilon >= pure:
-            return -math.inf
-        share = epsilon / size * (1 - ULP)  # down: δ does not increase
-        log_steps = log_expm1(epsilon) - log_expm1(epsilon / size) if epsilon > 1e-290 else math.log(size)
-        return log_above(log_steps + 4 * ULP * (1 + epsilon) + profile.log_delta(share))
-
     def log_deltas(epsilons: Array) -> Array:
-        share = epsilons / size * (1 - ULP)
+        share = epsilons / size * (1 - ULP)  # down: δ does not increase
         apart = np.maximum(epsilons, 1e-290)
         log_steps = np.where(epsilons > 1e-290, logs_expm1(apart) - logs_expm1(apart / size), math.log(size))
-        found = logs_above(log_steps + 4 * ULP * (1 + epsilons) + profile.log_deltas(share))
-        return np.where(epsilons >= pure, -np.inf, found)
+        return log_steps + 4 * ULP * (1 + epsilons) + profile.log_deltas(share)
 
-    return PrivacyProfile(log_delta, pure, None if profile.of_many is None else log_deltas)
+    return PrivacyProfile.of(log_deltas, pure)
 
 
 def black_box_groups(profile: PrivacyProfile) -> GroupProfiles:

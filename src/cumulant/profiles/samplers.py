@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, final
 
-from cumulant.numerics.logspace import log_sum
-from cumulant.numerics.rounding import float_above, log_above
+import numpy as np
+
+from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import float_above
 from cumulant.parameters import require, whole_number
-from cumulant.profiles.profile import GroupProfiles, PrivacyProfile, larger_profile
+from cumulant.profiles.profile import NOTHING, GroupProfiles, PrivacyProfile, larger_profile
 from cumulant.profiles.sampling import amplified_epsilon, base_epsilon, coupling_profile
 
 Batch = tuple[Any, ...]
@@ -149,31 +151,29 @@ def multiplicity_profile(groups: GroupProfiles, law: Mapping[int, Probability]) 
     require(abs(total - 1) <= NEARLY_ONE, "probabilities of a law must add up to 1", float(total))
     rate = float_above(sum((p for k, p in weights.items() if k > 0), Fraction(0)) / total)
     if rate == 0:
-        return PrivacyProfile(lambda epsilon: -math.inf, 0.0)
+        return NOTHING
     mixed = coupling_profile(groups, {k: min(1.0, float_above(p / total)) for k, p in weights.items() if k > 0})
-    pure = amplified_epsilon(mixed.pure, min(1.0, rate))
-    return PrivacyProfile(lambda e: -math.inf if e >= pure else mixed.log_delta(base_epsilon(e, min(1.0, rate))), pure)
+    share = min(1.0, rate)
+    pure = amplified_epsilon(mixed.pure, share)
+    return PrivacyProfile.of(lambda epsilons: mixed.log_deltas(base_epsilon(epsilons, share)), pure)
 
 
 def _one_way(groups: GroupProfiles, overlap: Overlap, own: Exact, other: Exact, distance: Distance) -> PrivacyProfile:
     """Return the bound for H(ω M ‖ ω' M) in one order."""
     if overlap.rate == 0:
-        return PrivacyProfile(lambda epsilon: -math.inf, 0.0)
+        return NOTHING
     rate = min(1.0, float_above(overlap.rate))
     to_other = _of_coupling(groups, best_coupling(own, other, distance=distance))
     to_shared = _of_coupling(groups, best_coupling(own, overlap.shared, distance=distance)) if rate < 1 else to_other
     pure, missing = amplified_epsilon(max(to_other.pure, to_shared.pure), rate), float_above(1 - overlap.rate)
 
-    def log_delta(epsilon: float) -> float:
-        if epsilon >= pure:
-            return -math.inf
-        base = base_epsilon(epsilon, rate)
-        shares = (rate + missing * math.exp(-base), -missing * math.expm1(-base))  # β and 1-β
-        parts = [(share, part) for share, part in zip(shares, (to_other, to_shared), strict=True) if share > 0]
-        logs = [math.log(share) + part.log_delta(base) for share, part in parts]
-        return log_above(math.log(rate) + log_sum(logs) + 1e-13)
+    def log_deltas(epsilons: Array) -> Array:
+        base = base_epsilon(epsilons, rate)
+        beta, rest = np.log(rate + missing * np.exp(-base)), np.log(-missing * np.expm1(-base))  # log β and log (1-β)
+        parts = np.logaddexp(beta + to_other.log_deltas(base), rest + to_shared.log_deltas(base))
+        return math.log(rate) + parts + 1e-13
 
-    return PrivacyProfile(log_delta, pure)
+    return PrivacyProfile.of(log_deltas, pure)
 
 
 def _of_coupling(groups: GroupProfiles, distances: Mapping[int, Fraction]) -> PrivacyProfile:

@@ -10,15 +10,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cumulant.curves.divergences import hockey_stick
 from cumulant.numerics import logspace
-from cumulant.numerics.logspace import Array, log_sum
-from cumulant.numerics.rounding import ULP, log_above, logs_above
+from cumulant.numerics.logspace import Array
+from cumulant.numerics.rounding import ULP
 from cumulant.numerics.scalar_logspace import log_add, log_expm1
 from cumulant.parameters import nonnegative, probability, ratio_above, require, whole_number
 from cumulant.profiles.multiplicity import Multiplicity, mixture_of_groups
-from cumulant.profiles.profile import LARGEST_EXPONENT, GroupProfiles, PrivacyProfile
+from cumulant.profiles.profile import LARGEST_EXPONENT, NOTHING, GroupProfiles, PrivacyProfile
 
 # Advanced joint convexity ------------------------------------------------------------------------
 
@@ -81,36 +82,27 @@ def amplified_epsilon(epsilon: float, rate: float) -> float:
         return epsilon
     log_x, log_rate = log_expm1(epsilon), math.log(rate)
     value = log_add(0.0, log_x + log_rate)
-    return min(epsilon, math.nextafter(value + _softplus_error(log_x, log_rate, value), math.inf))
+    return min(epsilon, math.nextafter(value + float(_softplus_error(log_x, log_rate, value)), math.inf))
 
 
-def base_epsilon(epsilon: float, rate: float) -> float:
+def base_epsilon(epsilon: ArrayLike, rate: float) -> Array:
     """Return ε with e^{ε'} = 1 + η(e^ε - 1), rounded down: δ does not increase, so a smaller ε is safe.
 
-    >>> base_epsilon(1000.0, 1e-3) - 1000.0
-    6.90775527898...
+    >>> round(float(base_epsilon(1000.0, 1e-3) - 1000.0), 9)
+    6.907755279
     """
-    if rate == 1 or epsilon == 0:
-        return epsilon
-    log_x, log_rate = log_expm1(epsilon), math.log(rate)
-    log_y = log_x - log_rate  # y = e^ε - 1 itself may overflow
-    value = math.log1p(math.exp(log_y)) if log_y < 40 else log_y
-    return max(epsilon, value - _softplus_error(log_x, log_rate, value))
-
-
-def base_epsilons(epsilons: Array, rate: float) -> Array:
-    """Return ε with e^{ε'} = 1 + η(e^ε - 1) of many ε', rounded down, as `base_epsilon` does of one."""
+    amplified = np.asarray(epsilon, dtype=float)
     if rate == 1:
-        return epsilons
-    log_x, log_rate = logspace.log_expm1(epsilons), math.log(rate)
-    value = np.logaddexp(0.0, log_x - log_rate)
-    size = 1 + np.abs(np.where(epsilons > 0, log_x, 0.0)) + abs(log_rate)  # as `_softplus_error`
-    return np.asarray(np.maximum(epsilons, value - 4 * ULP * (size * np.minimum(1.0, value) + value)))
+        return amplified
+    log_x, log_rate = logspace.log_expm1(amplified), math.log(rate)
+    value = np.logaddexp(0.0, log_x - log_rate)  # (e^ε' - 1)/η itself may overflow
+    error = _softplus_error(np.where(amplified > 0, log_x, 0.0), log_rate, value)
+    return np.asarray(np.maximum(amplified, value - error))
 
 
-def _softplus_error(log_x: float, log_rate: float, value: float) -> float:
+def _softplus_error(log_x: float | Array, log_rate: float, value: float | Array) -> Array:
     """Return a bound on the rounding error of log(1 + e^{a±b}): the slope in its argument is at most min(1, value)."""
-    return 4 * ULP * ((1 + abs(log_x) + abs(log_rate)) * min(1.0, value) + value)
+    return np.asarray(4 * ULP * ((1 + np.abs(log_x) + abs(log_rate)) * np.minimum(1.0, value) + value))
 
 
 def amplified_profile(profile: PrivacyProfile, rate: float) -> PrivacyProfile:
@@ -119,19 +111,15 @@ def amplified_profile(profile: PrivacyProfile, rate: float) -> PrivacyProfile:
     It increases with η (the perspective of a convex function that does not increase), so η may be rounded up.
     """
     if rate == 0:
-        return PrivacyProfile(lambda epsilon: -math.inf, 0.0)
+        return NOTHING
     if rate == 1:
         return profile
-    pure, log_rate = amplified_epsilon(profile.pure, rate), math.log(rate)
-
-    def log_delta(epsilon: float) -> float:
-        return -math.inf if epsilon >= pure else log_above(log_rate + profile.log_delta(base_epsilon(epsilon, rate)))
+    log_rate = math.log(rate)
 
     def log_deltas(epsilons: Array) -> Array:
-        found = logs_above(log_rate + profile.log_deltas(base_epsilons(epsilons, rate)))
-        return np.where(epsilons >= pure, -np.inf, found)
+        return log_rate + profile.log_deltas(base_epsilon(epsilons, rate))
 
-    return PrivacyProfile(log_delta, pure, None if profile.of_many is None else log_deltas)
+    return PrivacyProfile.of(log_deltas, amplified_epsilon(profile.pure, rate))
 
 
 # Couplings ---------------------------------------------------------------------------------------
@@ -150,11 +138,13 @@ def coupling_profile(groups: GroupProfiles, distances: Mapping[int, float]) -> P
     weights = {whole_number("distance", k, at_least=1): probability("a weight", p) for k, p in distances.items()}
     require(math.fsum(weights.values()) <= 1 + 1e-12, "distances must have total probability <= 1", distances)
     parts = [(math.log(p), groups(k)) for k, p in weights.items() if p > 0]
+    if not parts:
+        return NOTHING
 
-    def log_delta(epsilon: float) -> float:
-        return log_above(log_sum([log_p + profile.log_delta(epsilon) for log_p, profile in parts]))
+    def log_deltas(epsilons: Array) -> Array:
+        return np.asarray(np.logaddexp.reduce([log_p + profile.log_deltas(epsilons) for log_p, profile in parts]))
 
-    return PrivacyProfile(log_delta, max((profile.pure for _, profile in parts), default=0.0))
+    return PrivacyProfile.of(log_deltas, max(profile.pure for _, profile in parts))
 
 
 # The theorems ------------------------------------------------------------------------------------
@@ -175,7 +165,9 @@ def poisson_profile(profile: PrivacyProfile, *, rate: float) -> PrivacyProfile:
     return amplified_profile(profile, probability("rate", rate))
 
 
-def replaced_profile(profile: PrivacyProfile, *, rate: float, place: Callable[[float], float]) -> PrivacyProfile:
+def replaced_profile(
+    profile: PrivacyProfile, *, rate: float, place: Callable[[Array], float | Array]
+) -> PrivacyProfile:
     """Return δ'(ε) = γ (H_x(P || Q) + e^{ε-s} δ(s)),  x = (1/γ - 1)(e^ε - 1) + e^{ε-s},  s = `place(ε)`.
 
     Given the rest of a Poisson sample let X and Y be the likelihood ratios of the outputs with the record, and with
@@ -192,29 +184,17 @@ def replaced_profile(profile: PrivacyProfile, *, rate: float, place: Callable[[f
     """
     rate = probability("rate", rate)
     if rate == 0:
-        return PrivacyProfile(lambda epsilon: -math.inf, 0.0)
-    log_odds, log_rate, pure = _log_odds(rate), math.log(rate), _replaced_pure(profile.pure, rate)
-
-    def log_delta(epsilon: float) -> float:
-        if epsilon >= pure:
-            return -math.inf
-        s = place(epsilon)
-        log_x = log_add(log_odds + log_expm1(epsilon), epsilon - s)
-        rounding = 8 * ULP * (1 + epsilon + s + abs(log_x) - log_rate)
-        first = _log_hockey_stick(profile, log_x - rounding)  # down: H_x falls
-        second = epsilon - s + profile.log_delta(s)
-        return min(0.0, log_above(log_rate + log_add(first, second) + rounding))
+        return NOTHING
+    log_odds, log_rate = _log_odds(rate), math.log(rate)
 
     def log_deltas(epsilons: Array) -> Array:
-        s = np.array([place(epsilon) for epsilon in epsilons.tolist()])
+        s = np.broadcast_to(place(epsilons), epsilons.shape)
         log_x = np.logaddexp(log_odds + logspace.log_expm1(epsilons), epsilons - s)
         rounding = 8 * ULP * (1 + epsilons + s + np.abs(log_x) - log_rate)
-        first = _log_hockey_sticks(profile, log_x - rounding)
-        second = epsilons - s + profile.log_deltas(s)
-        found = logs_above(log_rate + np.logaddexp(first, second) + rounding)
-        return np.where(epsilons >= pure, -np.inf, np.minimum(found, 0.0))
+        first = _log_hockey_sticks(profile, log_x - rounding)  # down: H_x falls
+        return np.asarray(log_rate + np.logaddexp(first, epsilons - s + profile.log_deltas(s)) + rounding)
 
-    return PrivacyProfile(log_delta, pure, None if profile.of_many is None else log_deltas)
+    return PrivacyProfile.of(log_deltas, _replaced_pure(profile.pure, rate))
 
 
 def _log_odds(rate: float) -> float:
@@ -231,31 +211,23 @@ def _replaced_pure(epsilon: float, rate: float) -> float:
     return (amplified_epsilon(epsilon, rate) - log_least) * (1 + 8 * ULP)
 
 
-def _log_hockey_stick(profile: PrivacyProfile, log_x: float) -> float:
-    """Return log H_x, at most δ(log x) for x >= 1, else 1 - x + x H_{1/x} of the other direction, rounded up."""
-    if log_x >= 0:
-        return profile.log_delta(log_x)
-    return math.log(-math.expm1(log_x) + math.exp(log_x + profile.log_delta(-log_x))) + 4 * ULP
-
-
 def _log_hockey_sticks(profile: PrivacyProfile, log_x: Array) -> Array:
-    """Return log H_x at many x, as `_log_hockey_stick` does at one."""
+    """Return log H_x, at most δ(log x) for x >= 1, else 1 - x + x H_{1/x} of the other direction, rounded up."""
     at, below = profile.log_deltas(np.abs(log_x)), np.minimum(log_x, 0.0)
-    with np.errstate(divide="ignore"):  # far above 1, where it is not asked for
-        return np.where(log_x >= 0, at, np.log(-np.expm1(below) + np.exp(below + at)) + 4 * ULP)
+    return np.where(log_x >= 0, at, np.log(-np.expm1(below) + np.exp(below + at)) + 4 * ULP)
 
 
-def gaussian_place(mean: float, rate: float) -> Callable[[float], float]:
+def gaussian_place(mean: float, rate: float) -> Callable[[Array], Array]:
     """Return the best place s of `replaced_profile` for N(μ, 1): s = μt + μ²/2 where the loss at t is ε.
 
     There e^{μt} = e^{ε/2}(v + √(1+v²)), v = (1/γ - 1) sinh(ε/2) e^{μ²/2}.
     """
-    log_odds = _log_odds(rate)
+    shift = _log_odds(rate) + mean * mean / 2 - math.log(2.0)
 
-    def place(epsilon: float) -> float:
-        log_v = log_odds + mean * mean / 2 + log_expm1(epsilon) - epsilon / 2 - math.log(2.0)
-        rise = math.asinh(math.exp(log_v)) if log_v < LARGEST_EXPONENT else log_v + math.log(2.0)
-        return epsilon / 2 + rise + mean * mean / 2
+    def place(epsilon: Array) -> Array:
+        log_v = shift + logspace.log_expm1(epsilon) - epsilon / 2
+        near = np.arcsinh(np.exp(np.minimum(log_v, LARGEST_EXPONENT)))
+        return epsilon / 2 + np.where(log_v < LARGEST_EXPONENT, near, log_v + math.log(2.0)) + mean * mean / 2
 
     return place
 
@@ -276,26 +248,17 @@ def without_replacement_profile(profile: PrivacyProfile, *, batch: int, populati
 def with_replacement_profile(groups: GroupProfiles, *, draws: int, population: int) -> PrivacyProfile:
     """Return δ'(ε') = Σ_{k=1..m} C(m,k) n^{-k} (1-1/n)^{m-k} δ_k(ε),  e^{ε'} = 1 + (1 - (1-1/n)^m)(e^ε - 1).
 
-    Balle, Barthe and Gaboardi (2018), Theorem 10: m draws from n records, so one record may come k times. From a mean
-    of MANY times on, blocks of k are charged as their largest.
+    Balle, Barthe and Gaboardi (2018), Theorem 10: m draws from n records, so one record may come k times. Where that is
+    thousands of times, neighbouring k are charged as their largest (`Multiplicity.fine_blocks`).
 
     Holds for:  replace-one, for the base mechanism (on multisets of m records) and the sampled one.
     Tightness:  attained (Theorem 13); loose for Gaussian noise at large ε.
     """
     law = Multiplicity.checked(draws, population)
     if law.draws == 0:
-        return PrivacyProfile(lambda epsilon: -math.inf, 0.0)
-    mixture, mixtures = mixture_of_groups(groups, law)
-    pure = amplified_epsilon(groups(law.draws).pure, law.rate)
-
-    def log_delta(epsilon: float) -> float:
-        return -math.inf if epsilon >= pure else mixture(base_epsilon(epsilon, law.rate))
-
-    def log_deltas(epsilons: Array) -> Array:
-        assert mixtures is not None
-        return np.where(epsilons >= pure, -np.inf, mixtures(base_epsilons(epsilons, law.rate)))
-
-    return PrivacyProfile(log_delta, pure, None if mixtures is None else log_deltas)
+        return NOTHING
+    mixture, pure = mixture_of_groups(groups, law), amplified_epsilon(groups(law.draws).pure, law.rate)
+    return PrivacyProfile.of(lambda epsilons: mixture(base_epsilon(epsilons, law.rate)), pure)
 
 
 def hybrid_with_replacement_profile(groups: GroupProfiles, *, draws: int, population: int) -> PrivacyProfile:

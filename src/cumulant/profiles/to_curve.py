@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cumulant.curves.curve import Array, Curve
+from cumulant.curves.curve import Array, Curve, remembered
 from cumulant.errors import UnprovenCombination
 from cumulant.numerics.logspace import exp_excess, log_sum
 from cumulant.numerics.rounding import ULP
@@ -43,14 +43,14 @@ def cgf_from_profile(profile: PrivacyProfile, *, ceiling: Curve | None = None) -
             "the moments of a profile that never reaches 0 may be infinite; "
             "give a ceiling: a CGF without failure probability that holds for the mechanism"
         )
-    remembered = _remembered(profile)  # orders share most knots
+    shared = replace(profile, of_many=remembered(profile.log_deltas))  # by orders, which have most knots in common
 
     def at(lam: float) -> float:
-        excess = _log_excess(lam, remembered, ceiling)
+        excess = _log_excess(lam, shared, ceiling)
         known = math.inf if ceiling is None else ceiling.at(lam)
         return min(log1p_exp(excess + math.log(lam)), known, lam * profile.pure)
 
-    log_kl = _log_excess(0.0, remembered, ceiling)
+    log_kl = _log_excess(0.0, shared, ceiling)
     kl = math.exp(log_kl) if log_kl < 700 else math.inf
     return Curve(
         log_moment=lambda lam: np.array([at(float(x)) for x in lam]),
@@ -58,21 +58,6 @@ def cgf_from_profile(profile: PrivacyProfile, *, ceiling: Curve | None = None) -
         pure=profile.pure if ceiling is None else min(profile.pure, ceiling.pure),
         exact=False,
     )
-
-
-def _remembered(profile: PrivacyProfile) -> PrivacyProfile:
-    """Return the profile that keeps what was asked, and is asked for all that is missing at once."""
-    some = DYADIC[profile.pure > DYADIC] if profile.of_many is not None else np.empty(0)
-    known: dict[float, float] = dict(zip(some.tolist(), profile.log_deltas(some).tolist(), strict=True))
-
-    def log_deltas(epsilons: Array) -> Array:
-        asked: list[float] = epsilons.tolist()
-        missing = [epsilon for epsilon in asked if epsilon not in known]
-        if missing:
-            known.update(zip(missing, profile.log_deltas(np.array(missing)).tolist(), strict=True))
-        return np.array([known[epsilon] for epsilon in asked])
-
-    return replace(profile, log_delta=lambda epsilon: float(log_deltas(np.array([epsilon]))[0]), of_many=log_deltas)
 
 
 def _log_excess(lam: float, profile: PrivacyProfile, ceiling: Curve | None) -> float:

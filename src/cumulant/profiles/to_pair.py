@@ -81,9 +81,7 @@ def _last_knot(profile: PrivacyProfile) -> float | None:
     if profile.pure < math.inf:
         return profile.pure if profile.pure <= FARTHEST_KNOT else None
     low = max(DEEPEST_NATS, profile.log_delta(FARTHEST_KNOT) + 1e-9)
-    if profile.of_many is not None:
-        return float(FAR_KNOTS[np.argmax(profile.log_deltas(FAR_KNOTS) <= low)])
-    return next((knot for knot in FAR_KNOTS.tolist() if not profile.log_delta(knot) > low), FARTHEST_KNOT)
+    return float(FAR_KNOTS[np.argmax(profile.log_deltas(FAR_KNOTS) <= low)])
 
 
 def pair_at_knots(knots: Array, log_delta: Array) -> FinitePair | None:

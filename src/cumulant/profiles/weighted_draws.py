@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 
 from cumulant.numerics.logspace import Array, log_complement, log_mean
 from cumulant.numerics.rounding import ULP, logs_above
+from cumulant.numerics.search import roots
 from cumulant.parameters import nonnegative, product_above, require
 from cumulant.profiles.chord import log_chord
-from cumulant.profiles.multiplicity import Multiplicity, least_shared_ratio, tilted_weights
-from cumulant.profiles.profile import LARGEST_EXPONENT, GroupProfiles, PrivacyProfile
+from cumulant.profiles.multiplicity import Blocks, Multiplicity, least_shared_ratio, tilted_weights
+from cumulant.profiles.profile import LARGEST_EXPONENT, NOTHING, GroupProfiles, PrivacyProfile
 from cumulant.profiles.sampling import amplified_epsilon
 
 STEP = 0.25  # of log slopes, from one knot to the next
@@ -35,7 +36,7 @@ FINE_STEP = 2.0**-6  # the same where slopes have formulas
 FARTHEST_SLOPE = 750.0  # nats below 1 after which slopes are not followed
 AHEAD = 4  # doublings of a place that are looked at together
 SECANT = 0.01  # of ε: the distance over which a slope is measured
-SLOPE_TURNS, CLOSE_SHARE = 60, 1e-8  # and how near an ε is looked for, relatively: errors of it count by their squares
+CLOSE_SHARE = 1e-8  # of ε: how near it is looked for; errors of it count by their squares
 
 
 def weighted_with_replacement_profile(groups: GroupProfiles, *, draws: int, population: int) -> PrivacyProfile:
@@ -55,19 +56,11 @@ def weighted_with_replacement_profile(groups: GroupProfiles, *, draws: int, popu
     law = Multiplicity.checked(draws, population)
     require(law.population >= 2, "population must be a whole number >= 2", population)
     if law.draws == 0:
-        return PrivacyProfile(lambda epsilon: -math.inf, 0.0)
-    ends, log_weights, log_rest = law.charged_together()
-    parts = Parts(tuple(groups(size) for size in ends), np.array(log_weights), log_rest, law)
+        return NOTHING
+    blocks = law.blocks()
+    knots = Knots(Parts(tuple(groups(int(size)) for size in blocks.ends), blocks, law))
     pure = pure_with_replacement(groups(1).pure, draws=draws, population=population)
-    knots = Knots(parts)
-
-    def log_deltas(epsilons: Array) -> Array:
-        return np.where(epsilons >= pure, -np.inf, knots.log_deltas(epsilons))
-
-    def log_delta(epsilon: float) -> float:
-        return -math.inf if epsilon >= pure else float(knots.log_deltas(np.array([epsilon]))[0])
-
-    return PrivacyProfile(log_delta, pure, log_deltas if parts.knows_of_many else None)
+    return PrivacyProfile.of(knots.log_deltas, pure)
 
 
 def pure_with_replacement(epsilon: float, *, draws: int, population: int) -> float:
@@ -107,27 +100,22 @@ class Parts:
     """Groups with the probabilities of their multiplicities; what is beyond reveals everything."""
 
     profiles: tuple[PrivacyProfile, ...]
-    log_weights: Array
-    log_rest: float
+    blocks: Blocks
     law: Multiplicity
 
     @property
     def has_formulas(self) -> bool:
         return all(profile.where_slope_is is not None for profile in self.profiles)
 
-    @property
-    def knows_of_many(self) -> bool:
-        return all(profile.of_many is not None for profile in self.profiles)
-
     def at_slopes(self, log_slopes: Array) -> tuple[Array, Array]:
         """Return log t and log δ of the a_k at which δ_k falls with each slope."""
         log_a = np.column_stack([_where_slopes_are(profile, log_slopes) for profile in self.profiles])
-        log_t = least_shared_ratio(log_a, self.log_weights, -math.inf, self.law)
+        log_t = least_shared_ratio(log_a, self.blocks.log_weights, -math.inf, self.law)
         log_delta = np.zeros(len(log_t))
         reached = np.isfinite(log_t)
         above = np.maximum(log_a[reached], log_t[reached, None])
-        rows = [p.log_deltas(a) + w for p, a, w in zip(self.profiles, above.T, self.log_weights, strict=True)]
-        total = log_mean(np.column_stack([*rows, np.full(len(above), self.log_rest)]), np.zeros(1))
+        rows = [p.log_deltas(a) + w for p, a, w in zip(self.profiles, above.T, self.blocks.log_weights, strict=True)]
+        total = log_mean(np.column_stack([*rows, np.full(len(above), self.blocks.log_rest)]), np.zeros(1))
         log_delta[reached] = logs_above(total + 1e-13)
         return log_t, log_delta
 
@@ -139,9 +127,7 @@ class Knots:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._step = FINE_STEP if parts.has_formulas else STEP
-        self._eighths = np.arange(1, 8) if parts.knows_of_many else np.array([4])  # of a gap, where to look at once
         self._last = math.ceil(FARTHEST_SLOPE / self._step)
-        self._ahead = AHEAD if parts.knows_of_many else 1
         self._places = np.zeros(1, dtype=int)
         self._log_t, self._log_delta = parts.at_slopes(np.zeros(1))
 
@@ -150,7 +136,7 @@ class Knots:
         if len(epsilons) == 0:
             return np.empty(0)
         while self._log_t[-1] <= np.max(epsilons) and self._places[-1] < self._last:
-            doubled = (self._places[-1] + 1) * 2 ** np.arange(1, self._ahead + 1) - 1
+            doubled = (self._places[-1] + 1) * 2 ** np.arange(1, AHEAD + 1) - 1
             self._add(np.unique(np.minimum(doubled, self._last)))
         while True:
             before = np.searchsorted(self._log_t, epsilons, side="right") - 1
@@ -160,7 +146,7 @@ class Knots:
                 break
             wide = high - low > 1
             wanted = np.zeros(self._last, dtype=bool)
-            wanted[low[wide] + (high - low)[wide] * self._eighths[:, None] // 8] = True
+            wanted[low[wide] + (high - low)[wide] * np.arange(1, 8)[:, None] // 8] = True  # eighths
             wanted[self._places[:-1]] = False
             self._add(np.flatnonzero(wanted))
         after = np.minimum(before + 1, len(self._places) - 1)
@@ -187,25 +173,8 @@ def _where_slopes_are(profile: PrivacyProfile, log_slopes: Array) -> Array:
         change[seen] = log_complement(np.minimum(there[seen] - here[seen], 0.0))
         return np.where(seen, here + change - epsilons - math.log(math.expm1(SECANT)) - log_slopes[which], -np.inf)
 
-    count = len(log_slopes)
-    low, high, below = np.zeros(count), np.ones(count), np.full(count, -np.inf)
-    above = steeper_by(low, np.arange(count))
-    steep = above > 0
-    growing = np.flatnonzero(steep)
-    while len(growing):
-        below[growing] = value = steeper_by(high[growing], growing)
-        growing, value = growing[value > 0], value[value > 0]
-        low[growing], high[growing], above[growing] = high[growing], 2 * high[growing], value
-        growing = growing[high[growing] < 1e300]
-    for turn in range(SLOPE_TURNS):
-        which = np.flatnonzero(steep & (high - low > CLOSE_SHARE * high))
-        if len(which) == 0:
-            break
-        secant = (turn % 3 < 2) & (below[which] > -np.inf)
-        fall = np.where(secant, above[which] - below[which], 1.0)
-        middle = low[which] + (high - low)[which] * np.where(secant, above[which] / fall, 0.5)
-        value = steeper_by(middle, which)
-        up = value > 0
-        low[which[up]], above[which[up]] = middle[up], value[up]
-        high[which[~up]], below[which[~up]] = middle[~up], value[~up]
-    return np.where(steep, np.where(profile.pure - high < 2 * SECANT, profile.pure, high), 0.0)
+    steep = np.flatnonzero(steeper_by(np.zeros(len(log_slopes)), np.arange(len(log_slopes))) > 0)
+    found = np.zeros(len(log_slopes))
+    upper, _ = roots(lambda x, rows: -steeper_by(x, steep[rows]), np.zeros(len(steep)), 1.0, relative=CLOSE_SHARE)
+    found[steep] = np.where(profile.pure - upper < 2 * SECANT, profile.pure, upper)
+    return found

@@ -10,7 +10,7 @@ from cumulant.comparison import Row
 from cumulant.errors import CumulantError
 from cumulant.parameters import by_name
 from cumulant.printed import rounded_up
-from cumulant.report.chart import COLORS, Chart, Series
+from cumulant.report.chart import COLORS, Chart
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,8 @@ def _drawn(chart: Chart, axes: Axes, legend: dict[str, Any] | None) -> Axes:
     for curve in chart.curves:
         line, marker = ("none", ".") if curve.line == "." else (curve.line, "")
         style: dict[str, Any] = {"linestyle": line, "marker": marker, "linewidth": curve.width}
-        axes.plot(*_finite(curve), label=curve.label, color=curve.color, **style)
+        y = [value if math.isfinite(value) else math.nan for value in curve.y]  # matplotlib draws gaps there
+        axes.plot(curve.x, y, label=curve.label, color=curve.color, **style)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label, title=chart.title)
     for axis, scale in ((axes.xaxis, chart.x_scale), (axes.yaxis, chart.y_scale)):
         if scale == "exponent":
@@ -122,8 +123,3 @@ def draw_comparison(rows: Sequence[Row], *, title: str) -> Figure:
     axes.grid(visible=True, axis="x", alpha=0.25, linewidth=0.6)
     figure: Figure = axes.get_figure()
     return figure
-
-
-def _finite(curve: Series) -> tuple[list[float], list[float]]:
-    """Return x and y with gaps, which matplotlib draws as such, where the answer is infinite."""
-    return list(curve.x), [value if math.isfinite(value) else math.nan for value in curve.y]

@@ -16,7 +16,7 @@ from cumulant.errors import OutOfReach, UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Neighbors
 from cumulant.parameters import require
-from cumulant.printed import factor_up, percent_up, rounded_down, rounded_up
+from cumulant.printed import factor_up, percent_up, rounded_up
 from cumulant.report.assumptions import assumptions_of
 from cumulant.report.document import plain_value, written
 from cumulant.report.release_words import release_words
@@ -94,7 +94,7 @@ class Statement:
             ("promise", self.promise),
             ("proven by", g.theorem + order_text(g.order)),
             ("which is", tightness_text(g)),
-            *([] if self.interval is None else [("interval", self._interval_text(self.interval))]),
+            *([] if self.interval is None else [("interval", self.interval.words())]),
             ("attacker", self.attacker),
             *(("release", text) for text in self.releases),
             *(("assumes", text) for text in self.assumptions),
@@ -142,11 +142,6 @@ class Statement:
         """What must be true of the program, beside what was declared."""
         return assumptions_of(self.run)
 
-    @staticmethod
-    def _interval_text(interval: Interval) -> str:
-        sure = "certified, rounding included" if interval.certified else "up to estimates of rounding"
-        return f"{rounded_down(interval.lower)} <= epsilon <= {rounded_up(interval.upper)} ({sure})"
-
     def _headline(self) -> str:
         g = self.explanation.guarantee
         return f"epsilon = {rounded_up(g.epsilon)} at delta = {g.delta_text}"
@@ -181,7 +176,7 @@ class Statement:
             "at_most_above": g.at_most_above,
             "method": g.method,
             "theorem": g.theorem + order_text(g.order),
-            "interval": None if i is None else {"lower": i.lower, "upper": i.upper, "certified": i.certified},
+            "interval": None if i is None else i.to_dict(),
             "attack": {
                 "false_positive_rate": FALSE_POSITIVE_RATE,
                 "true_positive_rate": self.true_positive_rate,

@@ -15,7 +15,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from cumulant.curves.curve import Curve, interpolated, tabulate
+from cumulant.curves.curve import Curve, interpolated, remembered
 from cumulant.errors import OutOfReach, UnprovenCombination
 from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.randomized_response import binary_loss
@@ -212,7 +212,9 @@ def black_box_loss(theorem: Callable[..., float], base: Curve, rate: float) -> C
     Of a curve that is a sum or an integral itself, a sample of a sample, it is asked up to `NESTED_ORDER`: sums of sums
     over thousands of orders take minutes. The convex bound holds everywhere.
     """
-    anyway, curve = convex_bound(base, rate), tabulate(base, NESTED_ORDER) if base.summed else base
+    anyway, curve = convex_bound(base, rate), base
+    if base.summed:  # a term of one order is one of the next, too
+        curve = replace(base, log_moment=remembered(base.log_moment))
     farthest = NESTED_ORDER if base.summed else FARTHEST_ORDER
 
     def at_integers(lam: int) -> float:

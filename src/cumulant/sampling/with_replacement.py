@@ -51,7 +51,6 @@ LEAST_MEAN_TOLD = 1e-3  # of noise whose profile keeps its digits
 RARELY = 1e-3  # a rate below which few losses make up δ, and chords are not near enough
 FEW_TIMES = 4  # mean multiplicity up to which each has its pair
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
-TAIL, FINE = 1 + 1 / 64, 400  # ratio of multiplicities far above the mean that are charged together, and how often
 USELESS_CGF = 1000.0  # beyond this K no order is worth a quadrature, and the cost of a group bounds it as well
 
 
@@ -169,10 +168,10 @@ class SampledWithReplacement(AbstractMechanism):
 @lru_cache(maxsize=1024)
 def _failure_of_draws(sampled: SampledWithReplacement) -> float:
     """Return Σ_k w_k f_k, f_k <= 1 that of groups of k, charged in blocks of k at their largest, rounded up."""
-    ends, log_weights, log_rest = sampled._law.charged_together()
-    of_groups = accumulate((group_of(sampled.mechanism, size)._known().failure() for size in ends), max)
-    terms = [math.exp(weight) * failure for weight, failure in zip(log_weights, of_groups, strict=True)]
-    return min(1.0, math.fsum([*terms, math.exp(log_rest)]) * (1 + 1e-13))
+    blocks = sampled._law.blocks()
+    groups = (group_of(sampled.mechanism, int(size))._known().failure() for size in blocks.ends)
+    terms = np.exp(blocks.log_weights) * np.array(list(accumulate(groups, max)))
+    return min(1.0, (float(np.sum(terms)) + math.exp(blocks.log_rest)) * (1 + 1e-12))
 
 
 @lru_cache(maxsize=64)
@@ -191,17 +190,13 @@ def told_curve(sampled: SampledWithReplacement) -> Curve:
     Holds for:  as `with_replacement_profile`, any mechanism; K_k and failures are made to grow with k.
     Tightness:  that of `best_black_box`.
     """
-    law = sampled._law
-    ends, log_weights = _up_to_all(law)
-    rate = 1.0 if law.population == 1 else law.rate
-    shares = np.array(log_weights) - math.log(rate)
-    losses = [group_of(sampled.mechanism, size)._known().curve() for size in ends]
+    blocks, rate = sampled._law.blocks().up_to(sampled.draws), sampled._law.rate
+    shares = blocks.log_weights - math.log(rate)
+    losses = [group_of(sampled.mechanism, int(size))._known().curve() for size in blocks.ends]
 
     def log_moment(lam: Array) -> Array:
-        rows = np.maximum.accumulate(np.array([loss.log_moment(lam) for loss in losses]))  # larger groups reveal more
-        with np.errstate(over="ignore"):
-            terms = log_expm1(rows * (1 + 4e-13)).T  # up: what K is known to
-            return np.maximum(np.logaddexp(0.0, log_mean(terms, shares)) * (1 + 4e-13), LEAST)
+        rows = np.array([loss.log_moment(lam) for loss in losses])
+        return _log_mixed(np.maximum.accumulate(rows), shares)  # larger groups reveal more
 
     slopes = math.fsum(math.exp(share) * loss.kl for share, loss in zip(shares.tolist(), losses, strict=True))
     told = Curve(log_moment=log_moment, kl=slopes * (1 + 1e-13), pure=losses[-1].pure, exact=False, summed=True)
@@ -212,36 +207,31 @@ def told_curve(sampled: SampledWithReplacement) -> Curve:
     return replace_one_bound(told, rate)
 
 
-def _up_to_all(law: Multiplicity) -> tuple[list[int], list[float]]:
-    """Return multiplicities up to all draws with the logarithms of the probabilities that each stands for."""
-    if law.population == 1:
-        return [law.draws], [0.0]
-    ends, log_weights, log_rest = law.charged_together()
-    while ends[-1] < law.draws:
-        ends.append(min(2 * ends[-1], law.draws))
-        log_weights.append(log_rest)  # all above the one before: more than what lies between
-    return ends, log_weights
+def _log_mixed(rows: Array, log_weights: Array) -> Array:
+    """Return log(1 + Σ_k w_k (e^{K_k} - 1)) for rows K_k, rounded up."""
+    with np.errstate(over="ignore"):
+        terms = log_expm1(rows * (1 + 4e-13)).T  # up: what K is known to
+        return np.maximum(np.logaddexp(0.0, log_mean(terms, log_weights)) * (1 + 4e-13), LEAST)
 
 
 @lru_cache(maxsize=8)
 def _told_multiplicity(sampled: SampledWithReplacement) -> Pairs | None:
-    law = sampled._law
-    ends, log_weights, log_rest = law.charged_together()
-    total = math.fsum(math.exp(weight) for weight in (*log_weights, log_rest)) * (1 + 1e-14)
-    rate = max(law.rate, total)
+    law, blocks = sampled._law, sampled._law.blocks()
+    weights, rest = np.exp(blocks.log_weights), math.exp(blocks.log_rest)
+    rate = max(law.rate, math.fsum([*weights.tolist(), rest]) * (1 + 1e-14))
     base = sampled.mechanism._known().noise
     if isinstance(base, GaussianNoise) and RARELY <= rate < 1:
-        found = _gaussian_told(base.mean, rate, np.array(ends, dtype=float), np.exp(log_weights), math.exp(log_rest))
+        found = _gaussian_told(base.mean, rate, blocks.ends, weights, rest)
         if found is not None:
             return (found,)
     parts: list[tuple[float, DominatingPair]] = []
-    for size, weight in zip(ends, log_weights, strict=True):
-        noise = sampled.mechanism.group(size=size)._known().noise
+    for size, weight in zip(blocks.ends.tolist(), weights.tolist(), strict=True):
+        noise = sampled.mechanism.group(size=int(size))._known().noise
         pair = None if noise is None or not rate < 1 else noise.envelope(rate)[0]
         if not isinstance(pair, DominatingPair):
             return None
-        parts.append((math.exp(weight) / rate, pair))
-    return (MixedPair(tuple(parts), math.exp(log_rest)),)
+        parts.append((weight / rate, pair))
+    return (MixedPair(tuple(parts), rest),)
 
 
 def _gaussian_told(mean: float, rate: float, sizes: Array, weights: Array, rest: float) -> FinitePair | None:
@@ -316,22 +306,9 @@ def mixed_moments(sampled: SampledWithReplacement) -> Callable[[Array], Array]:
     Holds for:  both relations, as `with_replacement_profile`.
     Tightness:  that of Theorem 10 where every sample has the record; it does not profit from samples without.
     """
-    law = sampled._law
-    ends, log_weights = (column.tolist() for column in law.pieces())
-    near = len(ends) + FINE
-    while ends[-1] < sampled.draws:
-        log_weights.append(law.log_from(ends[-1] + 1))
-        ratio = TAIL if len(ends) < near else 2.0
-        ends.append(min(math.floor(ends[-1] * ratio) + 1, sampled.draws))
-    losses, masses = [sampled.mechanism.group(size=int(k))._known().curve() for k in ends], np.array(log_weights)
-
-    def log_moment(lam: Array) -> Array:
-        rows = np.array([loss.log_moment(lam) for loss in losses])
-        with np.errstate(over="ignore"):
-            terms = log_expm1(rows * (1 + 4e-13)).T  # up: what K is known to
-            return np.maximum(np.logaddexp(0.0, log_mean(terms, masses)) * (1 + 4e-13), LEAST)  # also if it underflows
-
-    return log_moment
+    blocks = sampled._law.fine_blocks().up_to(sampled.draws)
+    losses = [sampled.mechanism.group(size=int(k))._known().curve() for k in blocks.ends]
+    return lambda lam: _log_mixed(np.array([loss.log_moment(lam) for loss in losses]), blocks.log_weights)
 
 
 def _hopeless(sampled: SampledWithReplacement, lam: Array) -> NDArray[np.bool_]:

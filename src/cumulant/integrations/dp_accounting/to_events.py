@@ -57,14 +57,11 @@ def _written(mechanism: AbstractMechanism, unit: int) -> Any:
 
 
 def _composed(run: Any, unit: int) -> Any:
-    events = [_repeated(_written(release, unit), count) for release, count in run.parts]
+    parts = [(_written(release, unit), count) for release, count in run.parts]
+    events = [event if count == 1 else dp_event.SelfComposedDpEvent(event, count) for event, count in parts]
     if not events:
         return dp_event.NoOpDpEvent()
     return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
-
-
-def _repeated(event: Any, count: int) -> Any:
-    return event if count == 1 else dp_event.SelfComposedDpEvent(event, count)
 
 
 def _sizes(rate: float) -> tuple[int, int]:
