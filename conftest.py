@@ -1,8 +1,15 @@
-"""Integrations and their pages are run where their tools are installed; their tests say where they are not."""
+"""Integrations and their pages are run where their tools are installed; their tests say where they are not.
+
+And one thread for each worker.
+"""
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
+
+# Before numpy is imported: every core has a worker, and threads of matrix products would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 NEEDS = {
     "opacus": ["src/cumulant/integrations/opacus/*", "docs/with-opacus.md", "docs/train.md"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.grouped_gaussian import GroupedGaussian
+from cumulant.pairs.gaussian_mixture import GroupedGaussian
 from cumulant.pairs.maps import Envelope, Join, Leave, Replace
 from cumulant.pairs.noise import GaussianNoise, LaplaceNoise
 

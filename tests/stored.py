@@ -23,7 +23,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flint import arb, ctx
+from flint import acb, arb, ctx
 from mpmath import mp, mpc, mpf
 
 DIRECTORY = Path(__file__).parent / "stored_references"
@@ -106,14 +106,9 @@ def write(value: Any) -> Any:
     """Return what JSON holds of a value: balls as balls that hold them."""
     if isinstance(value, tuple | list):
         return [write(each) for each in value]
-    if isinstance(value, arb):
-        return f"ball {value.str(DIGITS)}"
-    if isinstance(value, mpc):
-        return f"complex {mp.nstr(value.real, DIGITS)} {mp.nstr(value.imag, DIGITS)}"
-    if isinstance(value, mpf):
-        return f"real {mp.nstr(value, DIGITS)}"
-    if isinstance(value, float):
-        return f"double {float(value)!r}"
+    for name, (kind, text, _) in KINDS.items():
+        if isinstance(value, kind):
+            return f"{name} {text(value)}"
     if value is None or isinstance(value, bool | int):
         return value
     raise TypeError(f"a {type(value).__name__} cannot be stored: {value!r}")
@@ -124,8 +119,8 @@ def read(kept: Any) -> Any:
         return tuple(read(each) for each in kept)
     if not isinstance(kept, str):
         return kept
-    kind, _, text = kept.partition(" ")
-    return {"ball": _ball, "real": mpf, "complex": _complex, "double": float}[kind](text)
+    name, _, text = kept.partition(" ")
+    return KINDS[name][2](text)
 
 
 def _ball(text: str) -> Any:
@@ -137,15 +132,20 @@ def _ball(text: str) -> Any:
         ctx.prec = before
 
 
-def _complex(text: str) -> Any:
-    return mpc(*text.split())
+KINDS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
+    "ball": (arb, lambda x: x.str(DIGITS), _ball),
+    "box": (acb, lambda z: f"{z.real.str(DIGITS)} | {z.imag.str(DIGITS)}", lambda z: acb(*map(_ball, z.split(" | ")))),
+    "complex": (mpc, lambda z: f"{mp.nstr(z.real, DIGITS)} {mp.nstr(z.imag, DIGITS)}", lambda z: mpc(*z.split())),
+    "real": (mpf, lambda x: mp.nstr(x, DIGITS), mpf),
+    "double": (float, lambda x: repr(float(x)), float),
+}  # by what stands before a text: the type, how it is written, how it is read
 
 
 def agree(known: Any, anew: Any) -> bool:
     """Say whether two values are one: balls overlap, numbers differ by rounding only, all else is equal."""
     if isinstance(anew, tuple | list):
         return len(known) == len(anew) and all(agree(a, b) for a, b in zip(known, anew, strict=True))
-    if isinstance(anew, arb):
+    if isinstance(anew, arb | acb):
         return bool(known.overlaps(anew))
     if isinstance(anew, mpf | mpc | float) and mp.isfinite(anew):
         return bool(abs(known - anew) <= abs(anew) * (DOUBLE_AGREES if isinstance(anew, float) else REAL_AGREES))

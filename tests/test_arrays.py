@@ -9,6 +9,7 @@ import pytest
 
 import cumulant as cm
 from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows
+from cumulant.inversion.composed import multiples_of
 from cumulant.inversion.rows import Rows
 from cumulant.inversion.solve import epsilon_of_pairs
 from cumulant.pairs.coordinate import CoordinatePair
@@ -35,7 +36,7 @@ DELTAS = np.array([[1e-12, 1e-9, 1e-6], [1e-5, 1e-3, 0.1]])
 def rows_of(run: cm.Composed) -> list[Rows]:
     directions = run._known().directions(run.neighbors)
     assert directions is not None
-    return [Rows.multiples(direction, np.ones(1))[0] for direction in directions]
+    return [multiples_of(direction, np.ones(1))[0] for direction in directions]
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -158,7 +159,7 @@ def test_only_rows_that_are_within_are_called_so(sampling: Leave | Join) -> None
     """ε that is known to 1e-9 by itself: a little less is never within, half as much again is."""
     counts = np.array([3.0, 60.0, 1000.0, 6000.0, 40_000.0])
     pair = CoordinatePair(GaussianNoise(1.0), sampling)
-    rows, _ = Rows.multiples([(pair, 1)], counts)
+    rows, _ = multiples_of([(pair, 1)], counts)
     log_delta = np.full(len(counts), math.log(1e-5))
     epsilon = np.array([epsilon_of_pairs([[(pair, int(n))]], math.log(1e-5)).value for n in counts])
     assert not np.any(rows.are_within(epsilon * (1 - 1e-8), log_delta))

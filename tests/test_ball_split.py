@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import math
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -23,11 +24,12 @@ from cumulant.numerics.balls import as_ball, precision, transform_balls
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import BallNodes, ball_nodes, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.cut_law import CutLaw
+from cumulant.pairs.cut_law import CutLaw, WindowLaw
 from cumulant.pairs.law import Law
 from cumulant.pairs.maps import CoordinateMap, Join, Leave, Replace
 from cumulant.pairs.noise import gaussian_noise
-from cumulant.pairs.window_law import WindowLaw
+from high_precision import log_delta_of_samples
+from stored import stored
 
 BITS = 160
 
@@ -37,28 +39,38 @@ def window(sigma: float, unseen: float, far: float, near: float, sharpness: floa
 
 
 def moment(law: Law, sampling: CoordinateMap, sigma: float, z: complex) -> Any:
-    """Return the integral of φ(t)·cuts·P/Q·e^{zL} from its definition: adaptive integration in balls of 220 bits."""
-    before, ctx.prec = ctx.prec, 220
+    """Return the integral of φ(t)·cuts·P/Q·e^{zL}."""
+    window = law if isinstance(law, WindowLaw) else None
+    cut = window.law if window else law
+    kept = (cut.sharpness, cut.at) if isinstance(cut, CutLaw) else None
+    between = (window.sharpness, window.near, window.at) if window else None
+    return stored(moment_of)((type(sampling).__name__, sampling.rate, sigma), kept, between, z)
+
+
+def moment_of(
+    sample: tuple[str, float, float],
+    kept: tuple[float, float] | None,
+    between: tuple[float, float, float] | None,
+    z: complex,
+) -> Any:
+    """Return the integral from its definition: adaptive integration in balls of 220 bits."""
+    (direction, chance, sigma), before, ctx.prec = sample, ctx.prec, 220
     try:
-        mean, rate, power = 1 / arb(sigma), arb(sampling.rate), acb(z)
+        mean, rate, power = 1 / arb(sigma), arb(chance), acb(z)
 
         def log_w(t: Any, analytic: bool) -> Any:
             return (1 - rate + rate * (mean * t - mean * mean / 2).exp()).log(analytic=analytic)
 
-        def kept(cut: CutLaw, t: Any) -> Any:
-            return (cut.sharpness * (t - cut.at)).erfc() / 2
-
-        def share_below(window: WindowLaw, at: float, t: Any) -> Any:
-            return arb(at > 0) if math.isinf(at) else (window.sharpness * (t - at)).erfc() / 2
+        def below(sharpness: float, at: float, t: Any) -> Any:
+            return arb(at > 0) if math.isinf(at) else (sharpness * (t - at)).erfc() / 2
 
         def integrand(t: Any, analytic: bool) -> Any:
-            value = log_w(t, analytic) * (1 + power if isinstance(sampling, Leave | Replace) else -power)
-            value -= power * log_w(-t, analytic) if isinstance(sampling, Replace) else 0
-            share = arb(1)
-            if isinstance(law, WindowLaw):
-                share = kept(law.law, t) * (share_below(law, law.at, t) - share_below(law, law.near, t))
-            elif isinstance(law, CutLaw):
-                share = kept(law, t)
+            value = log_w(t, analytic) * (-power if direction == "Join" else 1 + power)
+            value -= power * log_w(-t, analytic) if direction == "Replace" else 0
+            share = below(*kept, t) if kept else arb(1)
+            if between:
+                sharpness, near, far = between
+                share *= below(sharpness, far, t) - below(sharpness, near, t)
             return share * (value - t * t / 2).exp() / (2 * arb.pi()).sqrt()
 
         return acb.integral(integrand, -16, 24, rel_tol=arb("1e-45"), abs_tol=arb("1e-45"))
@@ -141,36 +153,11 @@ def test_transforms_of_complex_positions_enclose_the_sums() -> None:
 # δ itself -------------------------------------------------------------------------------------------------------------
 
 
-def two_deltas(sigma: float, rate: float, epsilon: float) -> Any:
-    """Return δ(ε) of two releases when a record leaves: E_Q[w δ_1(e^ε/w)], by integration in balls of 300 bits.
-
-    Where e^ε/w is at most 1 - γ all of the second release counts: w - e^ε is left.
-    """
-    before, ctx.prec = ctx.prec, 300
-    try:
-        mean, g, root = 1 / arb(sigma), arb(rate), arb(2).sqrt()
-        grown = arb(epsilon).exp()
-
-        def inner(t: Any, analytic: bool) -> Any:
-            w = 1 - g + g * (mean * t - mean * mean / 2).exp()
-            place = ((grown / w - 1 + g) / g).log(analytic=analytic) / mean + mean / 2
-            tails = (w * (1 - g) - grown) * (place / root).erfc() / 2 + w * g * ((place - mean) / root).erfc() / 2
-            return tails * (-t * t / 2).exp() / (2 * arb.pi()).sqrt()
-
-        last = ((grown / (1 - g) - 1 + g) / g).log() / mean + mean / 2  # there e^ε/w = 1 - γ
-        near = last - arb("1e-40")
-        total = acb.integral(inner, arb(-40), near, rel_tol=arb("1e-35"), abs_tol=arb("1e-60")).real
-        beyond = (1 - g - grown) * (last / root).erfc() / 2 + g * ((last - mean) / root).erfc() / 2
-        return total + beyond + arb(0, 1e-35)  # what lies before -40, and next to the place where the formula ends
-    finally:
-        ctx.prec = before
-
-
 @pytest.mark.parametrize(
     ("sigma", "rate", "epsilon"), [(0.5, 0.01, 3.0), (0.4, 0.002, 8.0), (1.0, 0.001, 0.3), (0.35, 1e-5, 6.0)]
 )
 def test_a_split_of_two_releases_encloses_delta(sigma: float, rate: float, epsilon: float) -> None:
-    true = float(two_deltas(sigma, rate, epsilon).log().mid())
+    true = float(log_delta_of_samples([(1 / Fraction(sigma), rate)] * 2, epsilon))
     low, high = split_line(Steps(gaussian_noise(sigma), rate, 2), epsilon, true).log_bounds(epsilon)
     assert low <= true
     assert true <= high

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from flint import acb, arb, ctx
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpc, mpf
@@ -23,7 +24,6 @@ from cumulant.pairs.sampled_gaussian import (
     log_moments_of,
     width_of_cells,
 )
-from stored import stored
 from strategies import log_uniform
 
 DIGITS = 40
@@ -38,20 +38,25 @@ LAWS = [
 
 def moment(law: SampledGaussian, cut: FarCut | None, s: complex) -> mpc:
     """∫ q χ w^s dt, with χ and the end of the cut."""
-    return stored(moment_of)(law.mean, law.rate, cut and (cut.at, cut.sharpness, cut.last), s)
+    return moment_of(law.mean, law.rate, cut and (cut.at, cut.sharpness, cut.last), s)
 
 
 def moment_of(mean: float, share: float, cut: tuple[float, float, float] | None, s: complex) -> mpc:
-    with mp.workdps(DIGITS):
-        mu, rate = mpf(mean), mpf(share)
+    """Adaptive integration in balls, of 45 digits and more."""
+    before, ctx.prec = ctx.prec, 220
+    try:
+        mu, rate, power = arb(mean), arb(share), acb(s)
 
-        def integrand(t: mpf) -> mpc:
-            w = 1 - rate + rate * mp.exp(mu * t - mu * mu / 2)
-            kept = mp.erfc(cut[1] * (t - cut[0])) / 2 if cut and cut[1] else mpf(1)
-            return mp.npdf(t) * kept * mp.exp(mpc(s) * mp.log(w))
+        def integrand(t: acb, analytic: bool) -> acb:
+            w = 1 - rate + rate * (mu * t - mu * mu / 2).exp()
+            kept = (cut[1] * (t - cut[0])).erfc() / 2 if cut and cut[1] else acb(1)
+            return kept * (power * w.log(analytic=analytic) - t * t / 2).exp() / (2 * arb.pi()).sqrt()
 
-        end = mpf(cut[2]) if cut else abs(s.real) * mu + 20
-        return mp.quad(integrand, mp.linspace(-20, end, 60))
+        end = cut[2] if cut else abs(s.real) * mean + 20
+        total = acb.integral(integrand, -20, end, rel_tol=arb("1e-45"), abs_tol=arb("1e-60"))
+        return mpc(*(mpf(part.mid().str(60, radius=False)) for part in (total.real, total.imag)))
+    finally:
+        ctx.prec = before
 
 
 def law_of(sigma: float, rate: float, count: float) -> SampledReleases:

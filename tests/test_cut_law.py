@@ -14,7 +14,7 @@ from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.neighbors import Neighbors
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw
-from cumulant.pairs.grouped_gaussian import GroupedGaussian
+from cumulant.pairs.gaussian_mixture import GroupedGaussian
 from cumulant.pairs.maps import Envelope, Leave, Replace
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.normal_law import turn_of
@@ -52,8 +52,8 @@ def test_what_is_left_out_is_at_least_what_the_integral_says(kind: str, sharpnes
         )
         assert truth <= pair.left_out <= truth * (3 if kind == "envelope" else 1 + mpf(10) ** -8)
         if kind != "envelope":
-            assert abs(mpf(float(pair.left_out_ball().mid())) - truth) <= truth * mpf(10) ** -10
-        assert float(pair.left_out_ball().mid()) == pytest.approx(pair.left_out, rel=1e-8)
+            assert abs(mpf(float(pair.in_balls().left_out.mid())) - truth) <= truth * mpf(10) ** -10
+        assert float(pair.in_balls().left_out.mid()) == pytest.approx(pair.left_out, rel=1e-8)
 
 
 def test_the_cut_is_small_off_the_line_and_bends_as_stated() -> None:

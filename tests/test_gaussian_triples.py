@@ -33,13 +33,16 @@ def test_known_suprema(rate: float, sigma: float, order: int, supremum: float) -
     assert supremum * (1 - 2e-4) <= value <= supremum * 1.02
 
 
-def divergence(order: float, rate: float, b: Vector, c: Vector) -> float:
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(160)
+X, Y = np.meshgrid(NODES, NODES)
+PLANE = np.outer(WEIGHTS, WEIGHTS) / (2 * math.pi)
+
+
+def divergences(orders: list[float], rate: float, b: Vector, c: Vector) -> list[float]:
     """Return log E_q[(p/q)^α] of p = (1-γ)N(0) + γN(b), q = (1-γ)N(0) + γN(c) in the plane, by Gauss-Hermite."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(160)
-    x, y = np.meshgrid(nodes, nodes)
-    w = np.outer(weights, weights) / (2 * math.pi)
-    p, q = (1 - rate + rate * np.exp(x * z[0] + y * z[1] - z @ z / 2) for z in (b, c))
-    return float(np.log(np.sum(w * p**order * q ** (1 - order))))
+    p, q = (1 - rate + rate * np.exp(X * z[0] + Y * z[1] - z @ z / 2) for z in (b, c))
+    ratio, mass = np.log(p / q), PLANE * q
+    return [float(np.log(np.sum(mass * np.exp(order * ratio)))) for order in orders]
 
 
 @pytest.mark.parametrize("far_is_first", [True, False])
@@ -52,7 +55,7 @@ def test_moment_of_one_triple(far_is_first: bool, share: float) -> None:
     near: Vector = np.array([tau / (2 * mu), math.sqrt(tau - (tau / (2 * mu)) ** 2)])
     b, c = (far, near) if far_is_first else (near, far)
     excess = Triples(lam, mu * mu, rate, far_is_first).excess(tau, tau)
-    assert math.log1p(excess) == pytest.approx(divergence(1 + lam, rate, b, c), rel=1e-9)
+    assert math.log1p(excess) == pytest.approx(divergences([1 + lam], rate, b, c)[0], rel=1e-9)
 
 
 def turned(vector: Vector, angle: float) -> Vector:
@@ -77,9 +80,8 @@ def test_no_triple_costs_more(sigma: float, rate: float) -> None:
     orders = [1.3, 2.0, 3.7, 8.0]
     bounds = SharpenedGaussianBatch(noise_multiplier=sigma, rate=rate).cgf(order=orders)
     for b, c in triples(1 / sigma):
-        for order, bound in zip(orders, bounds, strict=True):
-            assert divergence(order, rate, b, c) <= bound
-            assert divergence(order, rate, c, b) <= bound
+        assert np.all(divergences(orders, rate, b, c) <= bounds)
+        assert np.all(divergences(orders, rate, c, b) <= bounds)
 
 
 @pytest.mark.parametrize(("rate", "sigma", "order"), [(1e-4, 1.0, 4), (0.01, 2.0, 16), (0.3, 1.0, 5)])

@@ -21,11 +21,6 @@ from cumulant.ledger.tables import ACCOUNT, ENTRY
 HISTORY = Path(__file__).parent / "ledger_before_versions.jsonl"  # an export of the last code that did not name it
 
 
-def forget() -> None:
-    ways_of.cache_clear()
-    verification._is_enough.cache_clear()
-
-
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Go on as a later version of the library, whose charges are larger by a factor."""
@@ -40,11 +35,11 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         monkeypatch.setattr(lines, "squared_mean", larger)
         monkeypatch.setattr(recording, "__version__", version)
         monkeypatch.setattr(verification, "__version__", version)
-        forget()
+        ways_of.cache_clear()
 
     yield go_on
     monkeypatch.undo()
-    forget()
+    ways_of.cache_clear()
 
 
 def open_account(ledger: cm.Ledger, **changes: Any) -> None:
@@ -137,7 +132,7 @@ def test_what_a_later_version_does_not_cover_or_finds_over_epsilon_is_told(
     assert warning.endswith("it adds up to more")
     monkeypatch.setattr("cumulant.ledger.pure.pure_cost", lambda release: None)
     monkeypatch.setattr(lines, "pure_cost", lambda release: None)
-    forget()
+    ways_of.cache_clear()
     charged, admitted = ledger.verify().warnings
     assert charged.endswith("nothing is proven to cover it there")
     assert admitted.endswith("some of it is not pure")

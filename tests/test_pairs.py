@@ -19,8 +19,8 @@ from cumulant.pairs.atoms import Table as TableOfOutputs
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import k_at, log_moments
 from cumulant.pairs.finite_pair import FinitePair, binary_pair
+from cumulant.pairs.gaussian_mixture import GroupedGaussian
 from cumulant.pairs.grid import tilt
-from cumulant.pairs.grouped_gaussian import GroupedGaussian
 from cumulant.pairs.maps import Envelope, Join, Leave, log_mixture
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import GaussianPair
@@ -298,7 +298,7 @@ def test_pairs_of_one_kind_are_evaluated_together(pair: Callable[[float, float],
     pairs = [pair(mean, rate) for mean, rate in laws]
     assert len({one.batch_key(1.0) for one in pairs}) == 1
     nodes = pairs[0].stack(pairs).nodes(theta, 3.0)
-    k, means, _ = nodes.cumulants(np.array([1.0, theta / 2]), octaves=2)
+    k, means, _ = nodes.cumulants(np.array([1.0, theta / 2, 2.0, theta]))
     assert k.shape == means.shape == (3, 4)
     values, _ = nodes.log_moment(theta, step, 7, k[:, 3])
     with mp.workdps(30):

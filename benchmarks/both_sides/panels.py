@@ -23,7 +23,7 @@ from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import legendre
 from cumulant.pairs.coordinate import Branch, CoordinatePair
 from cumulant.pairs.finite_pair import FinitePair
-from cumulant.pairs.law import LineLaw, require_symmetric
+from cumulant.pairs.law import LineLaw
 from cumulant.pairs.maps import CoordinateMap, Join, Leave, MixtureMap
 from cumulant.pairs.mixed import MixedPair
 from cumulant.pairs.pair import DominatingPair
@@ -126,7 +126,7 @@ def _reach(branch: Branch, theta: float) -> PanelStretch:
     law = branch.law
     if not isinstance(law, LineLaw):
         return branch.span(theta)
-    low = require_symmetric(law).even if branch.above else min(law.span_start(branch, theta), -PANELS_REACH)
+    low = law.even if branch.above else min(law.span_start(branch, theta), -PANELS_REACH)
     return low, law.steepest + PANELS_REACH
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, final
 
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method, table_html
+from cumulant.answer import EXACTLY, Method, table_html
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, InvalidParameter, MixedNeighbors
 from cumulant.mechanisms.base import AbstractMechanism
@@ -23,6 +24,9 @@ from cumulant.printed import counted, given, rounded_up
 STATE = "cumulant.Accountant"  # the key that names the format of a state
 STATE_FORMAT = 1  # version of what `state_dict` writes
 
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +39,18 @@ class Entry:
 
     def to_dict(self) -> dict[str, Any]:
         return {"mechanism": self.mechanism.to_dict(), "count": self.count, "label": self.label}
+
+
+def _of_run(
+    question: Callable[Concatenate[AbstractMechanism, Arguments], Found],
+) -> Callable[Concatenate[Accountant, Arguments], Found]:
+    """Return a question to a mechanism as one to an accountant, which asks it of its run."""
+
+    @wraps(question)
+    def asked(accountant: Accountant, /, *unnamed: Arguments.args, **named: Arguments.kwargs) -> Found:
+        return question(accountant.run, *unnamed, **named)
+
+    return asked
 
 
 @by_name
@@ -95,24 +111,18 @@ class Accountant:
             return
         if self._budget is not None:
             self._check_budget(mechanism, count, *self._budget)
-        counts = self._counts
-        after = {release: counts.get(release, 0) + times * count for release, times in mechanism.releases()}
-        for total in after.values():
-            parameters.count(total)  # refuse before anything changes
+        added = [(release, times * count) for release, times in mechanism.releases()]
+        # refused before anything changes
+        after = {release: parameters.count(self._counts.get(release, 0) + more) for release, more in added}
         neighbors = mechanism.neighbors
         if neighbors is not None and self._neighbors is not neighbors:
             self._settle(neighbors)
-        counts.update(after)
-        if label is not None:
-            self._label(mechanism, count, label)
-        if self._followed is not None:
-            for release, times in mechanism.releases():
-                self._followed.add(release, times * count)
-
-    def _label(self, mechanism: AbstractMechanism, count: int, label: str) -> None:
-        for release, times in mechanism.releases():
-            key = (release, label)
-            self._labelled[key] = self._labelled.get(key, 0) + times * count
+        self._counts.update(after)
+        for release, more in added:
+            if label is not None:
+                self._labelled[release, label] = self._labelled.get((release, label), 0) + more
+            if self._followed is not None:
+                self._followed.add(release, more)
 
     def _check_budget(self, mechanism: AbstractMechanism, count: int, epsilon: float, delta: float) -> None:
         """Refuse what would exceed the budget: by one number where that is enough, else by asking, a few ahead."""
@@ -196,30 +206,18 @@ class Accountant:
         The budget of the state becomes the accountant's. One that was given here must be the same: a budget that
         changes with a restart is none.
         """
-        rows, budget = _read_state(state)
-        if self._budget is not None and budget is not None and budget != self._budget:
-            raise InvalidParameter(
-                f"this accountant has the budget (epsilon, delta) = {self._budget}, the state has {budget}; "
-                "give the accountant the same, or none"
-            )
+        rows, stated = _read_state(state)
+        budget = agreed_budget(self._budget, stated)
         fresh = Accountant()
         for row in rows:
             fresh.compose(row.mechanism, row.count, label=row.label)
         self._counts, self._labelled, self._neighbors = fresh._counts, fresh._labelled, fresh._neighbors
-        self._budget = self._budget if budget is None else budget
+        self._budget = budget
 
     @property
     def run(self) -> Composed:
         """Everything composed so far, as one mechanism."""
         return Composed.of(self._counts.items())
-
-    def cgf(self, *, order: ArrayLike) -> Any:
-        """Return K(λ) of everything so far at λ = order - 1."""
-        return self.run.cgf(order=order)
-
-    def rdp(self, *, order: ArrayLike) -> Any:
-        """Return the Rényi DP of everything so far; scalars in, float out, arrays in, array out."""
-        return self.run.rdp(order=order)
 
     def epsilon(
         self,
@@ -243,77 +241,28 @@ class Accountant:
                 followed.remember(asked, found)
         return found
 
-    def delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
-        """Return the smallest proven δ at ε of everything so far, rounded up."""
-        return self.run.delta(epsilon=epsilon, method=method, accuracy=accuracy)
-
-    def log_delta(self, *, epsilon: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
-        """Return the logarithm of the smallest proven δ at ε, which does not underflow."""
-        return self.run.log_delta(epsilon=epsilon, method=method, accuracy=accuracy)
-
-    def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
-        """Return bounds of ε at δ from both sides; `certified` says whether balls prove them."""
-        return self.run.epsilon_interval(delta=delta, log_delta=log_delta)
-
-    def delta_interval(self, *, epsilon: float) -> Interval:
-        """Return bounds of δ at ε from both sides; see `epsilon_interval`."""
-        return self.run.delta_interval(epsilon=epsilon)
-
-    def tradeoff(self, *, false_positive_rate: ArrayLike, method: Method = "best", accuracy: float = EXACTLY) -> Any:
-        """Return the smallest false negative rate of any attacker at a false positive rate: f-DP, rounded down."""
-        return self.run.tradeoff(false_positive_rate=false_positive_rate, method=method, accuracy=accuracy)
-
-    def true_positive_rate(self, *, false_positive_rate: ArrayLike, accuracy: float = EXACTLY) -> Any:
-        """Return the largest true positive rate of any attacker at a false positive rate, rounded up."""
-        return self.run.true_positive_rate(false_positive_rate=false_positive_rate, accuracy=accuracy)
+    # Questions to everything so far, as to one mechanism; the first of these is above, as it is asked again and again.
+    cgf = _of_run(AbstractMechanism.cgf)
+    rdp = _of_run(AbstractMechanism.rdp)
+    delta = _of_run(AbstractMechanism.delta)
+    log_delta = _of_run(AbstractMechanism.log_delta)
+    epsilon_interval = _of_run(AbstractMechanism.epsilon_interval)
+    delta_interval = _of_run(AbstractMechanism.delta_interval)
+    tradeoff = _of_run(AbstractMechanism.tradeoff)
+    true_positive_rate = _of_run(AbstractMechanism.true_positive_rate)
+    rdp_interval = _of_run(AbstractMechanism.rdp_interval)
+    guarantee = _of_run(AbstractMechanism.guarantee)
+    explain = _of_run(AbstractMechanism.explain)
+    statement = _of_run(AbstractMechanism.statement)
 
     def advantage(self) -> float:
         """Return the largest difference of true and false positive rate of any attacker, rounded up."""
         return self.run.advantage()
 
-    def rdp_interval(self, *, order: float) -> Interval:
-        """Return the RDP of an order as (attained, proven)."""
-        return self.run.rdp_interval(order=order)
-
-    def guarantee(
-        self,
-        *,
-        delta: float | None = None,
-        log_delta: float | None = None,
-        epsilon: float | None = None,
-        method: Method = "best",
-        accuracy: float = EXACTLY,
-    ) -> Guarantee:
-        """Return ε at δ, or δ at ε, together with how it was proven."""
-        return self.run.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
-
-    def explain(
-        self,
-        *,
-        delta: float | None = None,
-        log_delta: float | None = None,
-        epsilon: float | None = None,
-        method: Method = "best",
-        accuracy: float = EXACTLY,
-    ) -> Explanation:
-        """Return which theorem bounded each release, exact or upper bound, and for which relation."""
-        return self.run.explain(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
-
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Return what was released, for copies and pickles; what is kept between questions is found again."""
         state = {"_budget": self._budget, "_counts": dict(self._counts), "_labelled": dict(self._labelled)}
         return None, {**state, "_neighbors": self._neighbors, "_followed": None, "_kept_allowance": None}
-
-    def statement(
-        self,
-        *,
-        delta: float | None = None,
-        log_delta: float | None = None,
-        format: Literal["text", "markdown", "json"] = "text",  # noqa: A002 - the word that people look for
-        user_records: int = 1,
-    ) -> str:
-        """Return what everything so far promises, in words; see `AbstractMechanism.statement`."""
-        return self.run.statement(delta=delta, log_delta=log_delta, format=format, user_records=user_records)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything so far as plain data; `cumulant.from_dict` reads it as one mechanism."""
@@ -329,6 +278,16 @@ class Accountant:
         within = "" if self._budget is None else ", within ε = {} at δ = {}".format(*map(given, self._budget))
         rows = [(row.mechanism._part(row.count).words, row.label or "") for row in self.history]
         return table_html(f"{counted(len(rows), 'entry')}{within}", rows, ("release", "label"))
+
+
+def agreed_budget(own: tuple[float, float] | None, stated: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the budget of an accountant that takes over a state: its own, which may not change with a restart."""
+    if own is not None and stated is not None and stated != own:
+        raise InvalidParameter(
+            f"this accountant has the budget (epsilon, delta) = {own}, the state has {stated}; "
+            "give the accountant the same, or none"
+        )
+    return own if stated is None else stated
 
 
 def _read_state(state: Any) -> tuple[list[Entry], tuple[float, float] | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -13,141 +13,54 @@ from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.parameters import require
 
-
-class AbstractBudget(ABC):
-    """A number that a run must not exceed."""
-
-    __slots__ = ()
-
-    method: Method
-
-    @property
-    @abstractmethod
-    def most(self) -> float:
-        """What may be spent."""
-
-    @property
-    @abstractmethod
-    def asked(self) -> str:
-        """The budget as it was written."""
-
-    @abstractmethod
-    def spent(self, run: AbstractMechanism, method: Method) -> tuple[float, str]:
-        """Return what a run spends, rounded up, and by which method that was proven."""
+Spends = Callable[[AbstractMechanism, Method], tuple[float, str]]
+"""Returns what a run spends, rounded up, and by which method that was proven."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class EpsilonBudget(AbstractBudget):
-    """At most ε at δ."""
+class Budget:
+    """A number that a run must not exceed: `asked` is how it was written, `at` the log δ at which it is an ε."""
 
-    epsilon: float
-    log_delta: float
+    most: float
+    asked: str
     method: Method
-    delta: float | None = None  # as it was stated: its logarithm rounds
+    spent: Spends
+    at: float | None = None
 
-    @classmethod
-    def of(cls, epsilon: Any, delta: Any, log_delta: Any, method: Method) -> EpsilonBudget:
-        log = parameters.log_of_delta(delta=delta, log_delta=log_delta)
-        return cls(parameters.nonnegative("epsilon", epsilon), log, method, None if delta is None else float(delta))
+    def __str__(self) -> str:
+        costs = "what does not depend on it costs more than the budget"
+        if self.at is None:
+            return f"{self.asked}: {costs}"
+        return f"{self.asked} at this delta: {costs}, or no finite epsilon is proven at this delta"
 
-    @property
-    def most(self) -> float:
-        return self.epsilon
 
-    def spent(self, run: AbstractMechanism, method: Method) -> tuple[float, str]:
-        at = {"log_delta": self.log_delta} if self.delta is None else {"delta": self.delta}
-        guarantee = run.guarantee(**at, method=method)
+def epsilon_budget(epsilon: Any, delta: Any, log_delta: Any, method: Method) -> Budget:
+    """Return a budget of ε at δ, which is asked as it was stated: its logarithm rounds."""
+    log, most = parameters.log_of_delta(delta=delta, log_delta=log_delta), parameters.nonnegative("epsilon", epsilon)
+    stated = {"log_delta": log} if delta is None else {"delta": float(delta)}
+
+    def spent(run: AbstractMechanism, by: Method) -> tuple[float, str]:
+        guarantee = run.guarantee(**stated, method=by)
         return guarantee.epsilon, guarantee.method
 
-    @property
-    def asked(self) -> str:
-        return f"epsilon={self.epsilon!r}"
-
-    def __str__(self) -> str:
-        return (
-            f"{self.asked} at this delta: what does not depend on it costs more than the budget, "
-            "or no finite epsilon is proven at this delta"
-        )
+    return Budget(most, f"epsilon={most!r}", method, spent, at=log)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class AdvantageBudget(AbstractBudget):
-    """A bound of true less false positive rate, for every attacker: δ at ε = 0."""
+def _advantage_budget(advantage: Any, method: Method) -> Budget:
+    """Return a bound of true less false positive rate, for every attacker: δ at ε = 0."""
+    share = parameters.probability("advantage", advantage)
+    require(0 < share < 1, "advantage must be above 0, which no noise reaches, and below 1", advantage)
 
-    advantage: float
-    method: Method
-
-    @property
-    def most(self) -> float:
-        return self.advantage
-
-    def spent(self, run: AbstractMechanism, method: Method) -> tuple[float, str]:
-        guarantee = run.guarantee(epsilon=0.0, method=method)
+    def spent(run: AbstractMechanism, by: Method) -> tuple[float, str]:
+        guarantee = run.guarantee(epsilon=0.0, method=by)
         return guarantee.delta, guarantee.method
 
-    @property
-    def asked(self) -> str:
-        return f"advantage={self.advantage!r}"
-
-    def __str__(self) -> str:
-        return f"{self.asked}: what does not depend on it costs more than the budget"
+    return Budget(share, f"advantage={share!r}", method, spent)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class PowerBudget(AbstractBudget):
-    """A bound of the true positive rate at a false positive rate, for every attacker."""
-
-    true_positive_rate: float
-    false_positive_rate: float
-    method: Method
-
-    @property
-    def most(self) -> float:
-        return self.true_positive_rate
-
-    def spent(self, run: AbstractMechanism, method: Method) -> tuple[float, str]:
-        misses = run.tradeoff(false_positive_rate=self.false_positive_rate, method=method)
-        return min(1.0, math.nextafter(1.0 - misses, 2.0)), "tradeoff"  # rounded up
-
-    @property
-    def asked(self) -> str:
-        return f"true_positive_rate={self.true_positive_rate!r} at false_positive_rate={self.false_positive_rate!r}"
-
-    def __str__(self) -> str:
-        return f"{self.asked}: what does not depend on it costs more than the budget"
-
-
-def budget_of(
-    *,
-    epsilon: Any,
-    delta: Any,
-    log_delta: Any,
-    advantage: Any,
-    true_positive_rate: Any,
-    false_positive_rate: Any,
-    method: Method,
-) -> AbstractBudget:
-    """Return the one budget that is given: (ε, δ), an advantage, or a pair of rates."""
-    ways = [
-        epsilon is not None or delta is not None or log_delta is not None,
-        advantage is not None,
-        true_positive_rate is not None or false_positive_rate is not None,
-    ]
-    if sum(ways) != 1:
-        raise InvalidParameter(
-            "give one budget: epsilon and delta, advantage, or true_positive_rate and false_positive_rate, "
-            f"got epsilon={epsilon!r}, delta={delta!r}, log_delta={log_delta!r}, advantage={advantage!r}, "
-            f"true_positive_rate={true_positive_rate!r}, false_positive_rate={false_positive_rate!r}"
-        )
-    if ways[0]:
-        return EpsilonBudget.of(epsilon, delta, log_delta, method)
-    if ways[1]:
-        share = parameters.probability("advantage", advantage)
-        require(0 < share < 1, "advantage must be above 0, which no noise reaches, and below 1", advantage)
-        return AdvantageBudget(share, method)
+def _power_budget(true_positive_rate: Any, false_positive_rate: Any, method: Method) -> Budget:
+    """Return a bound of the true positive rate at a false positive rate, for every attacker."""
     hits = parameters.probability("true_positive_rate", true_positive_rate)
     alarms = parameters.probability("false_positive_rate", false_positive_rate)
     require(
@@ -155,4 +68,24 @@ def budget_of(
         f"true_positive_rate must be above the false_positive_rate of {alarms!r}, which guessing has, and below 1",
         true_positive_rate,
     )
-    return PowerBudget(hits, alarms, method)
+
+    def spent(run: AbstractMechanism, by: Method) -> tuple[float, str]:
+        misses = run.tradeoff(false_positive_rate=alarms, method=by)
+        return min(1.0, math.nextafter(1.0 - misses, 2.0)), "tradeoff"  # rounded up
+
+    return Budget(hits, f"true_positive_rate={hits!r} at false_positive_rate={alarms!r}", method, spent)
+
+
+def budget_of(at_delta: tuple[Any, Any, Any], advantage: Any, rates: tuple[Any, Any], *, method: Method) -> Budget:
+    """Return the one budget that is given: (ε, δ or log δ), an advantage, or a true and a false positive rate."""
+    ways = [any(number is not None for number in way) for way in (at_delta, (advantage,), rates)]
+    if sum(ways) != 1:
+        (epsilon, delta, log_delta), (hits, alarms) = at_delta, rates
+        raise InvalidParameter(
+            "give one budget: epsilon and delta, advantage, or true_positive_rate and false_positive_rate, "
+            f"got epsilon={epsilon!r}, delta={delta!r}, log_delta={log_delta!r}, advantage={advantage!r}, "
+            f"true_positive_rate={hits!r}, false_positive_rate={alarms!r}"
+        )
+    if ways[0]:
+        return epsilon_budget(*at_delta, method)
+    return _advantage_budget(advantage, method) if ways[1] else _power_budget(*rates, method)

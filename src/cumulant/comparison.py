@@ -133,7 +133,8 @@ def _rows(run: AbstractMechanism, log_delta: float) -> Iterator[Row]:
     if parts:
         yield _row("naive composition", "Dwork et al. 2006", lambda: naive(parts, delta))
         yield _row("strong composition", "Dwork, Rothblum and Vadhan 2010", lambda: strong(parts, delta))
-        yield _row("optimal composition", _optimal_theorem(parts), lambda: optimal(parts, delta))
+        theorem = "Kairouz, Oh and Viswanath 2017" if len(parts) == 1 else "Murtagh and Vadhan 2018"
+        yield _row("optimal composition", theorem, lambda: optimal(parts, delta))
     for name, theorem, rule in CONVERSIONS:
         yield _row(name, theorem, partial(converted, run, log_delta, rule))
     yield _row("exact", "the pair itself, certified", lambda: run.epsilon_interval(log_delta=log_delta))
@@ -185,10 +186,6 @@ def _splits(parts: Parts, delta: float, *, shares: tuple[float, ...]) -> Iterato
         costs = [(curve(log_each), count) for curve, count in parts]
         finite = all(epsilon < math.inf for epsilon, _ in costs)
         yield [Rounds(epsilon=epsilon, delta=each, count=count) for epsilon, count in costs] if finite else None
-
-
-def _optimal_theorem(parts: Parts) -> str:
-    return "Kairouz, Oh and Viswanath 2017" if len(parts) == 1 else "Murtagh and Vadhan 2018"
 
 
 def _row(method: str, theorem: str, answer: Callable[[], float | Interval]) -> Row:

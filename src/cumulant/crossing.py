@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from cumulant.answer import Method
-from cumulant.budgets import AbstractBudget
+from cumulant.budgets import Budget
 from cumulant.mechanisms.base import AbstractMechanism
 
 FARTHEST = 100  # octaves from 1 in which a parameter is looked for
@@ -100,7 +100,7 @@ class Search:
 
     build: Build
     scale: Scale
-    budget: AbstractBudget
+    budget: Budget
     method: Method | None = None
 
     def asked(self, value: float) -> Tried:

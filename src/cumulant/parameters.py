@@ -65,18 +65,22 @@ def real(name: str, value: Any, rule: str, holds: Callable[[float], bool] = lamb
 
 
 def positive(name: str, value: Any) -> float:
+    """Return a finite number > 0."""
     return real(name, value, "must be a finite number > 0", lambda number: 0 < number < math.inf)
 
 
 def nonnegative(name: str, value: Any) -> float:
+    """Return a finite number >= 0."""
     return real(name, value, "must be a finite number >= 0", lambda number: 0 <= number < math.inf)
 
 
 def probability(name: str, value: Any) -> float:
+    """Return a number in [0, 1]."""
     return real(name, value, "must be a number between 0 and 1", lambda number: 0 <= number <= 1)
 
 
 def inner_probability(name: str, value: Any, rule: str = "must be a number strictly between 0 and 1") -> float:
+    """Return a number in (0, 1)."""
     return real(name, value, rule, lambda number: 0 < number < 1)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from cumulant import parameters
 from cumulant.answer import Method
-from cumulant.budgets import AbstractBudget, EpsilonBudget, budget_of
+from cumulant.budgets import Budget, budget_of, epsilon_budget
 from cumulant.composition import Composed
 from cumulant.crossing import FARTHEST, NOISE, RATE, Build, Search, whole_up_to
 from cumulant.errors import BudgetExceeded, InvalidParameter
@@ -59,15 +59,8 @@ def calibrate(
     >>> round(calibrate(lambda sigma: Gaussian(noise_multiplier=sigma) * 10, advantage=0.1), 6)
     12.582...
     """
-    budget = budget_of(
-        epsilon=epsilon,
-        delta=delta,
-        log_delta=log_delta,
-        advantage=advantage,
-        true_positive_rate=true_positive_rate,
-        false_positive_rate=false_positive_rate,
-        method=method,
-    )
+    rates = (true_positive_rate, false_positive_rate)
+    budget = budget_of((epsilon, delta, log_delta), advantage, rates, method=method)
     search = Search(_builder(build), NOISE, budget)
     first = search.asked(_likely_noise(search.build, budget))
     found = search.best(first)
@@ -97,7 +90,7 @@ def max_rate(
     >>> round(rate, 5)
     0.0095
     """
-    search = Search(_builder(build), RATE, EpsilonBudget.of(epsilon, delta, log_delta, method))
+    search = Search(_builder(build), RATE, epsilon_budget(epsilon, delta, log_delta, method))
     first = search.asked(1.0)
     if not first.over:
         return 1.0
@@ -131,7 +124,7 @@ def max_count(
     log = parameters.log_of_delta(delta=delta, log_delta=log_delta)
     most = _room(before, step)
     start = 1 if spent is not None else _likely_count(step, epsilon, log, most)
-    budget = EpsilonBudget.of(epsilon, delta, log_delta, method)
+    budget = epsilon_budget(epsilon, delta, log_delta, method)
     count = _most_within(lambda n: before + step * n, most, budget, start)
     if count == 0 and (already := budget.spent(before, method)[0]) > epsilon:
         cost = rounded_up(already, digits=4)
@@ -156,10 +149,10 @@ def max_whole(
     For what costs more the larger it is. n was asked itself, and so was n + 1 unless it is beyond `most`. The search
     begins at `start`, if that is within the budget, else at 1.
     """
-    return _most_within(build, most, EpsilonBudget.of(epsilon, delta, log_delta, method), start)
+    return _most_within(build, most, epsilon_budget(epsilon, delta, log_delta, method), start)
 
 
-def _most_within(build: Callable[[int], AbstractMechanism], most: int, budget: EpsilonBudget, start: int) -> int:
+def _most_within(build: Callable[[int], AbstractMechanism], most: int, budget: Budget, start: int) -> int:
     if parameters.whole_number("most", most) == 0:
         return 0
     search = Search(_builder(build), whole_up_to(most), budget)
@@ -180,19 +173,19 @@ def _likely_count(step: AbstractMechanism, epsilon: float, log_delta: float, mos
     return int(min(max(often, 1.0), float(most)))
 
 
-def _likely_noise(build: Build, budget: AbstractBudget) -> float:
+def _likely_noise(build: Build, budget: Budget) -> float:
     """Return a noise at which a normal loss would be about within the budget, 1 where nothing is known: a start.
 
     A normal loss of variance v has about ε = v/2 + 0.8·√(-2v log δ), and v = nγ²(e^{μ²} - 1) on samples.
     """
     sampled = build(1.0)._known().sampled
-    if not isinstance(budget, EpsilonBudget) or sampled is None or len(sampled.laws) != 1:
+    if budget.at is None or sampled is None or len(sampled.laws) != 1:
         return 1.0
     ((law, count),) = sampled.parts
-    if not budget.epsilon > 0 or not -math.inf < budget.log_delta < 0:
+    if not budget.most > 0 or not -math.inf < budget.at < 0:
         return 1.0
-    steep = NORMAL_SHARE * math.sqrt(-2 * budget.log_delta)
-    deviation = 2 * budget.epsilon / (steep + math.sqrt(steep * steep + 2 * budget.epsilon))
+    steep = NORMAL_SHARE * math.sqrt(-2 * budget.at)
+    deviation = 2 * budget.most / (steep + math.sqrt(steep * steep + 2 * budget.most))
     square = math.log1p((deviation / law.rate) ** 2 / count)
     noise = law.mean / math.sqrt(square) if square > 0 else math.inf
     return noise if LEAST_GUESS < noise < 1 / LEAST_GUESS else 1.0

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import click
 
 from cumulant import parameters
 from cumulant.answer import Explanation, Interval
+from cumulant.cli.answers import Answer, answered
 from cumulant.cli.exit_codes import ExitCode
 from cumulant.cli.intervals import as_read, epsilon_interval, interval_data, interval_text
 from cumulant.cli.ledger_options import completed_accounts, ledger_option, opened
-from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import NUMBER, Delta
-from cumulant.cli.question_options import delta_option, json_option
+from cumulant.cli.question_options import delta_option
 from cumulant.cli.run_options import TRAINING_OPTIONS, RunWords, is_typed, run_options
-from cumulant.printed import given, rounded_down, rounded_up
+from cumulant.printed import counted, given, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
@@ -43,9 +43,7 @@ Examples:
 WHOLE = 17  # digits, of which a double has no more
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What is known of a claim."""
 
     word: str
@@ -91,27 +89,25 @@ class Evidence:
     help="Check the price of this account, and its history.",
 )
 @ledger_option
-@json_option
-def check(*, words: RunWords, epsilon: float, delta: Delta, account: str | None, address: str, as_json: bool) -> None:
+@answered
+def check(*, words: RunWords, epsilon: float, delta: Delta, account: str | None, address: str) -> Answer:
     claim = parameters.nonnegative("epsilon", epsilon)
     if account is None and is_typed("address"):
         raise click.UsageError("--ledger needs --account: the name of what is checked")
     evidence = _of_run(words, delta) if account is None else _of_account(words, address, account, delta)
     verdict = evidence.verdict(claim)
-    if as_json:
-        question = {"asked": "check", "epsilon": claim, "delta": delta.text, "log_delta": delta.log}
-        answer = {
-            "verdict": verdict.word,
-            "epsilon": evidence.proven,
-            "interval": interval_data(evidence.interval),
-            "exit_code": int(verdict.code),
-        }
-        more = {} if evidence.account is None else {"account": evidence.account}
-        print_json(question, answer, evidence.run, evidence.explanation, **more)
-    else:
-        headline = f"{verdict.word}: epsilon <= {given(claim)} at delta = {delta.text}"
-        print_explanation(headline, evidence.explanation, statement=_rows(evidence, claim), colour=verdict.colour)
-    click.get_current_context().exit(int(verdict.code))
+    found = {"verdict": verdict.word, "epsilon": evidence.proven, "interval": interval_data(evidence.interval)}
+    return Answer(
+        asked={"asked": "check", "epsilon": claim, "delta": delta.text, "log_delta": delta.log},
+        found={**found, "exit_code": int(verdict.code)},
+        run=evidence.run,
+        explanation=evidence.explanation,
+        headline=f"{verdict.word}: epsilon <= {given(claim)} at delta = {delta.text}",
+        rows=_rows(evidence, claim),
+        more={} if evidence.account is None else {"account": evidence.account},
+        colour=verdict.colour,
+        code=verdict.code,
+    )
 
 
 def _of_run(words: RunWords, delta: Delta) -> Evidence:
@@ -155,8 +151,7 @@ def _rows(evidence: Evidence, claim: float) -> dict[str, str]:
         return rows
     account = evidence.account
     whose = {"account": f"{account['name']}: {account['protects']}; this is its price, whatever is chosen"}
-    entries = "1 entry" if account["entries"] == 1 else f"{account['entries']} entries"
-    return {**whose, **rows, "verified": f"{entries}, head {account['head']}"}
+    return {**whose, **rows, "verified": f"{counted(account['entries'], 'entry')}, head {account['head']}"}
 
 
 def _up(value: float, claim: float) -> str:

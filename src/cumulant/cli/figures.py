@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from cumulant.cli.hints import OneOf, nearest
+from cumulant.cli.hints import OneOf, asked_back, nearest
+from cumulant.cli.output import print_data
 from cumulant.cli.question_options import json_option
-from cumulant.errors import CumulantError
 from cumulant.printed import counted
 
 if TYPE_CHECKING:
@@ -35,9 +34,8 @@ def _checked_names(context: click.Context, parameter: click.Parameter, names: tu
 
     for name in names:
         if name not in CATALOGUE:
-            meant = nearest(name, CATALOGUE)
-            asked = "" if meant is None else f". Did you mean {meant!r}?"
-            raise click.BadParameter(f"there is no figure {name!r}, but {', '.join(CATALOGUE)}{asked}")
+            said = f"there is no figure {name!r}, but {', '.join(CATALOGUE)}"
+            raise click.BadParameter(asked_back(said, nearest(name, CATALOGUE), end=""))
     return names or tuple(CATALOGUE)
 
 
@@ -78,27 +76,19 @@ def figures(out: Path | None, only: tuple[str, ...], suffix: str, as_json: bool)
         sheets[name] = _redrawn(name, None if out is None else out / f"{name}.{suffix}")
         click.echo(f"{time.monotonic() - started:.1f} s", err=True)
     if as_json:
-        _print_numbers(sheets)
+        print_data({"figures": {name: sheet.to_dict() for name, sheet in sheets.items()}})
     else:
         click.echo(f"{counted(len(only), 'figure')} in {out}")
 
 
 def _redrawn(name: str, file: Path | None) -> Sheet:
     from cumulant.papers import CATALOGUE
+    from cumulant.report.document import writing
     from cumulant.report.draw import save
 
     sheet = CATALOGUE[name]()
     if file is not None:
-        try:
+        with writing(file.parent, done="made"):
             file.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CumulantError(f"{str(file.parent)!r} cannot be made: {error.strerror}") from error
         save(sheet.draw(), file)
     return sheet
-
-
-def _print_numbers(sheets: dict[str, Sheet]) -> None:
-    from cumulant import __version__
-
-    content: dict[str, Any] = {name: sheet.to_dict() for name, sheet in sheets.items()}
-    click.echo(json.dumps({"version": __version__, "figures": content}, indent=2, allow_nan=False))

@@ -39,25 +39,22 @@ def message_with_hint(error: click.ClickException) -> str:
     """Return what was wrong, and what was likely meant where a name is not known; it ends in a full stop or a '?'."""
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         name = error.option_name
-        options = _options(error.ctx.command)
+        options = [known for one in error.ctx.command.params for known in one.opts if known.startswith("--")]
         known = ELSEWHERE.get(name)
-        return _asked_back(error.message, known if known in options else nearest(name, options))
+        return asked_back(error.message, known if known in options else nearest(name, options))
     name = str(getattr(error, "command_name", ""))  # of a command that does not exist
     if name and isinstance(error, click.UsageError) and error.ctx is not None:
         group: Any = error.ctx.command
         names = [*group.list_commands(error.ctx), *(f"--{known}" for known in ("help", "version"))]
-        return _asked_back(error.message, f"--{name}" if f"--{name}" in names else nearest(name, names))
+        return asked_back(error.message, f"--{name}" if f"--{name}" in names else nearest(name, names))
     message = error.format_message()
     return message if message.endswith(("?", ".")) else f"{message}."
 
 
-def _asked_back(message: str, meant: str | None) -> str:
-    said = f"{message.rstrip('.')}."
-    return said if meant is None else f"{said} Did you mean {meant!r}?"
-
-
-def _options(command: click.Command) -> list[str]:
-    return [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
+def asked_back(message: str, meant: str | None, *, end: str = ".") -> str:
+    """Return a message, and what was likely meant if anything was."""
+    said = message.rstrip(".")
+    return f"{said}{end}" if meant is None else f"{said}. Did you mean {meant!r}?"
 
 
 class OneOf(click.Choice):  # type: ignore[type-arg]  # before Click 8.2 it takes none
@@ -72,6 +69,5 @@ class OneOf(click.Choice):  # type: ignore[type-arg]  # before Click 8.2 it take
         name = self.also.get(name, name)
         if name in self.choices:
             return name
-        meant = nearest(name, [*self.choices, *self.also])
-        asked = "" if meant is None else f". Did you mean {meant!r}?"
-        return self.fail(f"{value!r} is not one of {', '.join(self.choices)}{asked}", param, ctx)
+        said, meant = f"{value!r} is not one of {', '.join(self.choices)}", nearest(name, [*self.choices, *self.also])
+        return self.fail(asked_back(said, meant, end=""), param, ctx)

@@ -10,11 +10,11 @@ import click
 from cumulant.answer import Interval
 from cumulant.cli.parameter_types import Delta, number
 from cumulant.errors import OutOfReach, UnprovenCombination
-from cumulant.printed import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
 
+NO_LOWER_END = "none: no neighbours are known that attain a lower end"
 TYPED = 4e-16  # of log δ, and beside it: between a decimal, its double, and the logarithm of that
 
 interval_option = click.option(
@@ -48,15 +48,9 @@ def as_read(delta: Delta) -> dict[str, Any]:
 
 def interval_text(interval: Interval | None, *, digits: int = 10) -> str:
     """Return both ends in words, rounded to the outside."""
-    if interval is None:
-        return "none: no neighbours are known that attain a lower end"
-    sure = "certified, rounding included" if interval.certified else "up to estimates of rounding"
-    ends = rounded_down(interval.lower, digits=digits), rounded_up(interval.upper, digits=digits)
-    return f"{ends[0]} <= epsilon <= {ends[1]} ({sure})"
+    return NO_LOWER_END if interval is None else interval.words(digits=digits)
 
 
 def interval_data(interval: Interval | None) -> dict[str, Any] | None:
     """Return both ends as plain data."""
-    if interval is None:
-        return None
-    return {"lower": interval.lower, "upper": interval.upper, "certified": interval.certified}
+    return None if interval is None else interval.to_dict()

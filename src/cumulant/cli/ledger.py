@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cumulant.cli.ledger_audit import export, history, report, verify
-from cumulant.cli.ledger_holds import cancel, reserve, settle, start
 from cumulant.cli.ledger_options import (
     account_argument,
     any_account_argument,
-    block_option,
-    is_described,
-    label_option,
+    by_option,
     ledger_command,
     ledger_option,
-    print_data,
     print_receipt,
     recording_options,
+    records,
+    release_options,
     rows_of,
 )
 from cumulant.cli.mechanism_options import MECHANISMS, NEIGHBORS, Release, file_option, mechanism_options, read_run
-from cumulant.cli.output import print_statement
+from cumulant.cli.output import print_data, print_statement
 from cumulant.cli.parameter_types import COUNT, NUMBER, RUN_FILE, Delta, completed_as_file
 from cumulant.cli.question_options import budget_option, delta_option, json_option, steps_option
-from cumulant.printed import given, rounded_up
+from cumulant.printed import counted, given, rounded_up
 
 if TYPE_CHECKING:
-    from cumulant.ledger import Ledger, Status
+    from cumulant.ledger import Ledger, Receipt, Status
     from cumulant.mechanisms.base import AbstractMechanism
 
 EXAMPLES = (5.0, 20.0, 100.0)  # scales of counts: what fits of them is said at the opening
@@ -98,6 +96,39 @@ Example:
   cumulant ledger advance customers --by office
 """
 
+RESERVE_HELP = """Charge a release now, and settle later how much of it was made.
+
+It counts as spent until it is settled; one that has expired cannot start.
+
+\b
+Example:
+  cumulant ledger reserve customers --noise-multiplier 1 --rate 0.01 \\
+      --steps 1000 --key train-4 --expires 2h
+"""
+START_HELP = """Record that releasing begins: from now on a hold cannot be cancelled.
+
+\b
+Example:
+  cumulant ledger start customers train-4
+"""
+SETTLE_HELP = """Say how much of a hold was released; the rest comes back.
+
+Without options of a release all of it was.
+
+\b
+Examples:
+  cumulant ledger settle customers train-4
+  cumulant ledger settle customers train-4 --noise-multiplier 1 --rate 0.01 \\
+      --steps 812
+"""
+CANCEL_HELP = """Give a hold back, of which nothing was released.
+
+\b
+Example:
+  cumulant ledger cancel customers train-4
+"""
+key_argument = click.argument("key")
+
 
 @click.group(help=HELP, short_help="A durable budget that is spent by looking.")
 def ledger() -> None:
@@ -146,14 +177,14 @@ def open_account(
     if expected is not None:
         if steps != 1:
             raise click.UsageError("--expect keeps no slots: leave out --steps, and say --count")
-        check_relation(expected, getattr(cumulant, NEIGHBORS[relation]))
+        check_relation(expected, NEIGHBORS[relation])
         release = Release({})
     slots = _slots(release, steps, given.pop("plan"), given.pop("stages"))
     with cumulant.Ledger(address) as ledger:
         receipt = ledger.open(
             account,
             delta=float(delta.text),
-            neighbors=getattr(cumulant, NEIGHBORS[relation]),
+            neighbors=NEIGHBORS[relation],
             blocks=blocks or None,
             **slots,
             **given,
@@ -191,28 +222,23 @@ def _slots(release: Release, steps: int, plan: Any, stages: Sequence[Any]) -> di
     """Return the slots as one of three ways describes them."""
     from cumulant.ledger import Stage
 
-    if (plan is not None) + bool(stages) + is_described(release) > 1:
+    if (plan is not None) + bool(stages) + bool(release.options) > 1:
         raise click.UsageError("give the slots once: by --plan, by --stage, or by the options of a release")
     if stages:
         return {"stages": [Stage(plan=read_run(stage, "--stage")) for stage in stages]}
     if plan is not None:
         return {"plan": read_run(plan, "--plan")}
-    return {"plan": release.run(steps=steps) if is_described(release) else None}
+    return {"plan": release.run(steps=steps) if release.options else None}
 
 
 @ledger.command(help=SPEND_HELP, short_help="Record a release, or refuse it.")
 @account_argument
-@ledger_command
-@mechanism_options
-@steps_option
-@label_option
-@block_option
-@click.option("--unit", metavar="TEXT", help="Refuse unless the account protects this.")
+@records("spent from")
+@release_options
 @click.option("--note-refusal", is_flag=True, help="Record an attempt that is refused.")
 @recording_options
-def spend(*, ledger: Ledger, account: str, release: Release, steps: int, as_json: bool, **given: Any) -> None:
-    given["blocks"] = given["blocks"] or None
-    print_receipt(ledger.spend(account, release.run(steps=steps), **given), ledger, "spent from", as_json=as_json)
+def spend(*, ledger: Ledger, account: str, release: Release, steps: int, **given: Any) -> Receipt:
+    return ledger.spend(account, release.run(steps=steps), **given)
 
 
 @ledger.command(help=STATUS_HELP, short_help="What is promised, and what is left.")
@@ -224,7 +250,7 @@ def status(*, ledger: Ledger, account: str | None, release: Release, as_json: bo
         _list_accounts(ledger, as_json=as_json)
         return
     now = ledger.status(account)
-    fits = now.fits(release.build()) if is_described(release) else None
+    fits = now.fits(release.build()) if release.options else None
     if as_json:
         print_data({"status": now.to_dict(), "fits": fits})
         return
@@ -252,8 +278,6 @@ def _claims(now: Status) -> list[tuple[str, str]]:
 
 
 def _list_accounts(ledger: Ledger, *, as_json: bool) -> None:
-    from cumulant.ledger.texts import counted
-
     names = ledger.accounts()
     if as_json:
         print_data({"accounts": names})
@@ -264,19 +288,59 @@ def _list_accounts(ledger: Ledger, *, as_json: bool) -> None:
 @ledger.command(help=BLOCKS_HELP, short_help="Add parts of the data.")
 @account_argument
 @click.argument("blocks", nargs=-1, required=True)
-@ledger_command
+@records("added blocks to")
 @recording_options
-def blocks(*, ledger: Ledger, account: str, blocks: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    print_receipt(ledger.add_blocks(account, blocks, **given), ledger, "added blocks to", as_json=as_json)
+def blocks(*, ledger: Ledger, account: str, blocks: tuple[str, ...], **given: Any) -> Receipt:
+    return ledger.add_blocks(account, blocks, **given)
 
 
 @ledger.command(help=ADVANCE_HELP, short_help="Begin the next stage.")
 @account_argument
-@ledger_command
+@records("began a stage of")
 @recording_options
-def advance(*, ledger: Ledger, account: str, as_json: bool, **given: Any) -> None:
-    print_receipt(ledger.advance(account, **given), ledger, "began a stage of", as_json=as_json)
+def advance(*, ledger: Ledger, account: str, **given: Any) -> Receipt:
+    return ledger.advance(account, **given)
 
 
-for command in (reserve, start, settle, cancel, history, report, verify, export):
+@ledger.command(help=RESERVE_HELP, short_help="Charge now, settle later.")
+@account_argument
+@records("reserved from")
+@release_options
+@click.option("--expires", default="1d", show_default=True, metavar="TIME", help="Until it may start: 30m, 2h, 7d.")
+@recording_options
+def reserve(*, ledger: Ledger, account: str, release: Release, steps: int, **given: Any) -> Receipt:
+    return ledger.reserve(account, release.run(steps=steps), **given).receipt
+
+
+@ledger.command(help=START_HELP, short_help="Releasing begins.")
+@account_argument
+@key_argument
+@records("started {key} of")
+@by_option
+def start(*, ledger: Ledger, account: str, key: str, by: str) -> Receipt:
+    return ledger.hold(account, key).started(by=by)
+
+
+@ledger.command(help=SETTLE_HELP, short_help="How much of a hold was released.")
+@account_argument
+@key_argument
+@records("settled {key} of")
+@mechanism_options
+@steps_option
+@by_option
+def settle(*, ledger: Ledger, account: str, key: str, release: Release, steps: int, by: str) -> Receipt:
+    used = release.build() * steps if release.options else None
+    return ledger.hold(account, key).settle(used=used, by=by)
+
+
+@ledger.command(help=CANCEL_HELP, short_help="Give a hold back.")
+@account_argument
+@key_argument
+@records("cancelled {key} of")
+@by_option
+def cancel(*, ledger: Ledger, account: str, key: str, by: str) -> Receipt:
+    return ledger.hold(account, key).cancel(by=by)
+
+
+for command in (history, report, verify, export):
     ledger.add_command(command)

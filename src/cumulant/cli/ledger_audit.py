@@ -17,11 +17,11 @@ from cumulant.cli.ledger_options import (
     ledger_command,
     ledger_option,
     opened,
-    print_data,
 )
-from cumulant.cli.output import print_statement
+from cumulant.cli.output import print_data, print_statement
 from cumulant.cli.question_options import json_option
-from cumulant.errors import CumulantError
+from cumulant.printed import counted
+from cumulant.report.document import writing
 
 if TYPE_CHECKING:
     from cumulant.ledger import Ledger
@@ -122,16 +122,11 @@ def verify(*, address: str, account: str | None, exported: Any, heads: Any, as_j
 
 
 def _print_verified(found: Any, *, as_json: bool) -> None:
-    from cumulant.ledger.texts import counted
-
     if as_json:
         closed = {} if found.closed else {"closed": False}
         print_data({"verified": found.to_dict(), "warnings": list(found.warnings), **closed})
         return
-    rows = [
-        (name, f"{counted(count, 'entry', 'entries')}, head {found.heads[name]}")
-        for name, count in found.entries.items()
-    ]
+    rows = [(name, f"{counted(count, 'entry')}, head {found.heads[name]}") for name, count in found.entries.items()]
     if not found.closed:
         rows.append(("open end", "no closing line, as in exports of older versions: the last entries may be missing"))
     print_statement(
@@ -174,9 +169,6 @@ def export(*, ledger: Ledger, account: str, out: Path | None, as_json: bool) -> 
         for line in ledger.export(account):
             click.echo(line)
     else:
-        try:
-            with out.open("w", encoding="ascii") as file:
-                file.writelines(f"{line}\n" for line in ledger.export(account))
-        except OSError as error:
-            raise CumulantError(f"{str(out)!r} cannot be written: {error.strerror}") from error
+        with writing(out), out.open("w", encoding="ascii") as file:
+            file.writelines(f"{line}\n" for line in ledger.export(account))
         click.echo(f"wrote {out}")

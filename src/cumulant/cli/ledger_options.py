@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cumulant.cli.mechanism_options import Release
-from cumulant.cli.output import print_statement
-from cumulant.cli.question_options import json_option
+from cumulant.cli.mechanism_options import mechanism_options
+from cumulant.cli.output import print_data, print_statement
+from cumulant.cli.question_options import json_option, steps_option
 
 if TYPE_CHECKING:
     from cumulant.ledger import Ledger, Receipt, Status
@@ -52,8 +51,14 @@ key_option = click.option(
 )
 label_option = click.option("--label", default="", metavar="TEXT", help="What the release is for.")
 block_option = click.option(
-    "--block", "blocks", multiple=True, metavar="NAME", help="A part of the data; may be repeated.  [default: all]"
+    "--block",
+    "blocks",
+    multiple=True,
+    metavar="NAME",
+    callback=lambda context, parameter, names: names or None,
+    help="A part of the data; may be repeated.  [default: all]",
 )
+owner_option = click.option("--unit", metavar="TEXT", help="Refuse unless the account protects this.")
 
 
 def ledger_command(command: Command) -> Command:
@@ -65,6 +70,30 @@ def ledger_command(command: Command) -> Command:
             return command(ledger=ledger, **parameters)
 
     return ledger_option(json_option(with_ledger))
+
+
+def records(verb: str) -> Callable[[Command], Command]:
+    """Give a command --ledger and --json; it returns the receipt of what it recorded, which is printed.
+
+    Where a hold is meant, the verb is followed by its key.
+    """
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def recorded(*, ledger: Ledger, as_json: bool, **parameters: Any) -> None:
+            said = verb.format(**parameters)
+            print_receipt(command(ledger=ledger, **parameters), ledger, said, as_json=as_json)
+
+        return ledger_command(recorded)
+
+    return decorate
+
+
+def release_options(command: Command) -> Command:
+    """Give a command what describes a release that is charged: what, how often, what for, about which part."""
+    for option in (owner_option, block_option, label_option, steps_option, mechanism_options):
+        command = option(command)
+    return command
 
 
 def opened(address: str) -> Ledger:
@@ -81,18 +110,6 @@ def opened(address: str) -> Ledger:
 def recording_options(command: Command) -> Command:
     """Give a command --by and --key."""
     return by_option(key_option(command))
-
-
-def is_described(release: Release) -> bool:
-    """Return whether any option of a release was given."""
-    return bool(release.options)
-
-
-def print_data(content: Mapping[str, Any]) -> None:
-    """Print one JSON object, with the version of the library."""
-    from cumulant import __version__
-
-    click.echo(json.dumps({"version": __version__, **content}, indent=2, allow_nan=False))
 
 
 def print_receipt(

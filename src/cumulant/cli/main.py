@@ -8,21 +8,17 @@ import click
 
 from cumulant import __version__
 from cumulant.cli.check import check
-from cumulant.cli.compare import compare
-from cumulant.cli.delta import delta
-from cumulant.cli.epsilon import epsilon
+from cumulant.cli.cost import compare, delta, epsilon
 from cumulant.cli.exit_codes import table_for_help
 from cumulant.cli.figures import figures
 from cumulant.cli.ledger import ledger
 from cumulant.cli.manual import man
 from cumulant.cli.narrow_help import narrowed
-from cumulant.cli.noise import noise
 from cumulant.cli.one_line_errors import OneLineErrors
+from cumulant.cli.plans import noise, rate, steps
 from cumulant.cli.plot import plot
-from cumulant.cli.rate import rate
 from cumulant.cli.sgd import sgd
 from cumulant.cli.statement import statement
-from cumulant.cli.steps import steps
 
 HELP = f"""How much privacy did this computation spend, and how much may I still run?
 
@@ -64,19 +60,8 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-main.add_command(epsilon)
-main.add_command(delta)
-main.add_command(sgd)
-main.add_command(noise)
-main.add_command(steps)
-main.add_command(rate)
-main.add_command(check)
-main.add_command(statement)
-main.add_command(compare)
-main.add_command(plot)
-main.add_command(figures)
-main.add_command(ledger)
-main.add_command(man)
+for command in (epsilon, delta, sgd, noise, steps, rate, check, statement, compare, plot, figures, ledger, man):
+    main.add_command(command)
 narrowed(main)
 
 if __name__ == "__main__":

@@ -17,21 +17,17 @@ from cumulant.cli.hints import message_with_hint
 
 if TYPE_CHECKING:
     from cumulant.answer import Explanation
-    from cumulant.mechanisms.base import AbstractMechanism
 
 WIDEST = 80  # columns
 MOST_CHARACTERS = 320  # of an item: a release that is described by a long table is cut short; --json has it whole
 LABEL = 12  # columns of "proven by", as an explanation has them
-NOTHING: Mapping[str, str] = {}
 
 
-def print_explanation(
-    headline: str, explanation: Explanation, *, statement: Mapping[str, str] = NOTHING, colour: str = "green"
-) -> None:
+def print_explanation(headline: str, explanation: Explanation, *, rows: Mapping[str, str], colour: str) -> None:
     """Print an answer and, below it, what a command states about it and what the explanation says of its proof."""
-    print_statement(headline, statement.items(), colour=colour)
-    for part in str(explanation).splitlines()[1:]:  # its first line is the answer, which `headline` words
-        for line in _wrapped(part):
+    print_statement(headline, rows.items(), colour=colour)
+    for label, text in explanation.rows:
+        for line in _wrapped(f"  {label:<{LABEL}}{text}"):
             click.echo(line)
 
 
@@ -77,17 +73,16 @@ def message_of(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def print_json(
-    question: Mapping[str, Any],
-    answer: Mapping[str, Any],
-    run: AbstractMechanism,
-    explanation: Explanation,
-    **more: Any,
-) -> None:
-    """Print the document of an answer."""
-    from cumulant.report.document import document
+def print_data(content: Mapping[str, Any]) -> None:
+    """Print one JSON object, with the version of the library."""
+    from cumulant import __version__
 
-    click.echo(json.dumps(document(question, answer, run, explanation, **more), indent=2, allow_nan=False))
+    print_plain({"version": __version__, **content})
+
+
+def print_plain(content: Mapping[str, Any]) -> None:
+    """Print one JSON object."""
+    click.echo(json.dumps(content, indent=2, allow_nan=False))
 
 
 def columns() -> int:

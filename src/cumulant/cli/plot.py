@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any
 
 import click
 
 from cumulant.answer import Method
 from cumulant.cli.hints import OneOf
 from cumulant.cli.mechanism_options import Release, mechanism_options
-from cumulant.cli.parameter_types import INCHES, NUMBER, Delta
+from cumulant.cli.output import print_data
+from cumulant.cli.parameter_types import CHART_ENDINGS, INCHES, NUMBER, Delta
 from cumulant.cli.question_options import METHODS, delta_option, json_option, steps_option
 from cumulant.cli.waiting import waiting
-from cumulant.errors import InvalidParameter
+from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.printed import counted
+from cumulant.report.chart import (
+    Chart,
+    delta_against_epsilon_chart,
+    epsilon_against_count_chart,
+    rdp_chart,
+    tradeoff_chart,
+)
+from cumulant.report.document import written
 
-if TYPE_CHECKING:
-    from cumulant.mechanisms.base import AbstractMechanism
-    from cumulant.report.chart import Chart
+Drawn = tuple[Chart, Mapping[str, Any], Sequence[AbstractMechanism]]
+"""A chart, what was asked about it, and of which mechanisms."""
 
-FORMATS = (".png", ".svg", ".pdf")
 HELP = """Draw curves of one mechanism or several, by one method or several.
 
 \b
@@ -66,50 +72,6 @@ Example:
 """
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Output:
-    """Where a chart goes: to a file, to standard output as JSON, or both."""
-
-    file: Path | None
-    as_json: bool
-    title: str | None
-    page: Mapping[str, Any]
-
-    def deliver(self, chart: Chart, question: Mapping[str, Any], mechanisms: Sequence[AbstractMechanism]) -> None:
-        chart = chart if self.title is None else replace(chart, title=self.title)
-        if self.file is not None:
-            from cumulant.report import draw
-
-            draw.save_chart(chart, self.file, **self.page)
-        if self.as_json:
-            click.echo(json.dumps(_content(chart, question, mechanisms), indent=2, allow_nan=False))
-        else:
-            click.echo(f"{counted(len(chart.curves), 'curve')} in {self.file}")
-
-
-def chart_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a release, more releases by --also, and where the chart goes."""
-
-    @wraps(command)
-    def with_releases(
-        *, release: Release, also: tuple[str, ...], out: Path | None, as_json: bool, title: str | None, **rest: Any
-    ) -> Any:
-        page = {name: rest.pop(name) for name in PAGE}
-        if out is None and not as_json:
-            raise click.UsageError("say where the chart goes: --out FILE, or --json for its numbers")
-        if out is not None and out.suffix not in FORMATS:
-            raise click.UsageError(f"--out must end in {', '.join(FORMATS)}, got {str(out)!r}")
-        releases = [release, *(_release_of(text) for text in also)]
-        return command(releases=releases, output=Output(out, as_json, title, page), **rest)
-
-    decorated: Callable[..., Any] = with_releases
-    options: list[Any] = [json_option, *reversed(_page_options), _out_option, _also_option, mechanism_options]
-    for option in options:
-        decorated = option(decorated)
-    return decorated
-
-
 _also_option = click.option(
     "--also",
     metavar="'OPTIONS'",
@@ -137,13 +99,47 @@ _methods_option = click.option(
 )
 
 
+def charted(command: Callable[..., Drawn]) -> Callable[..., None]:
+    """Give a command the options of a release, more releases by --also, and where its chart goes."""
+
+    @wraps(command)
+    def with_releases(
+        *, release: Release, also: tuple[str, ...], out: Path | None, as_json: bool, title: str | None, **rest: Any
+    ) -> None:
+        page = {name: rest.pop(name) for name in PAGE}
+        if out is None and not as_json:
+            raise click.UsageError("say where the chart goes: --out FILE, or --json for its numbers")
+        if out is not None and out.suffix not in CHART_ENDINGS:
+            raise click.UsageError(f"--out must end in {', '.join(CHART_ENDINGS)}, got {str(out)!r}")
+        releases = [release, *(_release_of(text) for text in also)]
+        with waiting():
+            chart, question, mechanisms = command(releases, **rest)
+        chart = chart if title is None else replace(chart, title=title)
+        if out is not None:
+            from cumulant.report.draw import save_chart
+
+            save_chart(chart, out, **page)
+        if as_json:
+            asked = {"asked": command.__name__, **question}
+            described = {"question": asked, "mechanisms": [written(each) for each in mechanisms]}
+            print_data({**described, "chart": chart.to_dict()})
+        else:
+            click.echo(f"{counted(len(chart.curves), 'curve')} in {out}")
+
+    decorated: Callable[..., None] = json_option(with_releases)
+    options: list[Any] = [*reversed(_page_options), _out_option, _also_option, mechanism_options]
+    for option in options:
+        decorated = option(decorated)
+    return decorated
+
+
 @click.group(help=HELP, short_help="Curves of epsilon, delta, RDP or the trade-off function.")
 def plot() -> None:
     """Hold the four kinds of chart."""
 
 
 @plot.command(help=EPSILON_HELP, short_help="Epsilon against the number of releases.")
-@chart_options
+@charted
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
@@ -154,61 +150,43 @@ def plot() -> None:
 )
 @delta_option
 @_methods_option
-def epsilon(releases: list[Release], steps: int, delta: Delta, methods: tuple[Method, ...], output: Output) -> None:
-    from cumulant.report import chart as charts
-
+def epsilon(releases: list[Release], *, steps: int, delta: Delta, methods: tuple[Method, ...]) -> Drawn:
     mechanisms = [release.build() for release in releases]
-    with waiting():
-        chart = charts.epsilon_against_count_chart(mechanisms, counts=steps, log_delta=delta.log, method=methods)
-    question = {"asked": "epsilon", "delta": delta.text, "methods": methods, "steps": steps}
-    output.deliver(chart, question, mechanisms)
+    chart = epsilon_against_count_chart(mechanisms, counts=steps, log_delta=delta.log, method=methods)
+    return chart, {"delta": delta.text, "methods": methods, "steps": steps}, mechanisms
 
 
 @plot.command(help=DELTA_HELP, short_help="Delta against epsilon.")
-@chart_options
+@charted
 @steps_option
 @click.option(
     "--epsilon", type=NUMBER, metavar="NUMBER", help="The largest epsilon to draw.  [default: where delta is 1e-12]"
 )
 @_methods_option
-def delta(
-    releases: list[Release], steps: int, epsilon: float | None, methods: tuple[Method, ...], output: Output
-) -> None:
-    from cumulant.report import chart as charts
-
+def delta(releases: list[Release], *, steps: int, epsilon: float | None, methods: tuple[Method, ...]) -> Drawn:
     mechanisms = [release.run(steps=steps) for release in releases]
-    with waiting():
-        chart = charts.delta_against_epsilon_chart(mechanisms, epsilons=epsilon, method=methods)
-    question = {"asked": "delta", "epsilon": epsilon, "methods": methods, "steps": steps}
-    output.deliver(chart, question, mechanisms)
+    chart = delta_against_epsilon_chart(mechanisms, epsilons=epsilon, method=methods)
+    return chart, {"epsilon": epsilon, "methods": methods, "steps": steps}, mechanisms
 
 
 @plot.command(help=RDP_HELP, short_help="Rényi DP against the order, with its lower bound.")
-@chart_options
+@charted
 @steps_option
 @click.option(
     "--order", type=NUMBER, metavar="NUMBER", default="512", show_default=True, help="The largest order to draw."
 )
-def rdp(releases: list[Release], steps: int, order: float, output: Output) -> None:
-    from cumulant.report import chart as charts
-
+def rdp(releases: list[Release], *, steps: int, order: float) -> Drawn:
     mechanisms = [release.run(steps=steps) for release in releases]
-    with waiting():
-        chart = charts.rdp_chart(mechanisms, orders=order)
-    output.deliver(chart, {"asked": "rdp", "steps": steps}, mechanisms)
+    return rdp_chart(mechanisms, orders=order), {"steps": steps}, mechanisms
 
 
 @plot.command(help=TRADEOFF_HELP, short_help="False negatives against false positives of an attacker.")
-@chart_options
+@charted
 @steps_option
 @_methods_option
-def tradeoff(releases: list[Release], steps: int, methods: tuple[Method, ...], output: Output) -> None:
-    from cumulant.report import chart as charts
-
+def tradeoff(releases: list[Release], *, steps: int, methods: tuple[Method, ...]) -> Drawn:
     mechanisms = [release.run(steps=steps) for release in releases]
-    with waiting():
-        chart = charts.tradeoff_chart(mechanisms, method=methods)
-    output.deliver(chart, {"asked": "tradeoff", "methods": methods, "steps": steps}, mechanisms)
+    return tradeoff_chart(mechanisms, method=methods), {"methods": methods, "steps": steps}, mechanisms
 
 
 @click.command(add_help_option=False)
@@ -225,17 +203,3 @@ def _release_of(text: str) -> Release:
         message = error.message if isinstance(error, click.UsageError) else str(error)
         raise click.UsageError(f"--also {text!r}: {message}") from error
     return found
-
-
-def _content(chart: Chart, question: Mapping[str, Any], mechanisms: Sequence[AbstractMechanism]) -> dict[str, Any]:
-    from cumulant import __version__
-
-    written = [_written(mechanism) for mechanism in mechanisms]
-    return {"version": __version__, "question": question, "mechanisms": written, "chart": chart.to_dict()}
-
-
-def _written(mechanism: AbstractMechanism) -> dict[str, Any] | None:
-    try:
-        return mechanism.to_dict()
-    except InvalidParameter:  # a part that no data can describe
-        return None

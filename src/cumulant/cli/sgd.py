@@ -9,13 +9,12 @@ from typing import Any
 import click
 
 from cumulant.answer import Method
+from cumulant.cli.answers import Answer, answered
 from cumulant.cli.hints import OneOf
 from cumulant.cli.intervals import epsilon_interval, interval_data, interval_option, interval_text
-from cumulant.cli.output import print_explanation, print_json
 from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
-from cumulant.cli.question_options import delta_option, json_option, method_option
+from cumulant.cli.question_options import delta_option, method_option
 from cumulant.cli.training_words import numbers, statement
-from cumulant.cli.waiting import waiting
 from cumulant.neighbors import ZERO_OUT
 from cumulant.printed import given, rounded_up
 from cumulant.training import TrainingRun, torch_coin
@@ -75,7 +74,7 @@ LOADERS = {
 @delta_option
 @method_option
 @interval_option
-@json_option
+@answered
 def sgd(
     *,
     noise_multiplier: float | None,
@@ -83,36 +82,34 @@ def sgd(
     delta: Delta,
     method: Method,
     with_interval: bool,
-    as_json: bool,
     loader: str,
     **sizes: Any,
-) -> None:
+) -> Answer:
     if (noise_multiplier is None) == (epsilon is None):
         raise click.UsageError("give either --noise-multiplier or --epsilon")
     plan = planned(loader, **sizes)
     budget: dict[str, Any] = {"log_delta": delta.log, "method": method}
     noise_text = given if epsilon is None else rounded_up
-    with waiting():
-        sigma = plan.least_noise(epsilon=epsilon, **budget) if noise_multiplier is None else noise_multiplier  # type: ignore[arg-type]
-        training = plan.with_noise(sigma)
-        run = training.mechanism()
-        ends = epsilon_interval(run, delta) if with_interval else None
-        explanation = run.explain(**budget)
-        spent = explanation.guarantee.epsilon
-        said = statement(training, run, explanation, loader, noise_text=noise_text, delta=delta)
-    if as_json:
-        question = {"asked": "sgd", "delta": delta.text, "epsilon": epsilon, **budget}
-        answer: dict[str, Any] = {} if epsilon is None else {"noise_multiplier": sigma}
-        answer |= {"epsilon": spent, **({"interval": interval_data(ends)} if with_interval else {})}
-        more = {"training": numbers(training, loader, sizes["epochs"]), "statement": said}
-        print_json(question, answer, run, explanation, **more)
-        return
-    if with_interval:
-        said = {"interval": interval_text(ends), **said}
-    headline = f"epsilon = {rounded_up(spent)} at delta = {delta.text}"
+    sigma = plan.least_noise(epsilon=epsilon, **budget) if noise_multiplier is None else noise_multiplier  # type: ignore[arg-type]
+    training = plan.with_noise(sigma)
+    run = training.mechanism()
+    ends = epsilon_interval(run, delta) if with_interval else None
+    explanation = run.explain(**budget)
+    spent = explanation.guarantee.epsilon
+    said = statement(training, run, explanation, loader, noise_text=noise_text, delta=delta)
+    headline, found = f"epsilon = {rounded_up(spent)}", {"epsilon": spent}
     if epsilon is not None:  # safe side: the digits that are printed stand for more noise than those that are not
-        headline = f"noise multiplier = {rounded_up(sigma)} for epsilon = {given(epsilon)} at delta = {delta.text}"
-    print_explanation(headline, explanation, statement=said)
+        headline = f"noise multiplier = {rounded_up(sigma)} for epsilon = {given(epsilon)}"
+        found = {"noise_multiplier": sigma, **found}
+    return Answer(
+        asked={"asked": "sgd", "delta": delta.text, "epsilon": epsilon, **budget},
+        found={**found, **({"interval": interval_data(ends)} if with_interval else {})},
+        run=run,
+        explanation=explanation,
+        headline=f"{headline} at delta = {delta.text}",
+        rows={**({"interval": interval_text(ends)} if with_interval else {}), **said},
+        more={"training": numbers(training, loader, sizes["epochs"]), "statement": said},
+    )
 
 
 def planned(

@@ -28,20 +28,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
+
 from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_end import beyond
-from cumulant.inversion.ball_line import BallLine
-from cumulant.inversion.ball_whole import ChernoffInBalls
-from cumulant.inversion.enclosure import WholeEnclosure
+from cumulant.inversion.ball_kernels import PlainKernel
+from cumulant.inversion.ball_line import BallLine, ChernoffInBalls
+from cumulant.inversion.ball_whole import WholeInBalls
 from cumulant.inversion.split_plan import Between, SplitPlan, Steps, plan_ball_split, steps_down
 from cumulant.inversion.work_budget import WorkBudget
-from cumulant.numerics.balls import as_ball, log_sum_ball, lower_float, precision, upper_float
+from cumulant.numerics.balls import as_ball, log_sum_ball, precision
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.cut_law import WindowLaw
 from cumulant.pairs.grid import tilt
 from cumulant.pairs.proven_rule import Moment, log_integral, whole_span
-from cumulant.pairs.window_law import WindowLaw
 
 if TYPE_CHECKING:
     from flint import arb
@@ -51,12 +53,11 @@ SPLIT_OF_WIDE_NATS = 1e-4  # of slack, with which a split is of no use
 DIGITS_SHARED = 4  # of ε and log δ, to which questions share a split
 SPLIT_OF_SETTLED_NATS = 2e-11  # of slack, with which no other line is planned
 BEFORE_INNER = 6.0  # over the sharpness, before the inner cut
-BESIDE_SPLIT = 1e-6  # of ε, at which a slope is looked for
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class SplitInBalls(WholeEnclosure):
+class SplitInBalls(WholeInBalls):
     """The line of middle losses, that of far ones in the mirror, and what quiet ones may add."""
 
     middle: BallLine | ChernoffInBalls
@@ -70,15 +71,10 @@ class SplitInBalls(WholeEnclosure):
 
     enough = SPLIT_OF_SETTLED_NATS
 
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        with precision(self.bits):
-            low, high = (bound.log() if bound > 0 else None for bound in self._bounds(as_ball(epsilon)))
-            return (
-                -math.inf if low is None else lower_float(low),
-                0.0 if high is None or not high.is_finite() else min(upper_float(high), 0.0),
-            )
+    def bits_at(self, epsilon: float) -> int:
+        return self.bits
 
-    def _bounds(self, epsilon: arb) -> tuple[arb, arb]:
+    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
         low, high = self.middle.bounds(epsilon)
         high += self.quiet.bounds(epsilon)[1] + self.unseen
         if self.mirror is not None:
@@ -89,11 +85,6 @@ class SplitInBalls(WholeEnclosure):
 
     def start(self, log_delta: float) -> float:
         return self.near
-
-    def slope(self, epsilon: float) -> float:
-        with precision(self.bits):
-            here, there = (self._bounds(as_ball(epsilon * x))[1].log() for x in (1, 1 + BESIDE_SPLIT))
-            return float((there - here).mid()) / (BESIDE_SPLIT * epsilon)
 
 
 def split_line(steps: Steps, epsilon: float, log_delta: float) -> SplitInBalls:
@@ -118,12 +109,13 @@ def _follow(plan: SplitPlan, budget: WorkBudget) -> SplitInBalls:
     middle = _line_between(plan.middle, n, bits, budget)
     mirror = None if plan.mirror is None else _line_between(plan.mirror, n, bits, budget)
     p, q = (_mass_of_far(plan, r) for r in (rate, 0 * rate))  # Q is P with rate 0
-    return SplitInBalls(middle, mirror, quiet, (p, q), n * plan.unseen.left_out_ball(rate), bits, plan.epsilon)
+    return SplitInBalls(middle, mirror, quiet, (p, q), n * plan.unseen.in_balls().left_out(rate), bits, plan.epsilon)
 
 
 def _mass_of_far(plan: SplitPlan, rate: arb) -> arb:
     """Return E[Π χ_u] - E[Π χ_uχ_f]: what is not far, and of it what is seen, χ_f - (1-χ_u) <= χ_uχ_f <= χ_f."""
-    unseen, far, n = plan.unseen.left_out_ball(rate), plan.far.left_out_ball(rate), plan.releases
+    unseen, far = (cut.in_balls().left_out(rate) for cut in (plan.unseen, plan.far))
+    n = plan.releases
     neither = far.union(far + unseen)
     return _complement_power(unseen, n) - _complement_power(neither, n)
 
@@ -145,7 +137,7 @@ def _line_between(part: Between, n: int, bits: int, budget: WorkBudget) -> BallL
     moments = [_power_difference(j, s, n) / start for j, s in zip(between, inner, strict=True)]
     most = bound_between(part.pairs[0], as_ball(part.theta), end, as_ball(part.y), part.likely)
     tail = beyond(-(_power_difference(most, inner[0].real, n) / start).log(), end, step)
-    return BallLine(part.theta, step, moments, start.log(), tail, chernoff, None, as_ball(0.0), bits)
+    return BallLine(part.theta, step, moments, start.log(), chernoff, PlainKernel(tail), as_ball(0.0), bits)
 
 
 def _log_difference(part: Between, index: int, n: int, bits: int, budget: WorkBudget) -> arb:
@@ -192,21 +184,20 @@ def bound_between(pair: CoordinatePair, theta: arb, omega: arb, y: arb, likely: 
     """
     law, branch, nothing = pair.law, pair.branches[0], as_ball(0.0)
     assert isinstance(law, WindowLaw)
-    sampling = branch.factors[0][1]
-    power = sampling.power(theta)
-    mean = law.slope_ball(nothing)
+    exact, ((_, sampling),) = law.in_balls(), branch.in_balls().factors
+    power, mean = sampling.power(theta), exact.steepest
     if not (mean * y).cos() > 0:
         raise OutOfReach(f"a path {y} from the real line turns by more than a quarter")
 
     def log_bound(low: arb, high: arb, height: arb, omega: arb) -> arb:
         sine, cosine = (mean * height).sin_cos()
-        share = sampling.share_ball(law.ratio_ball(low))
+        share = np.exp(sampling.log_share(exact.log_ratio(low)))
         turned = (share * sine / (1 - share + share * cosine)).atan()
         if power > 0:
-            grown = power * sampling.value_ball(law.ratio_ball(high))
+            grown = power * sampling.value(exact.log_ratio(high))
         else:
-            grown = power * (sampling.value_ball(law.ratio_ball(low)) + (-share * (1 - cosine)).log1p())
-        return law.log_density_bound(low, high, height) + grown - omega * turned
+            grown = power * (sampling.value(exact.log_ratio(low)) + (-share * (1 - cosine)).log1p())
+        return exact.log_density_bound(low, high, height) + grown - omega * turned
 
     (first, last), logs, start = whole_span(branch, float(theta)), [], -math.inf
     ends = [law.near - BEFORE_INNER / law.sharpness, law.near, law.at]

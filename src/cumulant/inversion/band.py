@@ -25,12 +25,12 @@ from typing import NamedTuple, final
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.composed import FINE_LINES, ComposedPairs, LinePoints, LineTable
+from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import LARGEST_ERROR_NATS, ROUNDOFF, is_lost, log_chernoff
-from cumulant.inversion.cut import round_count
 from cumulant.inversion.enclosure import CLOSE_NATS, Effort, Enclosure
 from cumulant.inversion.kernels import BandKernels
-from cumulant.inversion.plan import DROWNING_NATS, NODES_PER_DROWNED_NAT, NODES_PER_NAT, Tilts, spacing
+from cumulant.inversion.plan import DROWNING_NATS, NODES_PER_DROWNED_NAT, NODES_PER_NAT, Tilts, round_count, spacing
+from cumulant.inversion.rows import FINE_LINES, LinePoints, LineTable
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cache import CACHE, BatchedTable
@@ -307,7 +307,7 @@ def _characteristic_function(
     index, eta, count = points
     theta = tilt(index)
     if losses.closed is None:
-        k, error = losses.line(points, table)
+        k, error = (one[0] for one in losses.row.line(points, table))
         if not error[0] <= LARGEST_ERROR_NATS:  # the scale itself is not known
             raise OutOfReach(f"K is known to {error[0]:.3g} nats only: too many releases for doubles")
         top = float(k[0].real)

@@ -18,19 +18,18 @@ from numpy.typing import NDArray
 
 from cumulant.answer import EXACTLY
 from cumulant.errors import OutOfReach
-from cumulant.inversion.composed import FINE_LINES, LINES
-from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE, log_chernoff
-from cumulant.inversion.cut import CHUNKS, round_count
+from cumulant.inversion.composed import multiples_of
+from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE, Contour, Indices, log_chernoff
 from cumulant.inversion.enclosure import CLOSE_NATS
-from cumulant.inversion.lines import SHOWN_NATS
-from cumulant.inversion.plan import TAIL_NATS, Plan, Tilts, plan_for
+from cumulant.inversion.lines import End, ends_of, table_for
+from cumulant.inversion.out_of_sight import leave_out_of_rows
+from cumulant.inversion.plan import TAIL_NATS, Plan, Saddles, plan_for, saddles_for_delta, saddles_for_epsilon
 from cumulant.inversion.question import FIRST_LOG_DELTA, LEFT_OUT_NATS
-from cumulant.inversion.row_lines import Indices, RowLines
-from cumulant.inversion.rows import Rows, RowTilts
+from cumulant.inversion.rows import Rows
 from cumulant.inversion.solve import AGREED_NATS, Directions, Inversion
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding
-from cumulant.pairs.grid import PER_OCTAVE, SCALES
+from cumulant.pairs.grid import PER_OCTAVE
 
 ROUNDS = 2  # plans that are made, each from the answer of the last
 TURNS = 12  # points at which the bounds of one line are tried
@@ -40,7 +39,6 @@ SLOPE_SHARE = 0.9  # of the slope, that is relied on
 SAFE = 2e-14  # relative, by which ε is raised beyond where the upper bound meets δ: a few units of rounding
 MOST_SHARED_POINTS = 4096  # of a line that many share; longer ones are for single questions
 NODES_PER_POINT = 50  # that a line of a single pair may take, where it may take all its points
-FOLLOWED = 1000.0  # times the end of the longest line, up to which decay is followed to bound all that is beyond
 PLANNED_TILTS = 2  # tilts 2^{k/8}, or steps 2^{m/4}, that are taken as one
 ALIKE = 0.3  # of the logarithms of Chernoff's bounds around the saddle: such rows take the line of one of them
 NUMBERS = 1_000_000  # of one array
@@ -71,13 +69,11 @@ def epsilon_of_rows(rows: Rows, log_delta: Array, accuracy: float = EXACTLY) -> 
     todo = np.flatnonzero((wanted > -np.inf) & (wanted < 0))
     if not len(todo):
         return found
-    seen, start = rows.of_rows(todo).seen(wanted[todo]), None
+    seen, start = leave_out_of_rows(rows.of_rows(todo), wanted[todo]), None
     for _ in range(ROUNDS):
         goal = wanted[todo]
-        around = seen.tilts(lambda tilts, goal=goal: tilts.log_delta - goal[:, None])  # type: ignore[misc]
-        if around is None:
-            break
-        asked = Asked(around.epsilon_near(goal) if start is None else start, goal)
+        around = saddles_for_delta(seen, goal)
+        asked = Asked(np.maximum(around.epsilon_near(goal), 0.0) if start is None else start, goal)
         epsilon, is_settled = np.array(asked.epsilon), np.zeros(len(todo), dtype=bool)
         for group, line in shared_lines(seen, around, asked, accuracy):
             epsilon[group], is_settled[group] = meet_in_rows(line, asked.of_rows(group), accuracy)
@@ -90,7 +86,7 @@ def epsilon_of_rows(rows: Rows, log_delta: Array, accuracy: float = EXACTLY) -> 
     return np.asarray(np.minimum(found, rows.supremum))
 
 
-def meet_in_rows(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, NDArray[np.bool_]]:
+def meet_in_rows(line: Contour, asked: Asked, accuracy: float) -> tuple[Array, NDArray[np.bool_]]:
     """Return an ε in every row at which the upper bound was tested to be at most δ, and whether that is settled.
 
     Newton's method to second order goes on until what a step leaves is below rounding; ε is raised by a few units, and
@@ -103,8 +99,8 @@ def meet_in_rows(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, 
         here, sums = epsilon[active], still.sums(epsilon[active])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             slope = sums.slope
-            slope = np.where(np.isnan(slope), line.at[0], slope)  # that of the scale where errors rule
-            way = (still.log_upper(here, sums) - goal[active]) / slope
+            slope = np.where(np.isnan(slope), line.theta, slope)  # that of the scale where errors rule
+            way = (still.upper(here, sums) - goal[active]) / slope
             bent = sums.bend * way**2 / (2 * slope)
             way = way + np.where(np.abs(bent) <= MOST_BENT * np.abs(way), bent, 0.0)
         slack = still.slack(sums)
@@ -120,8 +116,8 @@ def meet_in_rows(line: RowLines, asked: Asked, accuracy: float) -> tuple[Array, 
     sums = line.sums(epsilon)
     slope = SLOPE_SHARE * np.nan_to_num(sums.slope)
     room = np.log1p(slope * -np.expm1(-np.maximum(accuracy * epsilon, EXACT_AT_ZERO)))
-    is_near = (line.log_lower(epsilon, sums) + room >= goal) | (epsilon == 0)
-    return epsilon, is_near & (line.log_upper(epsilon, sums) <= goal)
+    is_near = (line.lower(epsilon, sums) + room >= goal) | (epsilon == 0)
+    return epsilon, is_near & (line.upper(epsilon, sums) <= goal)
 
 
 # δ at ε ---------------------------------------------------------------------------------------------------------------
@@ -134,18 +130,16 @@ def log_delta_of_rows(rows: Rows, epsilon: Array, accuracy: float = EXACTLY) -> 
     todo = np.flatnonzero((epsilon >= 0) & (epsilon < rows.supremum))
     sight, start = np.full(len(todo), FIRST_LOG_DELTA), None
     for _ in range(ROUNDS if len(todo) else 0):
-        some, here = rows.of_rows(todo).seen(sight), epsilon[todo]
-        around = some.tilts(lambda tilts, here=here: here[:, None] - tilts.epsilon)  # type: ignore[misc]
-        if around is None:
-            break
+        some, here = leave_out_of_rows(rows.of_rows(todo), sight), epsilon[todo]
+        around = saddles_for_epsilon(some, here)
         asked = Asked(here, around.log_delta_near(here) if start is None else start)
         high, enough, low = np.zeros(len(todo)), np.zeros(len(todo)), np.full(len(todo), -np.inf)
         for group, line in shared_lines(some, around, asked, accuracy):
             sums = line.sums(here[group])
-            high[group], low[group] = line.log_upper(here[group], sums), line.log_lower(here[group], sums)
+            high[group] = np.minimum(line.upper(here[group], sums), 0.0)
+            low[group] = line.lower(here[group], sums)
             enough[group] = np.maximum(CLOSE_NATS, np.nan_to_num(sums.slope * share * here[group]))
-        with np.errstate(divide="ignore"):
-            in_sight = (np.log(some.left_out) <= low + LEFT_OUT_NATS) | (accuracy > EXACTLY)
+        in_sight = (some.log_left_out <= low + LEFT_OUT_NATS) | (accuracy > EXACTLY)
         is_settled = (high - low <= enough) & in_sight
         found[todo[is_settled]] = high[is_settled]
         sight = np.where(low > -np.inf, low, 2 * np.minimum(high, FIRST_LOG_DELTA / 2))[~is_settled]
@@ -158,27 +152,41 @@ def log_delta_of_rows(rows: Rows, epsilon: Array, accuracy: float = EXACTLY) -> 
 # Lines ----------------------------------------------------------------------------------------------------------------
 
 
-def shared_lines(rows: Rows, tilts: RowTilts, asked: Asked, accuracy: float) -> Iterator[tuple[Indices, RowLines]]:
+def shared_lines(rows: Rows, around: Saddles, asked: Asked, accuracy: float) -> Iterator[tuple[Indices, Contour]]:
     """Yield groups of rows with the line they share; rows without a line that can be afforded are left out."""
     nats = tail_nats(accuracy)
-    for group, plan in _plan_rows(tilts, asked, nats):
-        place = plan.index - tilts.index
-        above = tilts.k[group, place] - plan.theta * asked.epsilon[group] - asked.log_delta[group]
-        height = np.maximum(above, 0.0)
-        for part, count, tail in ends_of_rows(rows.of_rows(group), plan, height + nats, MOST_SHARED_POINTS):
-            members, z = group[part], plan.theta + 1j * plan.eta * np.arange(count)
-            some = rows.of_rows(members)
+    for group, plan in _plan_rows(around, asked, nats):
+        k = around.k[group, plan.index - around.index]
+        height = np.maximum(k - plan.theta * asked.epsilon[group] - asked.log_delta[group], 0.0)
+        some = rows.of_rows(group)
+        for end in affordable_ends(some, plan, height + nats):
             # a coarser answer does not show what rounding takes
-            shown = float(np.max(height[part] + np.log(some.releases + 1))) - (TAIL_NATS - nats)
+            shown = float(np.max(height[end.rows])) - (TAIL_NATS - nats)
             with contextlib.suppress(OutOfReach):
-                k, error = some.line((plan.index, plan.eta, count), z, FINE_LINES if shown > SHOWN_NATS else LINES)
-                for piece in np.array_split(np.arange(len(members)), math.ceil(k.size / NUMBERS)):
-                    known, line = (tilts.theta, tilts.k[members[piece]]), (k[piece], error[piece])
-                    at, left_out = (plan.theta, plan.eta), some.left_out[piece]
-                    yield members[piece], RowLines.of(at, line, tail[piece], known, left_out)
+                for piece in np.array_split(end.rows, math.ceil(len(end.rows) * end.points / NUMBERS)):
+                    tail = end.tails[np.searchsorted(end.rows, piece)]
+                    known = around.theta, around.k[group[piece]]
+                    yield group[piece], line_of(some.of_rows(piece), plan, (end.points, tail), shown, known)
 
 
-def _plan_rows(t: RowTilts, asked: Asked, nats: float) -> list[tuple[Indices, Plan]]:
+def line_of(rows: Rows, plan: Plan, end: tuple[int, Array], shown: float, known: tuple[Array, Array]) -> Contour:
+    """Return the line of some rows that ends after so many points; rounding shows by `shown` nats and more."""
+    points, tail = end
+    line = rows.line((plan.index, plan.eta, points), table_for(shown, float(np.max(rows.releases))))
+    return Contour.of((plan.theta, plan.eta), line, tail, known).less_certain(0.0, rows.log_left_out)
+
+
+def affordable_ends(rows: Rows, plan: Plan, below: Array, most: int = MOST_SHARED_POINTS) -> list[End]:
+    """Return groups of rows with their ends, within `most` points and the nodes that these may take."""
+    nodes = NODES_PER_POINT * most * (1 + len(rows.pairs) / 4)  # a part may take a while
+    try:
+        a, b = rows.effort(plan.index)
+        return ends_of(rows, plan, below, min(most * plan.eta, (nodes - a) / b if b > 0 else math.inf))
+    except OutOfReach:
+        return []
+
+
+def _plan_rows(t: Saddles, asked: Asked, nats: float) -> list[tuple[Indices, Plan]]:
     """Return groups of rows with their line: rows whose bounds nearly agree take the line of one of them."""
     bounds = t.k - t.theta * asked.epsilon[:, None] - asked.log_delta[:, None] + log_chernoff(t.theta)
     saddle = np.argmin(bounds, axis=1)[:, None]
@@ -191,40 +199,9 @@ def _plan_rows(t: RowTilts, asked: Asked, nats: float) -> list[tuple[Indices, Pl
     for kind, row in enumerate(some.tolist()):
         question = float(asked.epsilon[row]), float(asked.log_delta[row])
         with contextlib.suppress(OutOfReach):
-            plan = plan_for(Tilts(t.index, t.theta, t.k[row], t.curvature[row], *question), nats, apart)
+            plan = plan_for(t.of_row(row, *question), nats, apart)
             plans.setdefault((plan.index, plan.eta), (plan, []))[1].append(kind)
     return [(np.flatnonzero(np.isin(which.reshape(-1), kinds)), plan) for plan, kinds in plans.values()]
-
-
-def ends_of_rows(rows: Rows, plan: Plan, below: Array, most: int) -> list[tuple[Indices, int, Array]]:
-    """Return groups of rows with how many points their line has, and bounds of Σ |φ|/|z(z+1)|·η/π beyond.
-
-    `below` says how many nats below e^{K(θ)-θε} that is to be; see `cut.cut_by_decay`. Rows for which it does not fall
-    so far within `most` points, or nodes that can be afforded, are in no group.
-    """
-    try:
-        a, b = rows.effort(plan.index)
-    except OutOfReach:
-        return []
-    eta, nodes = plan.eta, NODES_PER_POINT * most * (1 + len(rows.pairs) / 4)  # a part may take a while
-    farthest = min(most * eta, (nodes - a) / b if b > 0 else np.inf)
-    first = math.floor(2 * math.log2(math.sqrt(float(np.min(below)) / plan.curvature)) / SCALES)
-    lows: list[Array] = []
-    pieces: list[Array] = []
-    for chunk in range(first, first + CHUNKS):
-        at, bounds, last = rows.escape(plan.index, chunk)
-        lows.append(at[:-1])
-        pieces.append(np.exp(-bounds) * ((1 / at[:-1] - 1 / at[1:] + eta / at[:-1] ** 2) / math.pi))
-        rest = np.exp(-last) * (1 / at[-1] + eta / at[-1] ** 2) / math.pi
-        if at[-1] > FOLLOWED * farthest or np.all(rest < np.exp(-below) / 2):
-            break
-    places = np.append(np.concatenate(lows), at[-1])
-    tails = np.cumsum(np.column_stack([*pieces, rest])[:, ::-1], axis=1)[:, ::-1]
-    fine = (tails <= np.exp(-below)[:, None]) & (places <= farthest)
-    place, there = np.argmax(fine, axis=1), np.any(fine, axis=1)
-    counts = np.array([round_count(float(omega) / eta) for omega in places])[place]
-    groups = [(np.flatnonzero(there & (counts == count)), int(count)) for count in np.unique(counts[there])]
-    return [(part, count, tails[part, place[part]]) for part, count in groups]
 
 
 # A single question ----------------------------------------------------------------------------------------------------
@@ -244,7 +221,7 @@ def rough_log_delta(directions: Directions, epsilon: float, accuracy: float) -> 
 
 def _worst_of_rows(directions: Directions, answer: Callable[[Rows], Array]) -> float:
     """Return the largest answer over directions; NaN where one of them is not settled."""
-    rows = [Rows.multiples(direction, np.ones(1)) for direction in directions]
+    rows = [multiples_of(direction, np.ones(1)) for direction in directions]
     with contextlib.suppress(OutOfReach):
         return float(np.max([answer(row)[0] if fit[0] else math.nan for row, fit in rows]))
     return math.nan

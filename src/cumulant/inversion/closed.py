@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate
 from typing import TypeGuard, final
 
 import numpy as np
@@ -36,6 +38,13 @@ PRODUCT_NATS = 300.0  # of a product that stays a double
 BIT = 2  # outputs
 FACTOR_UNITS = 16.0  # half units by which one factor may be off, beside its phase
 PHASE_UNITS = 40.0  # half units of ωL by which the phases of a release may be off: four products, of 2θ each, and sums
+
+MOST_AT_TOP = 500  # releases of which the largest losses are summed
+LONGEST_SERIES = 60.0  # of all releases together, or below the largest loss, beyond which series are long
+NEAR_SHARE_OF_TOP = 0.25  # 2^{N-1} δ/W, up to which the first bound says enough
+MORE_POWERS = 120  # of y/2 beyond N
+STEPS_TO_TOP, NEAR_STEP = 12, 1e-3  # of Newton's method in log y, and what ends it
+LARGEST_LOG_HALF = 10.0  # of y/2
 
 Cumulants = tuple[Array, Array, Array]
 Points = tuple[float, float, int]
@@ -98,6 +107,34 @@ class ClosedLosses:
     def log_top_mass(self) -> float:
         """Of the largest losses of releases with few outputs, about."""
         return sum(part.count * float(part.log_masses[np.argmax(part.losses)]) for part in self.finite)
+
+    def least_epsilon(self, log_delta: float) -> float | None:
+        """Return what ε of a δ is not below, by the largest loss alone; None where that says nothing, or takes long.
+
+        With the atoms of Laplace noise at -θ_i moved to -∞ losses are smaller, and of the sum in `pieces` R_0 is left.
+        As P(Bin(N-1, ½) < j) >= 2^{1-N}, with the mass W of other releases at their largest losses and x the largest
+        loss of all,
+
+            δ(ε) >= W R_0(y) >= 2^{1-N} W (1 - e^{-y/2}),   y = x - ε <= -2 log(1 - 2^{N-1} δ/W),
+
+        and where that says too little, y is at most where W R_0(y) = δ.
+        """
+        n, share = self.laplace_releases, self._share_of_top(log_delta)
+        if n > MOST_AT_TOP:
+            return None
+        if share < NEAR_SHARE_OF_TOP or n == 0:
+            return self.top + 2 * math.log1p(-share) if share < 1 else None
+        below = least_distance(n, log_delta - self.log_top_mass)
+        return None if below is None or below >= self.top else self.top - below
+
+    def lies_next_to_top(self, log_delta: float) -> bool:
+        """Return whether it takes no search to see that ε is next to the largest loss, and above 0."""
+        share = self._share_of_top(log_delta)
+        return share < NEAR_SHARE_OF_TOP and self.top > -2 * math.log1p(-share)
+
+    def _share_of_top(self, log_delta: float) -> float:
+        """Return 2^{N-1} δ/W, at most 1."""
+        return math.exp(min(log_delta - self.log_top_mass + (self.laplace_releases - 1) * math.log(2.0), 0.0))
 
     @property
     def divergence(self) -> float:
@@ -228,3 +265,33 @@ def _finite_factor(part: Outputs, points: Points) -> Complex:
     for loss, mass in zip(part.losses[:-1] - part.losses[-1], tilted[:-1], strict=True):
         values += mass * turns(float(loss) * eta, count)
     return values
+
+
+@lru_cache(maxsize=64)
+def least_distance(n: int, log_delta: float) -> float | None:
+    """Return a little more than the y at which R_0(y) is δ; None where that is beyond LONGEST_SERIES."""
+    if not log_delta < 0:
+        return None
+    j, logs = _log_shares(n)
+    log_half = float(((log_delta - logs) / j).min())  # where the largest term alone would be δ, without e^{-y/2}
+    for _ in range(STEPS_TO_TOP):
+        half = math.exp(min(log_half, LARGEST_LOG_HALF))
+        terms = j * log_half + logs - half
+        peak = float(terms.max())
+        weights = np.exp(terms - peak)
+        total = float(weights.sum())
+        step = (log_delta - peak - math.log(total)) / max(float(weights @ j) / total - half, NEAR_STEP)
+        log_half += max(min(step, 1.0), -1.0)
+        if abs(step) < NEAR_STEP:
+            y = 2 * math.exp(min(log_half, LARGEST_LOG_HALF)) * (1 + 4 * NEAR_STEP)
+            return y if y <= LONGEST_SERIES else None
+    return None
+
+
+@lru_cache(maxsize=64)
+def _log_shares(n: int) -> tuple[Array, Array]:
+    """Return j >= 1, and log(P(Bin(N-1, ½) < j)/j!)."""
+    shares = list(accumulate(math.comb(n - 1, i) for i in range(n)))
+    powers = n + MORE_POWERS
+    logs = [math.log(shares[min(j, n) - 1]) - (n - 1) * math.log(2.0) - math.lgamma(j + 1) for j in range(1, powers)]
+    return np.arange(1.0, powers), np.array(logs)

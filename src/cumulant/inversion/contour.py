@@ -17,13 +17,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol, final
+from typing import NamedTuple, Protocol, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cumulant.errors import OutOfReach
 from cumulant.numerics.complex_plane import Complex, turns
 from cumulant.numerics.logspace import Array
+
+Indices = NDArray[np.intp]
 
 ROUNDOFF = 4e-16  # relative error of an elementary function, and of products
 LARGEST_ERROR_NATS = 600.0  # of K at a node: a larger one is as useless
@@ -75,104 +78,170 @@ class Lattice:
         return float(offset + above * span - Fraction(epsilon))
 
 
+class Sums(NamedTuple):
+    """Sums over a line in units of e^{K(θ)-θε}: Re Σ t and Re Σ zt of its terms t, and a bound of the error."""
+
+    total: Array
+    first: Array
+    doubt: Array
+    terms: Complex
+    z: Complex
+
+    @property
+    def slope(self) -> Array:
+        """About -d log δ/dε, positive; NaN where errors rule."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where((self.total > self.doubt) & (self.first > 0), self.first / self.total, np.nan)
+
+    @property
+    def bend(self) -> Array:
+        """About the second derivative of log δ; NaN where errors rule."""
+        theta, omega, slope = float(self.z[0].real), self.z.imag, self.slope
+        second = theta * (2 * self.first - theta * self.total) - self.terms.real @ omega**2  # Re Σ z²t
+        return np.where(np.isnan(slope), np.nan, second / np.where(self.total > 0, self.total, 1.0) - slope**2)
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Contour:
-    """K at the nodes θ + ijη, j >= 0, and what bounds the error for every ε.
+    """K at the nodes θ + ijη, j >= 0, of one composition or of one in each row, and what bounds the error for every ε.
 
-    `error` bounds log(1 + |ΔM/M|) at each node, summed over releases; `tail` is the sum of |e^{K-K(θ)} kernel|·η/π over
-    nodes that were left out; `tilts` and `k_tilts` are real τ with K(τ), for Chernoff's bound.
+    `tail` is the sum of |e^{K-K(θ)} kernel|·η/π over nodes that were left out; `known` are real τ with K(τ), for
+    Chernoff's bound.
     """
 
     theta: float
     step: float
-    k: Complex
-    error: Array
-    tail: float
-    tilts: Array
-    k_tilts: Array
-    lattice: Lattice | None
     z: Complex
+    scale: Array  # K(θ)
     weights: Complex  # e^{K-K(θ)} η/π, the first halved, times the kernel where it does not depend on ε
-    doubts: tuple[Array, Array]  # bounds of the error of each weight, and of |z| times its rounding
+    doubts: tuple[Array, Array]  # bounds of the error, and of what a unit of ε adds; on a lattice for each node
+    tail: float | Array
+    known: tuple[Array, Array]
+    lattice: Lattice | None = None
     common: float = 0.0  # error of all K together, in nats: it changes the sum by a factor
-    log_left_out: float = -math.inf  # of P, by which δ may be larger
+    log_left_out: float | Array = -math.inf  # of P, by which δ may be larger
 
     @staticmethod
     def of(
         at: tuple[float, float],
         line: tuple[Complex, Array],
-        tail: float,
-        tilts: tuple[Array, Array],
+        tail: float | Array,
+        known: tuple[Array, Array],
         lattice: Lattice | None = None,
     ) -> Contour:
-        """Return the contour at (θ, η) of K with its error on that line, and of (τ, K(τ))."""
+        """Return the contour at (θ, η) of K on that line, off by `error` nats at most, and of (τ, K(τ))."""
         (theta, step), (k, error) = at, line
-        if not error[0] <= LARGEST_ERROR_NATS:  # the scale itself is not known
-            raise OutOfReach(f"K is known to {error[0]:.3g} nats only: too many releases for doubles")
-        z = theta + 1j * step * np.arange(len(k))
-        fixed = 1 / (z * (z + 1)) if lattice is None else np.ones(len(k))
-        shares = shares_of_nodes(len(k), step)
-        sizes, turned, astray = weigh_nodes(k, error)
-        size, weights, astray = sizes * shares, turned * (shares * fixed), astray * shares
-        if lattice is not None:
+        if not np.any(error[..., 0] <= LARGEST_ERROR_NATS):  # the scale itself is not known
+            raise OutOfReach(f"K is known to {np.min(error):.3g} nats only: too many releases for doubles")
+        z = theta + 1j * step * np.arange(float(k.shape[-1]))
+        shares = shares_of_nodes(len(z), step)
+        size, turned, astray = weigh_nodes(k, error)
+        if lattice is None:
+            weights = turned * (kernel := shares / (z * (z + 1)))
+            doubts = astray @ np.abs(kernel), ROUNDOFF * (size @ np.abs(kernel * z))
+        else:
+            weights = turned * shares
             astray += ROUNDOFF * size * (np.abs(z) + 1 / lattice.span) * abs(lattice.offset)  # of the way g
-        doubts = np.abs(fixed) * astray, ROUNDOFF * np.abs(weights) * np.abs(z)
-        return Contour(theta, step, k, error, tail, *tilts, lattice, z, weights, doubts)
+            doubts = astray * shares, ROUNDOFF * size * shares * np.abs(z)
+        return Contour(theta, step, z, np.asarray(k[..., 0].real), weights, doubts, tail, known, lattice)
 
     @staticmethod
     def of_weights(
-        at: tuple[float, float], scale: float, line: tuple[Complex, Array], tail: float, tilts: tuple[Array, Array]
+        at: tuple[float, float], scale: float, line: tuple[Complex, Array], tail: float, known: tuple[Array, Array]
     ) -> Contour:
         """Return the contour at (θ, η) of a transform over e^scale, with its error, and of (τ, K(τ)) that bounds it."""
         (theta, step), (values, error) = at, line
         z = theta + 1j * step * np.arange(len(values))
         kernel = shares_of_nodes(len(values), step) / (z * (z + 1))
-        weights, k = values * kernel, np.full(len(values), scale, dtype=complex)
-        doubts = np.abs(kernel) * (error + ROUNDOFF * np.abs(values)), ROUNDOFF * np.abs(weights) * np.abs(z)
-        return Contour(theta, step, k, error, tail, *tilts, None, z, weights, doubts)
+        doubt = np.abs(kernel) @ (error + ROUNDOFF * np.abs(values))
+        doubts = doubt, ROUNDOFF * (np.abs(values) @ np.abs(kernel * z))
+        return Contour(theta, step, z, np.asarray(scale), values * kernel, doubts, tail, known)
 
-    def less_certain(self, common: float, log_left_out: float = -math.inf) -> Contour:
+    def less_certain(self, common: float, log_left_out: float | Array = -math.inf) -> Contour:
         """Return the contour where all K share one error, at most `common` nats; e^log_left_out of P is left out."""
         return replace(self, common=common, log_left_out=log_left_out)
 
+    def of_rows(self, rows: Indices) -> Contour:
+        """Return some of the rows."""
+        (doubt, more), (tau, k) = self.doubts, self.known
+        some = self.scale[rows], self.weights[rows], (doubt[rows], more[rows])
+        tail, left_out = (np.broadcast_to(one, self.scale.shape)[rows] for one in (self.tail, self.log_left_out))
+        return Contour(self.theta, self.step, self.z, *some, tail, (tau, k[rows]), None, self.common, left_out)
+
+    @property
+    def points(self) -> int:
+        """How many nodes there are."""
+        return len(self.z)
+
     def log_upper(self, epsilon: float) -> tuple[float, float]:
-        """Return the upper bound of log δ(ε), and its slope, approximately."""
-        if is_lost(float(self.k[0].real), self.theta, epsilon):
-            return 0.0, -self.theta
+        """Return the upper bound of log δ(ε), and its slope, approximately: that of the scale where errors rule."""
         below = self._move(epsilon, -1)
-        return self._upper(below, *self._terms(below))
+        sums = self.sums(below)
+        slope = float(sums.slope)
+        return float(self.upper(below, sums)), -self.theta if math.isnan(slope) else -slope
 
     def log_lower(self, epsilon: float) -> float:
         """Return the lower bound of log δ(ε); -inf where the error eats the value."""
-        if is_lost(float(self.k[0].real), self.theta, epsilon):
-            return -math.inf
         above = self._move(epsilon, 1)
-        return self._lower(above, *self._terms(above))
+        return float(self.lower(above, self.sums(above)))
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return both."""
-        if is_lost(float(self.k[0].real), self.theta, epsilon):
-            return -math.inf, 0.0
         above, below = self._move(epsilon, 1), self._move(epsilon, -1)
-        terms = self._terms(above)
-        return self._lower(above, *terms), self._upper(below, *(terms if below == above else self._terms(below)))[0]
+        sums = self.sums(above)
+        high = self.upper(below, sums if below == above else self.sums(below))
+        return float(self.lower(above, sums)), float(high)
 
-    def _upper(self, epsilon: float, terms: Complex, doubt: float) -> tuple[float, float]:
-        total = float(terms.real.sum())
-        high = total + doubt + self.tail * math.exp(self.common)
-        moving = self.theta * total - float(self.z.imag @ terms.imag)
-        slope = -moving / total if total > doubt and moving > 0 else -self.theta  # of the scale, where errors rule
-        log_high = self._scale(epsilon) + math.log(high) + self.common if high > 0 else 0.0
-        if self.log_left_out > -math.inf:
-            log_high = float(np.logaddexp(log_high, self.log_left_out)) + 1e-15
-        return log_high, slope
+    def upper(self, epsilon: float | Array, sums: Sums) -> Array:
+        """Return the upper bound of log δ(ε) in every row from the sums there; 0 where that is nothing."""
+        high = sums.total + sums.doubt + self.tail * math.exp(self.common)
+        value = self._logs(epsilon, high, self.common, 0.0)
+        if np.any(np.asarray(self.log_left_out) > -math.inf):
+            value = np.logaddexp(value, self.log_left_out)
+            value = value + 1e-15 * (1 + np.abs(value))
+        return value
 
-    def _lower(self, epsilon: float, terms: Complex, doubt: float) -> float:
+    def lower(self, epsilon: float | Array, sums: Sums) -> Array:
+        """Return the lower bound of log δ(ε) in every row; -inf where the error eats the value."""
         alias = self.alias(epsilon) * math.exp(2 * self.common)  # over a scale that may be smaller than it seems
-        low = float(terms.real.sum()) - doubt - self.tail - alias
-        # what is not positive, or not a number, says nothing: δ lies between 0 and 1
-        return self._scale(epsilon) + math.log(low) - self.common if low > 0 else -math.inf
+        return self._logs(epsilon, sums.total - sums.doubt - self.tail - alias, -self.common, -math.inf)
+
+    def _logs(self, epsilon: float | Array, sums: Array, more: float, otherwise: float) -> Array:
+        """Return log δ of sums in units of the scale; what is not positive, not a number, or lost, says nothing."""
+        fine = (sums > 0) & (sums < math.inf) & ~is_lost(self.scale, self.theta, epsilon)
+        return np.where(fine, self._scale(epsilon) + np.log(np.where(fine, sums, 1.0)) + more, otherwise)
+
+    def slack(self, sums: Sums) -> Array:
+        """Return about how far apart the bounds of log δ are, but for aliases."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(2 * (sums.doubt + self.tail) / sums.total)
+
+    def estimated(self, epsilon: float) -> float:
+        """Return how much of the distance of the bounds rests on estimates of rounding, in nats."""
+        sums = self.sums(epsilon)
+        return 2 * math.log1p(sums.doubt / sums.total) if sums.total > 0 else math.inf
+
+    def sums(self, epsilon: float | Array) -> Sums:
+        """Return the sums over the line at ε, or at one ε in each row."""
+        terms, doubt = self.weights * self._phases(epsilon), self.doubts[0] + np.abs(epsilon) * self.doubts[1]
+        if self.lattice is not None:
+            assert isinstance(epsilon, float)
+            kernel = self.lattice.payoff(self.z, epsilon)
+            terms, doubt = terms * kernel, np.abs(kernel) @ doubt
+        total = np.sum(terms.real, axis=-1)
+        return Sums(total, self.theta * total - terms.imag @ self.z.imag, doubt, terms, self.z)
+
+    def _phases(self, epsilon: float | Array) -> Complex:
+        """Return e^{-iωε} at the nodes."""
+        if isinstance(epsilon, np.ndarray):
+            angles = epsilon[:, None] * self.z.imag
+            phases = np.empty(angles.shape, dtype=complex)
+            np.cos(angles, out=phases.real)
+            np.negative(np.sin(angles, out=angles), out=phases.imag)
+            return phases
+        many = len(self.z) > MANY_POINTS
+        return turns(-epsilon * self.step, len(self.z)) if many else np.exp(-1j * epsilon * self.z.imag)
 
     def _move(self, epsilon: float, side: int) -> float:
         """Return ε moved to one side by what the losses are off their lattice, and to the next double for rounding."""
@@ -180,31 +249,14 @@ class Contour:
             return epsilon
         return math.nextafter(epsilon + side * self.lattice.error, side * math.inf)
 
-    def estimated(self, epsilon: float) -> float:
-        """Return how much of the distance of the bounds rests on estimates of rounding, in nats."""
-        terms, doubt = self._terms(epsilon)
-        total = float(terms.real.sum())
-        return 2 * math.log1p(doubt / total) if total > 0 else math.inf
-
-    def _scale(self, epsilon: float) -> float:
+    def _scale(self, epsilon: float | Array) -> Array:
         """Return K(θ) - θε, the logarithm of what the terms were divided by."""
-        return float(self.k[0].real) - self.theta * epsilon
+        return self.scale - self.theta * epsilon
 
-    def _terms(self, epsilon: float) -> tuple[Complex, float]:
-        """Return the terms of the sum, and a bound of their error."""
-        many = len(self.z) > MANY_POINTS
-        phases = turns(-epsilon * self.step, len(self.z)) if many else np.exp(-1j * epsilon * self.z.imag)
-        turned = self.weights * phases
-        if self.lattice is None:
-            return turned, float(self.doubts[0].sum() + abs(epsilon) * self.doubts[1].sum())
-        kernel = self.lattice.payoff(self.z, epsilon)
-        return turned * kernel, float(np.abs(kernel) @ (self.doubts[0] + abs(epsilon) * self.doubts[1]))
-
-    def alias(self, epsilon: float) -> float:
+    def alias(self, epsilon: float | Array) -> Array:
         """Return a bound of Σ_{k≠0} e^{θkW} δ(ε + kW), divided by e^{K(θ)-θε}."""
         off = 0.0 if self.lattice is None else self.lattice.error
-        at = self.theta, self.step
-        return float(bound_aliases(at, (self.tilts, self.k_tilts), epsilon - off, self._scale(epsilon)))
+        return bound_aliases((self.theta, self.step), self.known, epsilon - off, self._scale(epsilon))
 
 
 def shares_of_nodes(count: int, step: float) -> Array:
@@ -247,12 +299,12 @@ def bound_aliases(
     return np.asarray(np.exp(np.minimum(above - scale, 700.0)) + np.exp(np.minimum(below - scale, 700.0)))
 
 
-def is_lost(k: float, theta: float, epsilon: float) -> bool:
-    """Return whether K(θ) - θε has lost its digits: its rounding is no small number, as errors of weights count it.
+def is_lost(k: float | Array, theta: float, epsilon: float | Array) -> NDArray[np.bool_]:
+    """Return where K(θ) - θε has lost its digits: its rounding is no small number, as errors of weights count it.
 
     Next to a largest loss tilts are as large as 1 over what is left to it.
     """
-    return not ROUNDOFF * (abs(k) + theta * abs(epsilon)) <= FIRST_ORDER_NATS
+    return np.asarray(~(ROUNDOFF * (np.abs(k) + theta * np.abs(epsilon)) <= FIRST_ORDER_NATS))
 
 
 def log_chernoff(tau: Array) -> Array:

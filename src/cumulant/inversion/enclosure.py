@@ -134,7 +134,6 @@ class LineInDoubles(Enclosure):
     """The sum over a line near the question it was planned for; its rounding is estimated, not enclosed."""
 
     contour: Contour
-    left_out: float = 0.0  # of P, by which δ may be larger
     route: str = "contour"
     proven: bool = False
     enough: float = CLOSE_NATS
@@ -143,26 +142,17 @@ class LineInDoubles(Enclosure):
     @property
     def points(self) -> int:
         """How many frequencies were looked at."""
-        return len(self.contour.z)
+        return self.contour.points
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         high, slope = self.contour.log_upper(epsilon)
-        return min(self._with_left_out(high), 0.0), slope
-
-    def _with_left_out(self, log_delta: float) -> float:
-        """Return log(δ + left_out), rounded up."""
-        if self.left_out == 0:
-            return log_delta
-        more = math.log(self.left_out) - log_delta
-        return log_delta + (math.log1p(math.exp(more)) if more < 0 else more + math.log1p(math.exp(-more))) * (
-            1 + 1e-12
-        )
+        return min(high, 0.0), slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         if epsilon == math.inf:
             return -math.inf, 0.0
         low, high = self.contour.log_bounds(epsilon)
-        return low, min(self._with_left_out(high), 0.0)
+        return low, min(high, 0.0)
 
     def estimated(self, epsilon: float) -> float:
         return self.contour.estimated(epsilon)

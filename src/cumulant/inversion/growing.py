@@ -13,8 +13,8 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TypeGuard, final
@@ -23,33 +23,27 @@ import numpy as np
 
 from cumulant.answer import EXACTLY
 from cumulant.errors import OutOfReach
-from cumulant.inversion.batch import Asked, ends_of_rows, log_delta_of_rows, meet_in_rows
-from cumulant.inversion.composed import FINE_SINES, ComposedPairs
-from cumulant.inversion.contour import EXACT_SHARE
-from cumulant.inversion.lines import SHOWN_NATS
+from cumulant.inversion.batch import Asked, affordable_ends, log_delta_of_rows, meet_in_rows, tail_nats
+from cumulant.inversion.contour import EXACT_SHARE, Contour
+from cumulant.inversion.lines import table_for
 from cumulant.inversion.out_of_sight import Sight, sight_of
-from cumulant.inversion.plan import TAIL_NATS, Tilts, plan_for, spacing
-from cumulant.inversion.row_lines import RowLines
-from cumulant.inversion.rows import Rows
+from cumulant.inversion.plan import TAIL_NATS, Plan, plan_for, saddles_for_delta, spacing
+from cumulant.inversion.rows import LineTable, Rows
 from cumulant.numerics.compensated import ADDED_UP, CompensatedSum
-from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding
-from cumulant.pairs.cache import BatchedTable
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.curve import nodes_together
-from cumulant.pairs.cut_law import CutLaw
-from cumulant.pairs.discrete import CHEAP
-from cumulant.pairs.grid import PER_OCTAVE, tilt
+from cumulant.pairs.curve import k_of_each
+from cumulant.pairs.grid import PER_OCTAVE
+from cumulant.pairs.maps import Join, Leave
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import DominatingPair
-from cumulant.pairs.shared_line import LineAt, can_share, lines_together, mean_of
 
 TRIES = ((EXACT_SHARE, 1 << 11), (EXACTLY, 1 << 14))  # a share of ε, and the points of a line for it
 SPARE_RELEASES = {128: 16, 256: 4, math.inf: 2}  # times as many as there are, by points up to which a line is kept
 SPARE_SIGHT = 4  # times as many, whose cuts together leave out next to nothing
 SPARE_STEPS = 2  # of 2^{m/4}, by which a line is finer than it need be today
 SPARE_HEIGHT = 4.0  # nats that a line may come to lie higher above the answer
-BESIDE = np.array([-8, -4, 4, 8])  # tilts 2^{k/8} beside that of the line, at which K is kept for the bound of aliases
+BESIDE = (-8, -4, 4, 8)  # tilts 2^{k/8} beside that of the line, at which K is kept for the bound of aliases
 PATIENCE = 1.3  # times as many releases as when no line settled ε, or a bound failed, from which one is tried again
 KINDS_OF_MEANS = 32  # per octave
 KEPT_KINDS = 1024  # pairs whose kind is kept
@@ -65,56 +59,40 @@ AHEAD_SHARES = np.array([1 / 8, 1 / 32, 1 / 128, 0.0])  # of all releases, that 
 class GrowingLine:
     """A line with K of all releases so far, added up, that is good enough for a share of ε."""
 
-    points: tuple[int, float, int, float]  # the index of θ, η, how many there are, and sines worth taking
+    plan: Plan
+    points: int
+    table: LineTable
     accuracy: float  # share of ε
     sight: Sight
     tail: float
     most: int  # releases, from which another line is due
-    k: CompensatedSum  # real and imaginary parts along the line, and the error of each release
-    at_tilts: CompensatedSum
+    k: CompensatedSum = field(init=False)  # real and imaginary parts along the line, and the error of each release
+    at_tilts: CompensatedSum = field(init=False)
     left_out: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.k, self.at_tilts = CompensatedSum((3, self.points)), CompensatedSum((len(BESIDE),))
 
     def add(self, releases: Mapping[DominatingPair, int]) -> None:
         """Add releases; those of one kind are evaluated together."""
-        pairs = [self.sight(pair) for pair in releases]
-        values = ALONG.of(pairs, [self.points] * len(pairs))
-        for n, pair, (line, at_tilts) in zip(releases.values(), pairs, values, strict=True):
-            self.k.add(n * line)
-            self.at_tilts.add(n * at_tilts)
-            self.left_out += n * pair.left_out * (1 + 1e-12)
+        pairs, at = [self.sight(pair) for pair in releases], self.plan.index
+        lines = self.table.of(pairs, [(at, self.plan.eta, self.points)] * len(pairs))
+        at_tilts = np.array([k_of_each(pairs, at + way) for way in BESIDE])
+        for i, (n, (k, error)) in enumerate(zip(releases.values(), lines, strict=True)):
+            self.k.add(n * np.stack([k.real, k.imag, error]))
+            self.at_tilts.add(n * at_tilts[:, i])
+            self.left_out += n * pairs[i].left_out * (1 + 1e-12)
 
-    def rows(self, variance: float) -> RowLines:
+    def contour(self, variance: float) -> Contour:
         """Return the sums as the line of one row, with Gaussians whose losses have this variance."""
-        index, eta, count, _ = self.points
-        theta, beside = tilt(index), _tilts_beside(index)
-        z = theta + 1j * eta * np.arange(count)
+        theta, eta = self.plan.theta, self.plan.eta
+        z, beside = theta + 1j * eta * np.arange(self.points), theta * 2.0 ** (np.array(BESIDE) / PER_OCTAVE)
         (real, imaginary, error), size = self.k.total, self.k.size
         k = real + 1j * imaginary + variance * (z * (z + 1) / 2)
         error = (error + ADDED_UP * (size[0] + size[1])) * (1 + ADDED_UP)
         known = beside, (self.at_tilts.total + variance * beside * (beside + 1) / 2)[None]
-        tail, left_out = np.array([self.tail]), np.array([self.left_out])
-        return RowLines.of((theta, eta), (k[None], error[None]), tail, known, left_out)
-
-
-def _tilts_beside(index: int) -> Array:
-    return np.asarray(2.0 ** ((index + BESIDE) / PER_OCTAVE))
-
-
-def _along(
-    pairs: Sequence[DominatingPair], index: int, eta: float, count: int, sines: float
-) -> list[tuple[Array, Array]]:
-    """Return K along a line with its error, and K at tilts beside it: by nodes for the largest, which serve all."""
-    theta, beside = tilt(index), _tilts_beside(index)
-    shared = lines_together(pairs, LineAt((theta, *beside.tolist()), eta, count), sines)
-    if shared is not None:
-        return shared
-    nodes = nodes_together(pairs, float(beside[-1]), eta * (count - 1))
-    k, _, _ = nodes.cumulants(np.append(theta, beside))
-    line, error = nodes.log_moment(theta, eta, count, k[:, 0], cheap=sines)
-    return list(zip(np.stack([line.real, line.imag, error], axis=1), k[:, 1:], strict=True))
-
-
-ALONG = BatchedTable("growing lines", _along)
+        line = Contour.of((theta, eta), (k[None], error[None]), np.array([self.tail]), known)
+        return line.less_certain(0.0, np.log(self.left_out) if self.left_out > 0 else -math.inf)
 
 
 # A direction ----------------------------------------------------------------------------------------------------------
@@ -178,8 +156,7 @@ class GrowingEpsilon:
             return math.nan
         for accuracy, most in TRIES:
             with contextlib.suppress(OutOfReach):
-                line = self._planned(accuracy, most)
-                if line is not None and self._settles(line):
+                if any(self._settles(line) for line in self._planned(accuracy, most)):
                     self._later = 0
                     return self._last
         # counted from where lines were tried: questions in between do not put the next one off
@@ -189,36 +166,30 @@ class GrowingEpsilon:
     def _settles(self, line: GrowingLine) -> bool:
         """Return whether a line settles ε, and keep both then."""
         asked = Asked(np.array([max(self._last, 0.0) + self._way]), np.array([self.goal]))
-        (epsilon,), (is_settled,) = meet_in_rows(line.rows(self.variance), asked, line.accuracy)
+        (epsilon,), (is_settled,) = meet_in_rows(line.contour(self.variance), asked, line.accuracy)
         if is_settled:
             self._way = max(float(epsilon) - self._last, 0.0) if self._last > 0 else 0.0
             self._last, self._line = float(epsilon), line
         return bool(is_settled)
 
-    def _planned(self, accuracy: float, most: int) -> GrowingLine | None:
-        """Return a new line for what was released so far, with room for more."""
-        losses = ComposedPairs(tuple(self._releases.items()), 0.0, self.variance, 0.0, math.inf, None)
-        sight, counts = sight_by_kinds(losses, self.goal), Counter[DominatingPair]()
+    def _planned(self, accuracy: float, most: int) -> Iterator[GrowingLine]:
+        """Yield a new line for what was released so far, with room for more, if one is short enough."""
+        sight, counts = sight_by_kinds(self._releases, self.variance, self.goal), Counter[DominatingPair]()
         for pair, n in self._releases.items():
             counts[sight(pair)] += n
         rows = Rows(tuple(counts), np.array([list(counts.values())], dtype=float), np.array([self.variance]))
-        t = rows.tilts(lambda tilts: tilts.log_delta - self.goal)
-        if t is None:
-            return None
-        self.hear(float(t.epsilon_near(np.array([self.goal]))[0]))
-        nats = TAIL_NATS + math.log(EXACT_SHARE / accuracy)
-        plan = plan_for(Tilts(t.index, t.theta, t.k[0], t.curvature[0], self._last, self.goal), nats)
+        around = saddles_for_delta(rows, np.array([self.goal]))
+        self.hear(max(float(around.epsilon_near(np.array([self.goal]))[0]), 0.0))
+        nats = tail_nats(accuracy)
+        plan = plan_for(around.of_row(0, self._last, self.goal), nats)
         plan = replace(plan, eta=plan.eta * spacing(-SPARE_STEPS))
-        for _, count, tail in ends_of_rows(rows, plan, np.array([plan.height + nats + SPARE_HEIGHT]), most):
-            spare = next(times for points, times in SPARE_RELEASES.items() if count <= points)
+        for end in affordable_ends(rows, plan, np.array([plan.height + nats + SPARE_HEIGHT]), most):
+            spare = next(times for points, times in SPARE_RELEASES.items() if end.points <= points)
             # a coarser answer does not show what rounding takes
-            shown = plan.height + math.log(self._count + 1) - (TAIL_NATS - nats)
-            points = plan.index, plan.eta, count, FINE_SINES if shown > SHOWN_NATS else CHEAP
-            empty = CompensatedSum((3, count)), CompensatedSum((len(BESIDE),))
-            line = GrowingLine(points, accuracy, sight, float(tail[0]), spare * self._count, *empty)
+            table = table_for(plan.height - (TAIL_NATS - nats), self._count)
+            line = GrowingLine(plan, end.points, table, accuracy, sight, float(end.tails[0]), spare * self._count)
             line.add(self._releases)
-            return line
-        return None
+            yield line
 
 
 # Kinds ----------------------------------------------------------------------------------------------------------------
@@ -285,29 +256,17 @@ def coarsen(pair: DominatingPair) -> DominatingPair:
     """Return a pair that dominates this one, of which there are few: a mean of Gaussian noise is rounded up."""
     if not _is_noise_on_samples(pair):
         return pair
-    mean = mean_of(pair)
+    mean = _mean(pair)
     step = math.ceil(KINDS_OF_MEANS * math.log2(mean))
     means = [2.0 ** (m / KINDS_OF_MEANS) for m in (step, step + 1)]  # the first may have been rounded down
     return CoordinatePair(GaussianNoise(means[0] if means[0] >= mean else means[1]), pair.sampling)
 
 
-def sight_by_kinds(losses: ComposedPairs, log_delta: float) -> Sight:
-    """Return what is seen of a pair: cut where its kind is, which is farther out, so that pairs share their nodes."""
-    sight = sight_of(losses, log_delta, SPARE_SIGHT)
-    if sight is None:
-        return lambda pair: pair
-    seen, cuts = dict[DominatingPair, DominatingPair](), dict[DominatingPair, DominatingPair]()
-
-    def see(pair: DominatingPair) -> DominatingPair:
-        kind = coarsen(pair)
-        cut = cuts[kind] if kind in cuts else cuts.setdefault(kind, sight(kind))
-        if not _is_noise_on_samples(pair) or not isinstance(cut, CoordinatePair):
-            return cut
-        if not isinstance(cut.law, CutLaw):
-            return pair
-        return CoordinatePair(CutLaw(GaussianNoise(mean_of(pair)), cut.law.at, cut.law.sharpness), pair.sampling)
-
-    return lambda pair: seen[pair] if pair in seen else seen.setdefault(pair, see(pair))
+def sight_by_kinds(releases: Mapping[DominatingPair, int], variance: float, log_delta: float) -> Sight:
+    """Return what is seen of a pair, kept for the next time."""
+    sight = sight_of(tuple(releases.items()), variance, log_delta, SPARE_SIGHT)
+    seen = dict[DominatingPair, DominatingPair]()
+    return lambda pair: seen[pair] if pair in seen else seen.setdefault(pair, sight(pair))
 
 
 def is_dominated(pair: DominatingPair, by: DominatingPair) -> bool:
@@ -323,8 +282,15 @@ def is_dominated(pair: DominatingPair, by: DominatingPair) -> bool:
         return True
     if not _is_noise_on_samples(pair) or not _is_noise_on_samples(by) or type(pair.sampling) is not type(by.sampling):
         return False
-    return mean_of(pair) <= mean_of(by) and pair.sampling.rate <= by.sampling.rate
+    return _mean(pair) <= _mean(by) and pair.sampling.rate <= by.sampling.rate
 
 
 def _is_noise_on_samples(pair: DominatingPair) -> TypeGuard[CoordinatePair]:
-    return can_share(pair) and isinstance(pair.law, GaussianNoise)
+    if not isinstance(pair, CoordinatePair) or not isinstance(pair.sampling, Leave | Join):
+        return False
+    return isinstance(pair.law, GaussianNoise) and isinstance(pair.law.mean, float) and 0 < pair.sampling.rate < 1
+
+
+def _mean(pair: CoordinatePair) -> float:
+    assert isinstance(pair.law, GaussianNoise)
+    return float(pair.law.mean)

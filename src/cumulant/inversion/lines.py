@@ -1,21 +1,29 @@
-"""Lines in doubles that a plan leads to: whole ones, and bands, which ask nothing of the losses."""
+"""Lines in doubles that a plan leads to: where they may end, whole ones, and bands, which ask nothing of the losses."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.inversion.band import BandInDoubles, bands
-from cumulant.inversion.composed import FINE_LINES, LINES, ComposedPairs
-from cumulant.inversion.contour import Contour, Lattice
-from cumulant.inversion.cut import cut_by_decay, cut_by_samples, cut_on_lattice, round_count
+from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.contour import Contour, Indices, Lattice
 from cumulant.inversion.enclosure import LineInDoubles
-from cumulant.inversion.plan import DROWNING_NATS, Plan
+from cumulant.inversion.plan import DROWNING_NATS, Plan, round_count
+from cumulant.inversion.rows import FINE_LINES, LINES, LineTable, Rows
 from cumulant.inversion.work_budget import WorkBudget
+from cumulant.numerics.complex_plane import Complex
+from cumulant.numerics.logspace import Array
 from cumulant.pairs.discrete import line_effort
+from cumulant.pairs.grid import CHUNKS, SCALES
 
-SHORT_POINTS = 3000  # of a line that is followed whole; where it is longer a band is shorter
+SPARE_NATS = 10.0  # more than needed, at which bounds stop being improved
+FOLLOWED = 1000.0  # times the end of the longest line, up to which decay is followed to bound all that is beyond
+SHORT_POINTS = 3072  # of a line that is followed whole; where it is longer a band is shorter
 SHOWN_NATS = 11.0  # of what rounding is raised by, from which small K are kept to their own digits
 MANY_LATTICE_POINTS = 4096  # of a lattice, beyond which the sum is cut
 MOST_PAID_NODES = 1e6  # of a line: about what a rule has at most
@@ -26,6 +34,84 @@ MOST_EVALUATIONS = 3e5  # nodes and frequencies together that one line may take
 InDoubles = LineInDoubles | BandInDoubles
 
 
+# Where the line may end -----------------------------------------------------------------------------------------------
+
+
+class End(NamedTuple):
+    """Rows whose line has so many points, and bounds of Σ |φ|/|z(z+1)|·η/π beyond."""
+
+    rows: Indices
+    points: int
+    tails: Array
+
+
+class Decay(NamedTuple):
+    """Frequencies, bounds of -log|φ| from each to the next in every row, and one for all beyond the last."""
+
+    places: Array
+    falls: Array
+    rest: Array
+
+
+def ends_of(rows: Rows, plan: Plan, below: Array, farthest: float) -> list[End]:
+    """Return groups of rows with how many points their line has; rows that do not fall far enough are in none.
+
+    `below` says how many nats below e^{K(θ)-θε} the tail is to be, `farthest` up to which frequency a line may go.
+    """
+    eta = plan.eta
+
+    def beyond(omega: float, fallen: Array) -> Array:
+        return np.exp(-fallen) * (1 / omega + eta / omega**2) / math.pi
+
+    def is_enough(omega: float, fallen: Array) -> bool:
+        return omega > FOLLOWED * farthest or bool(np.all(beyond(omega, fallen) < np.exp(-below) / 2))
+
+    low, falls, rest = _decay(rows, plan, below, is_enough)
+    pieces = np.exp(-falls) * ((1 / low[:-1] - 1 / low[1:] + eta / low[:-1] ** 2) / math.pi)
+    tails = _tails(pieces, beyond(float(low[-1]), rest))
+    fine = (tails <= np.exp(-below)[:, None]) & (low <= farthest)
+    place, there = np.argmax(fine, axis=1), np.any(fine, axis=1)
+    counts = np.array([round_count(float(omega) / eta) for omega in low])[place]
+    groups = [(np.flatnonzero(there & (counts == count)), int(count)) for count in np.unique(counts[there])]
+    return [End(some, count, tails[some, place[some]]) for some, count in groups]
+
+
+def _decay(rows: Rows, plan: Plan, below: Array, is_enough: Callable[[float, Array], bool]) -> Decay:
+    """Return how the characteristic function falls, from where it matters on."""
+    first = math.floor(2 * math.log2(math.sqrt(float(np.min(below)) / plan.curvature)) / SCALES)
+    clusters, enough = rows.clusters(plan.index), float(np.max(below)) + SPARE_NATS
+    places, falls = [], []
+    for chunk in range(first, first + CHUNKS):
+        frequencies, some, rest = rows.escape(clusters, plan.index, chunk, enough)
+        places.append(frequencies[:-1])
+        falls.append(some)
+        if is_enough(float(frequencies[-1]), rest):
+            break
+    return Decay(np.append(np.concatenate(places), frequencies[-1]), np.concatenate(falls, axis=1), rest)
+
+
+def _tails(pieces: Array, rest: Array) -> Array:
+    """Return the sums of the pieces from each on, and the rest."""
+    return np.cumsum(np.column_stack([pieces, rest])[:, ::-1], axis=1)[:, ::-1]
+
+
+def cut_on_lattice(losses: ComposedPairs, plan: Plan, lattice: Lattice, eta: float) -> tuple[float, float]:
+    """Return (ω, tail) for the part of a period beyond ω, where |kernel| is largest at 0; inf if it falls nowhere."""
+    theta, period = plan.theta, math.pi / lattice.span
+    largest = lattice.span * sum(1 / -math.expm1(-x * lattice.span) for x in (theta, theta + 1))
+    below = np.array([plan.height + plan.accuracy])
+    places, falls, _ = _decay(losses.row, plan, below, lambda at, _: at >= period)
+    if places[-1] < period:
+        raise OutOfReach("the period of the lattice of losses is longer than its decay was followed")
+    low, high = places[:-1][places[:-1] < period], places[1:][places[:-1] < period]
+    tails = _tails(np.exp(-falls[:, : len(low)]) * (high - low + eta) * largest / math.pi, np.zeros(1))[0]
+    fine = np.flatnonzero(tails[:-1] <= plan.negligible)
+    return (float(low[fine[0]]), float(tails[fine[0]])) if len(fine) else (math.inf, math.inf)
+
+
+# Enclosures -----------------------------------------------------------------------------------------------------------
+
+
 def paid_enclosures_at(losses: ComposedPairs, plan: Plan, budget: WorkBudget) -> Iterator[InDoubles]:
     """Yield enclosures as long as the budget lasts; they are paid for when they have been followed.
 
@@ -33,7 +119,7 @@ def paid_enclosures_at(losses: ComposedPairs, plan: Plan, budget: WorkBudget) ->
     """
     budget.pay(0.0)
     for enclosure in enclosures_at(losses, plan):
-        nodes = 1.0 if losses.closed else losses.count_nodes(plan.index, enclosure.points * plan.eta)
+        nodes = 1.0 if losses.closed else losses.row.count_nodes(plan.index, enclosure.points * plan.eta)
         budget.owe(line_effort(min(nodes, MOST_PAID_NODES), enclosure.points) + SEARCHED * enclosure.points)
         yield enclosure
         if budget.left < 0:
@@ -48,41 +134,48 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[InDoubles]:
     if losses.closed is not None:
         yield from bands(losses, plan.tilts)
         return
-    cut = cut_by_decay(losses, plan, _farthest_affordable(losses, plan))
-    is_short = cut is not None and cut[0] <= SHORT_POINTS * plan.eta and plan.height <= DROWNING_NATS
-    if cut is not None and is_short:
-        yield (line := _follow_line(losses, plan, cut))
+    ends = ends_of(losses.row, plan, np.array([plan.height + plan.accuracy]), _farthest_affordable(losses, plan))
+    is_short = all(end.points <= SHORT_POINTS for end in ends) and plan.height <= DROWNING_NATS
+    for end in ends if is_short else ():
+        yield (line := _follow_line(losses, plan, end))
         if line.slack(plan.tilts.epsilon) <= plan.tilts.nats_apart:
             return
     try:
         yield from bands(losses, plan.tilts)
     except OutOfReach:
-        if cut is None:
+        if not ends:
             raise
     else:
         is_short = is_short or plan.tilts.is_guess  # what a rough band says comes first
-    if cut is not None and not is_short:
-        yield _follow_line(losses, plan, cut)
-
-
-def _follow_line(losses: ComposedPairs, plan: Plan, cut: tuple[float, float]) -> LineInDoubles:
-    return LineInDoubles(_contour(losses, plan, *cut_by_samples(losses, plan, *cut)), left_out=losses.left_out)
+    for end in () if is_short else ends:
+        yield _follow_line(losses, plan, end)
 
 
 def _farthest_affordable(losses: ComposedPairs, plan: Plan) -> float:
     """Return the frequency up to which a line may be evaluated: a + bω nodes and ω/η frequencies, by transform."""
-    a, b = losses.effort(plan.index)
+    a, b = losses.row.effort(plan.index)
     # a part may take a while
     budget = MOST_EVALUATIONS * (1 + sum(pair.components for pair, _ in losses.parts) / 4)
     return max((budget - a) / (b + 1 / plan.eta), 64 * plan.eta)
 
 
-def _contour(losses: ComposedPairs, plan: Plan, omega: float, tail: float) -> Contour:
-    points = plan.index, plan.eta, round_count(omega / plan.eta)
-    # far above the answer, and of many releases, every unit of M that is rounded shows
-    shown = plan.height + math.log(losses.releases + 1)
-    line = losses.line(points, FINE_LINES if shown > SHOWN_NATS else LINES)
-    return Contour.of((plan.theta, plan.eta), line, tail, (plan.tilts.theta, plan.tilts.k))
+def table_for(height: float, releases: float) -> LineTable:
+    """Return where K comes from: far above the answer, and of many releases, every unit of M that is rounded shows."""
+    return FINE_LINES if height + math.log(releases + 1) > SHOWN_NATS else LINES
+
+
+def _follow_line(losses: ComposedPairs, plan: Plan, end: End) -> LineInDoubles:
+    rows = losses.row
+    line = rows.line((plan.index, plan.eta, end.points), table_for(plan.height, losses.releases))
+    contour = _contour_of((plan.theta, plan.eta), line, float(end.tails[0]), plan)
+    return LineInDoubles(contour.less_certain(0.0, float(rows.log_left_out[0])))
+
+
+def _contour_of(
+    at: tuple[float, float], line: tuple[Complex, Array], tail: float, plan: Plan, lattice: Lattice | None = None
+) -> Contour:
+    """Return the line of a single row."""
+    return Contour.of(at, (line[0][0], line[1][0]), tail, (plan.tilts.theta, plan.tilts.k), lattice)
 
 
 def _lattice_contour(losses: ComposedPairs, plan: Plan, lattice: Lattice) -> Contour:
@@ -91,9 +184,9 @@ def _lattice_contour(losses: ComposedPairs, plan: Plan, lattice: Lattice) -> Con
     eta = 2 * math.pi / (points * lattice.span)
     count, tail = (points + 1) // 2, 0.0
     if count > MANY_LATTICE_POINTS:
-        cut = cut_on_lattice(losses, plan, lattice, eta)
-        if cut is None or cut[0] / eta > MOST_EVALUATIONS:
+        omega, tail = cut_on_lattice(losses, plan, lattice, eta)
+        if omega / eta > MOST_EVALUATIONS:
             raise OutOfReach(f"one period of the lattice of losses takes {points} points")
-        count, tail = min(count, math.ceil(cut[0] / eta) + 1), cut[1]
-    line = losses.line((plan.index, eta, count), LINES)
-    return Contour.of((plan.theta, eta), line, tail, (plan.tilts.theta, plan.tilts.k), lattice)
+        count = min(count, math.ceil(omega / eta) + 1)
+    line = losses.row.line((plan.index, eta, count), LINES)
+    return _contour_of((plan.theta, eta), line, tail, plan, lattice)

@@ -12,7 +12,10 @@ from typing import TypeGuard
 
 import numpy as np
 
-from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.composed import ComposedPairs, Parts
+from cumulant.inversion.contour import Indices
+from cumulant.inversion.rows import Rows
+from cumulant.numerics.logspace import Array
 from cumulant.pairs.atoms import ChordAtoms
 from cumulant.pairs.coordinate import Branch, CoordinatePair
 from cumulant.pairs.cut_law import CutLaw, place_of_cut
@@ -21,6 +24,7 @@ from cumulant.pairs.mixed import MixedPair
 from cumulant.pairs.normal_law import NormalMixture
 from cumulant.pairs.pair import DominatingPair
 
+SAME_NATS = 1.0  # of log δ, or of log counts, within which rows are cut off at the same place
 LOG_SHARE = math.log(1e-12)  # of δ, that all cuts together may leave out
 DEEPEST_NATS = -160.0  # log δ below which far losses are followed: they are what such a δ is made of
 SHARPNESS = 1.5, 3.0, 6.0, 12.0, 24.0, 48.0  # a: χ falls from 1 to 0 within about 3/a
@@ -41,19 +45,51 @@ Sight = Callable[[DominatingPair], DominatingPair]
 """What is seen of a pair: the same, cut off where what it leaves out is nothing beside δ."""
 
 
-def sight_of(losses: ComposedPairs, log_delta: float, spare: int = 1) -> Sight | None:
-    """Return what a δ of this size sees, with room for `spare` times as many releases; None where it sees all."""
-    releases = spare * sum(n for pair, n in losses.parts if _has_far_losses(pair))
+def sight_of(parts: Parts, variance: float, log_delta: float, spare: int = 1) -> Sight:
+    """Return what a δ of this size sees of pairs, with room for `spare` times as many releases."""
+    releases = spare * sum(n for pair, n in parts if _has_far_losses(pair))
     if not releases or log_delta < DEEPEST_NATS:
-        return None
-    log_share, theta = log_delta + LOG_SHARE - math.log(releases), _saddle(losses, log_delta)
+        return lambda pair: pair
+    log_share, theta = log_delta + LOG_SHARE - math.log(releases), _saddle(parts, variance, log_delta)
     return lambda pair: _cut(pair, log_share, theta, releases) if _has_far_losses(pair) else pair
+
+
+def leave_out_of_rows(rows: Rows, log_delta: Array) -> Rows:
+    """Return rows with losses cut off that a δ of this size cannot see; any cut is sound.
+
+    Rows with about the same δ and counts are cut off at one place, the farthest that one of them needs.
+    """
+    places: dict[DominatingPair, int] = {}
+    entries: list[tuple[Indices, list[int], Indices]] = []
+    for some in _alike(rows, log_delta):
+        columns = np.flatnonzero(rows.counts[some[0]] > 0)
+        most = np.max(rows.counts[np.ix_(some, columns)], axis=0)
+        parts = tuple((rows.pairs[i], int(n)) for i, n in zip(columns, most, strict=True))
+        sight = sight_of(parts, float(np.max(rows.variance[some])), float(np.min(log_delta[some])))
+        entries.append((some, [places.setdefault(sight(pair), len(places)) for pair, _ in parts], columns))
+    counts = np.zeros((len(rows), len(places)))
+    for some, new, old in entries:
+        for i, j in zip(new, old, strict=True):
+            counts[some, i] += rows.counts[some, j]
+    return Rows(tuple(places), counts, rows.variance)
+
+
+def _alike(rows: Rows, log_delta: Array) -> list[Indices]:
+    """Return rows in groups that have their pairs in common, and about equal numbers of releases and δ."""
+    kinds = np.floor(np.column_stack([np.log(np.maximum(rows.releases, 1.0)), log_delta]) / SAME_NATS)
+    if len(rows.pairs) > 1:
+        _, which = np.unique(rows.counts > 0, axis=0, return_inverse=True)
+        kinds = np.column_stack([kinds, which.reshape(-1)])
+    _, group = np.unique(kinds, axis=0, return_inverse=True)
+    order = np.argsort(group.reshape(-1), kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(group.reshape(-1)[order])) + 1)
 
 
 def leave_out_unseen(losses: ComposedPairs, log_delta: float) -> ComposedPairs:
     """Truncate far losses smoothly where a δ of this size cannot see them; the removed mass is in `left_out`."""
-    sight = sight_of(losses, log_delta)
-    return losses if sight is None else replace(losses, parts=tuple((sight(pair), n) for pair, n in losses.parts))
+    sight = sight_of(losses.parts, losses.variance, log_delta)
+    seen = tuple((sight(pair), n) for pair, n in losses.parts)
+    return losses if seen == losses.parts else replace(losses, parts=seen)
 
 
 def _has_far_losses(pair: DominatingPair) -> bool:
@@ -71,10 +107,10 @@ def _can_be_cut(pair: DominatingPair) -> TypeGuard[CoordinatePair]:
     return any(branch.rises for branch in pair.branches)
 
 
-def _saddle(losses: ComposedPairs, log_delta: float) -> float:
+def _saddle(parts: Parts, variance: float, log_delta: float) -> float:
     """Return about the tilt of this δ, or more: K is at least about that of a normal loss of variance E(w-1)²."""
-    squares = [n * _square(pair) for pair, n in losses.parts]
-    return math.sqrt(-2 * log_delta / max(losses.variance + math.fsum(squares), 1e-300))
+    squares = [n * _square(pair) for pair, n in parts]
+    return math.sqrt(-2 * log_delta / max(variance + math.fsum(squares), 1e-300))
 
 
 def _square(pair: DominatingPair) -> float:

@@ -18,7 +18,7 @@ the last two with what their second residues, 1 and -e^{-y}, have as series. For
 
 nothing is left but rounding, and that is bounded by the sum of the absolute terms. Equal releases share their sets.
 
-Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`, `largest_sums`).
+Of many releases there are too many sets, but next to the largest loss few are above ε (`sum_top`).
 """
 
 from __future__ import annotations
@@ -28,15 +28,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cumulant.inversion.closed import MOST_OUTPUTS, ClosedLosses, Outputs
+from cumulant.inversion.closed import (
+    LONGEST_SERIES,
+    MOST_AT_TOP,
+    MOST_OUTPUTS,
+    ClosedLosses,
+    Outputs,
+    least_distance,
+)
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, IN_DOUBLES, Effort, WholeEnclosure
-from cumulant.inversion.largest_sums import LARGEST_LOSS, MOST_AT_TOP, least_distance, least_epsilon
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import HALF_ULP, log_above, log_below
 
@@ -44,15 +50,14 @@ FEW_SUMS = 1000  # of losses, up to which all are formed in balls
 MOST_TERMS = 20_000  # of the sum
 MOST_LAPLACE = 40  # releases, beyond which terms cancel
 MOST_TERMS_AT_TOP, MOST_TURNED = 2000, 12  # of that sum, and the largest k in it
-SHARES_OF_TOP, FEW_SCALES = (1 / 4, 1 / 2, 1.0), 4  # of the distance to the largest loss; of few scales all at once
+SHARES_OF_TOP = 1 / 4, 1 / 2, 1.0  # of that distance to the largest loss, one after the other
 TOP_MARGIN = 1e-6  # of the largest loss, and 1 % of the distance to it, by which terms are summed farther than needed
-TERM_UNITS = 2.0**-49  # by which a term may be off, relatively, for each of its powers
+TERM_UNITS, POWER_UNITS = 2.0**-48, 2.0**-51  # by which a term may be off, relatively, and for each of its powers
 LOG_SCALED = -10.0  # of the first weight, below which all are taken beside it
 LOG_WEIGHTS = (-600.0, 300.0)  # smaller ones are charged whole, of larger ones is no sum
 UNDERFLOW = 1e-300  # more than all products lose by underflow
 DROWNED = 1e6  # slips: nearer to the largest loss no line says more
-FEW_PRODUCTS = 100  # of terms and powers that are summed one by one
-MOST_AT_ONCE = 20_000  # of them that are formed at once
+MOST_AT_ONCE = 20_000  # terms times powers that are formed at once
 HALVINGS = 4  # of the stretch on which a first ε is looked for
 UNSEEN_SHARE = math.exp(-45.0)  # of the first term of a series
 STEP_OF_SERIES = 32  # lengths are multiples, so that questions next to each other share their coefficients
@@ -157,44 +162,23 @@ class PiecewiseSum(WholeEnclosure):
             doubt = float(weights @ (off_rising + (8 * HALF_ULP + self.weight_slip) * y)) + lost
             return Sum(math.fsum((weights * -np.expm1(-y)).tolist()), doubt, -float(weights @ np.exp(-y)))
         powers, rest = self._powers(float(y[0]) / 2)
-        sums = self._one_by_one if last * powers <= FEW_PRODUCTS else self._together
-        total, doubt, fall = sums(y, powers, off_rising, off)
-        return Sum(total, doubt + lost + rest * weight, fall)
+        some = max(MOST_AT_ONCE // powers, 1)
+        parts = [
+            self._some(slice(first, min(first + some, last)), epsilon, powers, off_rising, off)
+            for first in range(0, last, some)
+        ]
+        delta, doubt, slope = (math.fsum(column) for column in zip(*parts, strict=True))
+        added = HALF_ULP * last * math.fsum(abs(part.delta) for part in parts)
+        return Sum(delta, doubt + added + lost + rest * weight, slope)
 
-    def _one_by_one(self, y: Array, powers: int, off_rising: float, off: float) -> Sum:
-        """Return the sum of few terms, without arrays."""
-        total, doubt, fall, last = 0.0, 0.0, 0.0, len(y)
-        for place, half in enumerate((y / 2).tolist()):
-            k, mass = int(self.k[place]), float(self.weights[place])
-            most = min(powers, self.releases) if 0 < k < self.releases else powers
-            falling = self.coefficients[k, most - 1 :: -1].tolist()
-            end = math.exp(-half) * mass
-            delta, error, slope = _series(
-                falling, half, off if k else off_rising, self.weight_slip + HALF_ULP * (last - 1)
-            )
-            total, doubt, fall = total + end * delta, doubt + end * error, fall + end * slope
-        return Sum(total, doubt, fall)
-
-    def _together(self, y: Array, powers: int, off_rising: float, off: float) -> Sum:
-        """Return the sum of many terms, those of residues at -½ alone apart from others."""
-        last = len(y)
-        weights, k = self.weights[:last], self.k[:last]
-        weight_off = self.weight_slip + HALF_ULP * last  # and what is lost by adding so many
-        total, doubt, fall = 0.0, 0.0, 0.0
-        inner = (k > 0) & (k < self.releases)
-        for some, most in ((inner, min(powers, self.releases)), (~inner, powers)):
-            if some.any():
-                half = y[some] / 2
-                ends = np.exp(-half) * weights[some]
-                if len(half) * most <= MOST_AT_ONCE:
-                    delta, error, slope = _short_series(self.coefficients[k[some], 1:most], half, off, weight_off)
-                    error += UNDERFLOW * 2.0**self.releases  # of powers
-                else:
-                    series = self.coefficients.T[most - 1 :: -1, k[some]]
-                    delta, error, slope = _series(series, half, off, weight_off)
-                total, doubt = total + float(ends @ delta), doubt + float(ends @ error)
-                fall += float(ends @ slope)
-        return Sum(total, doubt, fall)
+    def _some(self, places: slice, epsilon: float, powers: int, off_rising: float, off: float) -> Sum:
+        """Return the sum of some terms."""
+        k, half = self.k[places], (self.x[places] - epsilon) / 2
+        ends = np.exp(-half) * self.weights[places]
+        moved = np.where(k > 0, off, off_rising)
+        delta, doubt, slope = _series(self.coefficients[k, 1:powers], half, moved, self.weight_slip + HALF_ULP * len(k))
+        doubt += UNDERFLOW * 2.0**self.releases  # of powers
+        return Sum(*(float(ends @ column) for column in (delta, doubt, slope)))
 
     def _powers(self, half: float) -> tuple[int, float]:
         """Return how many powers of y/2 are seen beside the first one, and a bound of what the others add up to.
@@ -208,25 +192,12 @@ class PiecewiseSum(WholeEnclosure):
         return j, 2 * half * term if j >= 2 * half else math.inf
 
 
-def _series(falling: Any, half: Any, off: float, weight_off: float) -> tuple[Any, Any, Any]:
-    """Return Σ c_j (y/2)^j/j!, Horner's way, a bound of its rounding, and what it falls by with ε, without e^{-y/2}.
+def _series(rising: Array, half: Array, off: Array, weight_off: float) -> tuple[Array, Array, Array]:
+    """Return Σ c_j (y/2)^j/j!, a bound of its rounding, and what it falls by with ε, without e^{-y/2}.
 
-    The coefficients come with the highest power first, each a number or an array. y can be off by `off`, the weight of
-    the series, relatively, by `weight_off`.
-    """
-    value, rise, size, slope = 0.0 * half, 0.0 * half, 0.0 * half, 0.0 * half
-    for j, c in zip(range(len(falling), 0, -1), falling, strict=True):
-        step = half / j
-        rise, slope = rise * step + value / j, slope * step + size / j
-        value, size = value * step + c, size * step + abs(c)
-    doubt = (TERM_UNITS + weight_off) * size + TERM_UNITS * half * slope + off * (size + slope)
-    return value, doubt, (value - rise) / 2
-
-
-def _short_series(rising: Array, half: Array, off: float, weight_off: float) -> tuple[Array, Array, Array]:
-    """Return what `_series` returns from all powers at once: a row for each term, the lowest power first.
-
-    A power is off by two roundings each time, which half times the slope counts; sums are pairwise.
+    There is a row for each term, the lowest power first. y can be off by `off`, the weight of the series, relatively,
+    by `weight_off`. The j-th power is off by 2j roundings, which half times the slope counts, as Σ |c_j| j (y/2)^j/j!;
+    a term by a few more, and a sum by one for each of sixteen numbers and of its halvings: sums are pairwise.
     """
     j = np.arange(1.0, rising.shape[1] + 1)
     powers = np.multiply.accumulate(half[:, None] / j, axis=1)
@@ -234,7 +205,7 @@ def _short_series(rising: Array, half: Array, off: float, weight_off: float) -> 
     sizes = np.abs(rising)
     value, size = (rising * powers).sum(axis=1), (sizes * powers).sum(axis=1)
     rise, slope = (rising * before).sum(axis=1), (sizes * before).sum(axis=1)
-    doubt = (2 * TERM_UNITS + weight_off) * size + TERM_UNITS * half * slope + off * (size + slope)
+    doubt = (TERM_UNITS + weight_off) * size + POWER_UNITS * half * slope + off * (size + slope)
     return value, doubt, (value - rise) / 2
 
 
@@ -244,7 +215,7 @@ def sum_few(losses: ComposedPairs) -> WholeEnclosure | None:
         return pieces
     if losses.one_table is None and not 0 < losses.sums <= FEW_SUMS:
         return None
-    from cumulant.inversion.enumeration import enumerate_sums
+    from cumulant.inversion.ball_whole import enumerate_sums
 
     return enumerate_sums(losses)
 
@@ -253,7 +224,7 @@ def sum_one(losses: ComposedPairs) -> WholeEnclosure | None:
     """Return δ(ε) of one release with finitely many outputs, more than a line would take; else None."""
     if losses.one_table is None or losses.one_table.outputs <= MOST_OUTPUTS:
         return None
-    from cumulant.inversion.enumeration import sum_one_release
+    from cumulant.inversion.ball_whole import sum_one_release
 
     return sum_one_release(losses)
 
@@ -264,7 +235,7 @@ def sum_pieces(losses: ComposedPairs) -> PiecewiseSum | None:
     closed = losses.closed
     if closed is None or losses.variance > 0 or _count_terms(closed) > MOST_TERMS:
         return None
-    if closed.laplace_releases > MOST_LAPLACE or closed.largest > LARGEST_LOSS:
+    if closed.laplace_releases > MOST_LAPLACE or closed.largest > LONGEST_SERIES:
         return None
     return _sum_above(closed, 0.0, MOST_TERMS)
 
@@ -276,21 +247,20 @@ def sum_top(losses: ComposedPairs, epsilon: float) -> PiecewiseSum | None:
         return None
     top = closed.top
     floor = epsilon - (TOP_MARGIN * abs(top) + 0.01 * (top - epsilon))
-    return _sum_above(closed, floor, MOST_TERMS_AT_TOP) if floor > 0 and top - floor <= LARGEST_LOSS else None
+    return _sum_above(closed, floor, MOST_TERMS_AT_TOP) if floor > 0 and top - floor <= LONGEST_SERIES else None
 
 
 def sum_top_at_delta(losses: ComposedPairs, log_delta: float) -> PiecewiseSum | None:
     """Return the sum of what is above the ε of a δ, or None where it has too many terms or is not known.
 
-    Of many different releases the largest loss alone puts ε rather too far from itself: nearer places are tried first.
+    The largest loss alone puts ε rather too far from itself: nearer places are tried first.
     """
-    least = least_epsilon(losses, log_delta)
-    if least is None or losses.closed is None:
+    closed = losses.closed
+    least = None if closed is None else closed.least_epsilon(log_delta)
+    if closed is None or least is None:
         return None
-    top, thetas = losses.closed.top, losses.closed.thetas
-    is_one = len(thetas) <= FEW_SCALES or top - least <= float(thetas.min())
-    for share in (1.0,) if is_one else SHARES_OF_TOP:
-        found = sum_top(losses, top - share * (top - least))
+    for share in SHARES_OF_TOP:
+        found = sum_top(losses, closed.top - share * (closed.top - least))
         if found is None or share == 1 or found.log_lower(found.floor) >= log_delta:
             return found
     return None

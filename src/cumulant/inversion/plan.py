@@ -11,27 +11,28 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.composed import ComposedPairs, Octave
+from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
+from cumulant.inversion.rows import FIRST_OCTAVE, LAST_OCTAVE, Octave, Rows
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.grid import PER_OCTAVE
 
 SHARE_OF_EPSILON, AT_ZERO = 5e-7, 5e-10  # of ε, and near 0 ε itself, by which bounds are planned to be apart
 TAIL_NATS = 30.0  # below δ, to which alias and tail are pushed: 1e-13
-FIRST_OCTAVE, LAST_OCTAVE = -70, 60  # in which tilts are looked for
 NEAR_OCTAVES = 4  # up to which a walk takes one after the other
 NODES_PER_NAT = 0.15  # how much a nat of height, whose rounding is lost, counts against nodes
 DROWNING_NATS = 10.0  # of height, from which rounding shows: e^10·1e-14
 NODES_PER_DROWNED_NAT = 1.0  # how much each of those counts more
 
-Excess = Callable[[Array, Array], Array]  # (log δ, ε) of the saddle-point approximation -> above the question or below
+
+# Tilts ----------------------------------------------------------------------------------------------------------------
 
 
 @final
@@ -65,95 +66,130 @@ class Tilts:
         return replace(self, epsilon=epsilon, log_delta=log_delta, is_guess=False)
 
 
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Saddles:
+    """K and F'' of every row at the tilts of neighbouring octaves, with the log δ and ε whose saddle is at each."""
+
+    index: int  # of the first tilt
+    theta: Array
+    k: Array
+    curvature: Array
+    log_delta: Array
+    epsilon: Array
+
+    @staticmethod
+    def at(octaves: dict[int, Octave]) -> Saddles:
+        order = sorted(octaves)
+        theta = np.concatenate([octaves[octave][0] for octave in order])
+        k, mean, spread = (np.concatenate([octaves[octave][i] for octave in order], axis=1) for i in (1, 2, 3))
+        logs, epsilon = approximate(theta, k, mean, spread)
+        return Saddles(order[0] * PER_OCTAVE, theta, k, curvature_of(theta, spread), logs, epsilon)
+
+    def epsilon_near(self, log_delta: Array) -> Array:
+        """Return about ε at log δ: on the line through the tilt whose approximation is the nearest."""
+        theta, here, epsilon = self._nearest(self.log_delta - log_delta[:, None])
+        return np.asarray(epsilon + (here - log_delta) / theta)
+
+    def log_delta_near(self, epsilon: Array) -> Array:
+        """Return about log δ at ε: on the line through the tilt whose ε is the nearest."""
+        theta, here, nearby = self._nearest(self.epsilon - epsilon[:, None])
+        return np.asarray(np.minimum(here + theta * (nearby - epsilon), -1e-9))
+
+    def _nearest(self, away: Array) -> tuple[Array, Array, Array]:
+        at = np.argmin(np.abs(away), axis=1)[:, None]
+        log_delta, epsilon = (np.take_along_axis(one, at, axis=1)[:, 0] for one in (self.log_delta, self.epsilon))
+        return self.theta[at[:, 0]], log_delta, epsilon
+
+    def of_row(self, row: int, epsilon: float, log_delta: float) -> Tilts:
+        return Tilts(self.index, self.theta, self.k[row], self.curvature[row], epsilon, log_delta)
+
+
+Excess = Callable[[Saddles], Array]
+"""What lies above the question at each tilt: it falls with the tilt, and is 0 at the saddle."""
+
+
+def saddles_for_delta(rows: Rows, log_delta: Array) -> Saddles:
+    """Return tilts around the saddles of one δ for each row."""
+    return _follow(rows, lambda at: at.log_delta - log_delta[:, None], lambda spread: np.sqrt(-2 * log_delta / spread))
+
+
+def saddles_for_epsilon(rows: Rows, epsilon: Array) -> Saddles:
+    """Return tilts around the saddles of one ε for each row."""
+    return _follow(rows, lambda at: epsilon[:, None] - at.epsilon, lambda spread: epsilon / spread)
+
+
 def tilts_for_delta(losses: ComposedPairs, log_delta: float) -> Tilts | None:
     """Return tilts around the saddle of a δ; None if none is large enough: then only the largest loss matters."""
-    return _tilts(
-        losses,
-        lambda log_d, _: log_d - log_delta,
-        lambda front, theta: (front - log_delta) / theta,
-        lambda spread: math.sqrt(-2 * log_delta / spread),
-    )
+    found = saddles_for_delta(losses.row, np.array([log_delta]))
+    if _is_endless(found, found.log_delta[0] - log_delta):
+        return None
+    epsilon = float(found.epsilon_near(np.array([log_delta]))[0])
+    return found.of_row(0, epsilon, min(log_delta, -1e-9))
 
 
 def tilts_for_epsilon(losses: ComposedPairs, epsilon: float) -> Tilts | None:
     """Return tilts around the saddle of an ε; None if none is large enough."""
-    return _tilts(losses, lambda _, at: epsilon - at, lambda front, theta: epsilon, lambda spread: epsilon / spread)
-
-
-def _tilts(
-    losses: ComposedPairs, excess: Excess, answer: Callable[[float, float], float], normal: Callable[[float], float]
-) -> Tilts | None:
-    """Return the tilts around where `excess`, which falls with the tilt, is 0; a normal loss has its own there."""
-    octaves = _walk(losses, excess, normal)
-    if octaves is None:
+    found = saddles_for_epsilon(losses.row, np.array([epsilon]))
+    if _is_endless(found, epsilon - found.epsilon[0]):
         return None
-    order = sorted(octaves)
-    theta, k, mean, spread = (np.concatenate([octaves[octave][i] for octave in order]) for i in range(4))
-    log_delta, nearby = approximate(theta, k, mean, spread)
-    place = int(np.argmin(np.abs(excess(log_delta, nearby))))
-    at = float(theta[place])
-    front = float(log_delta[place]) + at * float(nearby[place])  # log δ at ε = 0 on the line through that tilt
-    epsilon = answer(front, at)
-    curvature = curvature_of(theta, spread)
-    return Tilts(order[0] * PER_OCTAVE, theta, k, curvature, epsilon, min(front - at * epsilon, -1e-9))
+    return found.of_row(0, epsilon, float(found.log_delta_near(np.array([epsilon]))[0]))
 
 
-def _walk(losses: ComposedPairs, excess: Excess, normal: Callable[[float], float]) -> dict[int, Octave] | None:
-    """Return cumulants octave by octave, from where `excess` changes sign, with two octaves below and one above.
+def _is_endless(found: Saddles, excess: Array) -> bool:
+    """Return whether the tilts end where no others are looked for, and none of them is the saddle."""
+    first, last = found.index // PER_OCTAVE, (found.index + len(found.theta)) // PER_OCTAVE
+    return bool((last >= LAST_OCTAVE and excess[-1] >= 0) or (first <= FIRST_OCTAVE + 1 and excess[0] < 0))
 
-    The walk begins where a normal loss of this variance would have its tilt, if that is far away. Where tilts are so
+
+def _follow(rows: Rows, excess: Excess, normal: Callable[[Array], Array]) -> Saddles:
+    """Return tilts from below the zero of `excess` in every row to above it, two octaves further down and one up.
+
+    The walk begins where normal losses of this variance would have their tilts, if that is far away. Where tilts are so
     large that their nodes are out of reach it ends before them: any tilt gives bounds.
     """
     octaves: dict[int, Octave] = {}
+    values: dict[int, Array] = {}
 
-    def look(octave: int) -> int:
-        """Return whether the sign changes above this octave, below it, or in it."""
-        octaves[octave] = losses.cumulants(octave)
-        values = excess(*approximate(*octaves[octave]))
-        return 1 if values[-1] >= 0 else -1 if values[0] < 0 else 0
+    def look(octave: int) -> Array:
+        """Return `excess` at the first and the last tilt of an octave, in every row."""
+        if octave not in octaves:
+            octaves[octave] = rows.cumulants(octave)
+            values[octave] = excess(Saddles.at({octave: octaves[octave]}))[:, [0, -1]]
+        return values[octave]
 
-    octave, direction = 0, look(0)
-    in_closed_form = losses.closed is not None or losses.lattice is not None  # every octave is cheap, and welcome
-    first = _octave_of(normal(max(float(octaves[0][3][0]), 1e-300))) if direction > 0 and not in_closed_form else 0
-    if first > NEAR_OCTAVES:
-        with contextlib.suppress(OutOfReach):
-            direction, octave = look(first), first
-            del octaves[0]  # octaves are neighbours
-    while direction:
-        octave += direction
-        if not FIRST_OCTAVE < octave < LAST_OCTAVE:
-            return None
-        try:
-            here = look(octave)
-        except OutOfReach:
-            octave -= direction
-            break
-        if here in (0, -direction):
-            break
-    for near in (octave - 2, octave - 1, octave + 1):
-        if near not in octaves:
+    start, ends = 0, look(0)
+    # in closed form every octave is cheap, and welcome
+    if np.all(ends[:, 1] >= 0) and rows.closed is None and not all(pair.lattice for pair in rows.pairs):
+        first = octave_of(float(np.min(normal(np.maximum(octaves[0][3][:, 0], 1e-300)))))
+        if first > NEAR_OCTAVES:
             with contextlib.suppress(OutOfReach):
-                octaves[near] = losses.cumulants(near)
-    return octaves
+                start, ends = first, look(first)
+                del octaves[0]  # octaves are neighbours
+    lowest = highest = start
+    with contextlib.suppress(OutOfReach):
+        while highest + 1 < LAST_OCTAVE and np.any(look(highest)[:, 1] >= 0):
+            look(highest + 1)
+            highest += 1
+    with contextlib.suppress(OutOfReach):
+        while lowest - 1 > FIRST_OCTAVE and np.any(look(lowest)[:, 0] < 0):
+            look(lowest - 1)
+            lowest -= 1
+    while lowest < highest and np.all(look(highest)[:, 0] < 0):  # no saddle is so far up
+        highest -= 1
+    while lowest < highest and np.all(look(lowest)[:, 1] >= 0):  # nor so far down
+        lowest += 1
+    for near in (lowest - 1, lowest - 2, highest + 1):
+        if near not in octaves and FIRST_OCTAVE < near < LAST_OCTAVE:
+            with contextlib.suppress(OutOfReach):
+                octaves[near] = rows.cumulants(near)
+    # beside an octave that is out of reach others stand alone
+    last = max(octave for octave in octaves if octave <= highest or octave - 1 in octaves)
+    first = max(octave for octave in octaves if octave <= lowest and octave - 1 not in octaves)
+    return Saddles.at({octave: octaves[octave] for octave in octaves if first <= octave <= last})
 
 
-def walk_down(losses: ComposedPairs, epsilon: float, aim: float) -> Iterator[float]:
-    """Yield K - θε, which bounds log δ(ε) from above, octave by octave towards the saddle, as it falls.
-
-    The walk begins where θε alone would reach the aim.
-    """
-    octave, direction = _octave_of(-aim / epsilon) if epsilon > 0 else 0, 0
-    while FIRST_OCTAVE < octave < LAST_OCTAVE:
-        theta, k, mean, _ = losses.cumulants(octave)
-        yield float(np.min(k - theta * epsilon))
-        towards = 1 if mean[-1] < epsilon else -1 if mean[0] > epsilon else 0
-        if towards in (0, -direction):
-            return
-        direction = towards
-        octave += direction
-
-
-def _octave_of(tilt: float) -> int:
+def octave_of(tilt: float) -> int:
     return math.floor(math.log2(min(max(tilt, 1.0), 2.0 ** (LAST_OCTAVE - 1))))
 
 
@@ -167,6 +203,9 @@ def approximate(theta: Array, k: Array, mean: Array, spread: Array) -> tuple[Arr
 def curvature_of(theta: Array, spread: Array) -> Array:
     """Return F''(θ)."""
     return np.asarray(spread + theta**-2 + (1 + theta) ** -2)
+
+
+# Plans ----------------------------------------------------------------------------------------------------------------
 
 
 @final
@@ -191,6 +230,12 @@ class Plan:
 def spacing(step: int) -> float:
     """Return the spacing η_m of nodes on a line, which questions share."""
     return float(2.0 ** (step / 4))
+
+
+def round_count(count: float) -> int:
+    """Round a count up to 2^k or 3·2^k, so that later questions meet these nodes again."""
+    power: int = 2 ** max(math.ceil(math.log2(max(count, 1.0))), 4)
+    return power * 3 // 4 if count <= power * 3 // 4 else power
 
 
 def plan_for(t: Tilts, nats: float = TAIL_NATS, apart: int = 1) -> Plan:

@@ -6,7 +6,6 @@ doubles (`solve`) or in balls (`certified`).
 
 from __future__ import annotations
 
-import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -15,12 +14,14 @@ from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple, final
 
+import numpy as np
+
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import EXACT_SHARE
 from cumulant.inversion.enclosure import CLOSE_NATS, Enclosure, WholeEnclosure, meet
 from cumulant.inversion.out_of_sight import leave_out_unseen
-from cumulant.inversion.plan import Tilts, tilts_for_delta, tilts_for_epsilon, walk_down
+from cumulant.inversion.plan import Tilts, octave_of, tilts_for_delta, tilts_for_epsilon
 
 FIRST_LOG_DELTA = -40.0  # of which losses are out of sight when δ is what is asked for
 DEEPER_LOG_DELTAS = (-68.0, -96.0, -124.0, -152.0, -math.inf)  # of which they are if δ turns out to be that small
@@ -254,9 +255,8 @@ def _is_in_sight(seen: ComposedPairs, around: Tilts | None) -> bool:
 
 def _falls_out_of_sight(seen: ComposedPairs, epsilon: float) -> bool:
     """Return whether Chernoff's bound says that δ(ε) is nothing beside what is left out; False if that takes long."""
-    if seen.left_out == 0:
+    if seen.left_out == 0 or not epsilon > 0:
         return False
     least = math.log(seen.left_out) - LEFT_OUT_NATS
-    with contextlib.suppress(OutOfReach):
-        return any(bound < least for bound in walk_down(seen, epsilon, least))
-    return False
+    octave = octave_of(-least / epsilon)  # where θε alone would reach it
+    return bool(seen.row.are_within(np.array([epsilon]), np.array([least]), octave)[0])

@@ -16,11 +16,10 @@ import numpy as np
 
 from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.errors import OutOfReach
-from cumulant.inversion.ceilings import own_epsilon_ceiling
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import CLOSE_NATS, Enclosure
 from cumulant.inversion.question import Question
-from cumulant.inversion.solve import LEAST_LOG_DELTA, Directions, Doubles, log_delta_of_pairs
+from cumulant.inversion.solve import LEAST_LOG_DELTA, Directions, Doubles, epsilon_ceiling, log_delta_of_pairs
 from cumulant.numerics.logspace import Array
 from cumulant.profiles.chord import log_chord
 
@@ -92,7 +91,7 @@ class Side:
         if not left < 0:
             return Doubles().largest(self.losses, 1)
         whole = Doubles().whole(self.losses)
-        near = whole.start(left) if whole else own_epsilon_ceiling(Question(self.losses, Doubles(), 1, left))
+        near = whole.start(left) if whole else epsilon_ceiling(Question(self.losses, Doubles(), 1, left))
         return min(near, Doubles().largest(self.losses, 1))
 
     def ceiling(self, epsilon: float) -> float:

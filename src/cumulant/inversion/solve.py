@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, final
 
+import numpy as np
+
 from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.errors import OutOfReach
 from cumulant.inversion.band import BandInDoubles
-from cumulant.inversion.ceilings import epsilon_ceilings, log_delta_ceilings, own_epsilon_ceiling
-from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.composed import ComposedPairs, Direction
+from cumulant.inversion.contour import bound_epsilon
 from cumulant.inversion.enclosure import (
     Enclosure,
     GaussianInDoubles,
@@ -27,14 +29,13 @@ from cumulant.inversion.enclosure import (
 )
 from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  # noqa: PLC0414 - an entry point
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
-from cumulant.inversion.largest_sums import lies_next_to_top
 from cumulant.inversion.lines import paid_enclosures_at
+from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.inversion.pieces import sum_few, sum_one, sum_top, sum_top_at_delta
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.question import Question, Road, Solution
 from cumulant.inversion.work_budget import MOST_SINES, WorkBudget
 from cumulant.numerics.rounding import LEAST, less_rounding
-from cumulant.pairs.noise import Pair
 from cumulant.pairs.pair import GaussianPair
 
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
@@ -46,7 +47,6 @@ RAISES = 4  # times that ε is raised until δ(ε) agrees
 RAISED_SHARE = 2e-7  # of ε, or four times what its own line leaves open, by which it is raised at most
 MOST_RAISED_NATS = 1e-6  # of slack, by which it is raised beyond that
 
-Direction = Sequence[tuple[Pair, int]]
 Directions = Sequence[Direction]
 
 
@@ -99,15 +99,11 @@ def solve_worst_first(
 def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
     """Return the smallest ε with δ(ε) <= δ in every direction, rounded up."""
     questions = ask_epsilon(directions, log_delta, 1, Doubles)
-    ceilings = zip(epsilon_ceilings(questions), questions, strict=True)
 
-    def is_settled(question: Question, most: float, some: list[Inversion]) -> bool:
-        worst = max(inversion.value for inversion in some)
-        if (whole := sum_one(question.losses)) is not None:
-            return whole.log_bounds(worst)[1] <= question.asked
-        return most <= worst or own_epsilon_ceiling(question) <= worst
+    def is_settled(question: Question, _: float, some: list[Inversion]) -> bool:
+        return _is_within(question, max(inversion.value for inversion in some), question.asked)
 
-    found = solve_worst_first(ceilings, _epsilon_in_doubles, is_settled)
+    found = solve_worst_first(_by_largest_loss(questions), _epsilon_in_doubles, is_settled)
     nothing = all(question.losses.tells_nothing for question in questions)
     least = Inversion(0.0, 0.0, "nothing" if nothing else "total variation")
     return max([least, *found], key=lambda inversion: inversion.value)
@@ -119,9 +115,47 @@ def log_delta_of_pairs(directions: Directions, epsilon: float) -> Inversion:
     every = [question.losses for question in questions]
     if any(losses.reveals_samples(epsilon) for losses in every) and not any(losses.failure for losses in every):
         return Inversion(max(losses.log_joint_variation for losses in every), SEEN_NATS, "total variation", 1.0)
-    ceilings = zip(log_delta_ceilings(questions), questions, strict=True)
-    found = solve_worst_first(ceilings, _log_delta_in_doubles, lambda _, most, some: most <= max(x.value for x in some))
+
+    def is_settled(question: Question, _: float, some: list[Inversion]) -> bool:
+        worst = max(inversion.value for inversion in some)
+        return _is_within(question, epsilon, question.road.left(question.losses, worst, 1))
+
+    found = solve_worst_first(_by_largest_loss(questions), _log_delta_in_doubles, is_settled)
     return max(found, key=lambda inversion: inversion.value)
+
+
+def _by_largest_loss(questions: Sequence[Question]) -> list[tuple[float, Question]]:
+    """Return questions with what makes them likely the worst: the largest loss."""
+    return [(question.losses.supremum, question) for question in questions]
+
+
+def _is_within(question: Question, epsilon: float, log_delta: float) -> bool:
+    """Return whether log δ(ε) is proven to be at most this, by less than a line of its own; NaN is more than all."""
+    losses = question.losses
+    if math.isnan(log_delta) or not epsilon < math.inf:
+        return False
+    if losses.supremum <= epsilon:
+        return True
+    if (whole := sum_one(losses)) is not None:
+        return whole.log_bounds(epsilon)[1] <= log_delta
+    if not losses.parts or question.road.is_certain(losses, epsilon):
+        return False
+    seen = leave_out_unseen(losses, log_delta)
+    return bool(seen.row.are_within(np.array([epsilon]), np.array([log_delta]))[0])
+
+
+def epsilon_ceiling(question: Question) -> float:
+    """Return Chernoff's bound of ε at the question's own tilts, with what is left out; inf where there are none."""
+    try:
+        around = question.around if question.needs_tilts else None
+    except OutOfReach:
+        around = None
+    if around is None:
+        return math.inf
+    left_out = question.seen.left_out
+    share = math.exp(math.log(left_out) - question.asked) if left_out > 0 else 0.0  # of δ
+    less = -math.log1p(-share) if share < 1 else math.inf
+    return float(np.min(bound_epsilon(around.theta, around.k, question.asked - less)))
 
 
 @final
@@ -142,7 +176,9 @@ class Doubles(Road):
             return True
         if (whole := sum_one(losses)) is not None:
             return whole.log_bounds(0.0)[1] <= log_delta
-        return not lies_next_to_top(losses, log_delta) and _log_variation(losses) <= log_delta
+        if losses.closed is not None and losses.closed.lies_next_to_top(log_delta):
+            return False
+        return _log_variation(losses) <= log_delta
 
     def is_certain(self, losses: ComposedPairs, epsilon: float) -> bool:
         if losses.one_table is not None:  # its sum tells

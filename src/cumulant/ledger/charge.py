@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cumulant.composition import Composed
 from cumulant.mechanisms.approximate_dp import ApproximateDP
@@ -221,21 +221,21 @@ def _dominates(profile: Profile, largest: float, mean: float) -> bool:
     return _cell(below, above, profile, mean, DEEPEST)
 
 
-class _Knot:
+class _Knot(NamedTuple):
     """At an exact t: H_t of the release, and of the Gaussian with its slope."""
 
-    __slots__ = ("gaussian", "release", "slope", "t")
+    t: float
+    release: arb
+    gaussian: arb
+    slope: arb
 
-    def __init__(self, t: float, release: arb, gaussian: arb, slope: arb) -> None:
-        self.t, self.release, self.gaussian, self.slope = t, release, gaussian, slope
-
-    @staticmethod
-    def at(t: float, profile: Profile, mean: float) -> _Knot:
+    @classmethod
+    def at(cls, t: float, profile: Profile, mean: float) -> _Knot:
         """H_t = Φ(a) - tΦ(a - μ) with a = μ/2 - log(t)/μ, and its slope is -Φ(a - μ)."""
         point, mu = as_ball(t), as_ball(mean)
         a = mu / 2 - point.log() / mu
         beyond = _normal(a - mu)
-        return _Knot(t, profile(point), _normal(a) - point * beyond, -beyond)
+        return cls(t, profile(point), _normal(a) - point * beyond, -beyond)
 
 
 def _cell(low: _Knot, high: _Knot, profile: Profile, mean: float, depth: int) -> bool:

@@ -132,9 +132,8 @@ class Declaration:
         """Return the δ that holds at another ε, whatever was chosen: `pure` says what it is below pure DP."""
         largest = max([epsilon, *(line.epsilon for line in self.lines if isinstance(line, PureBeyond))])
         delta = float(self.priced().delta(epsilon=largest))
-        return (
-            delta if largest == epsilon else float(ApproximateDP(epsilon=largest, delta=delta).delta(epsilon=epsilon))
-        )
+        below = ApproximateDP(epsilon=largest, delta=delta) if largest > epsilon else None
+        return delta if below is None else float(below.delta(epsilon=epsilon))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that `declaration_from_dict` reads back."""
@@ -200,7 +199,9 @@ def _fixed_lines(
         more = reserve if reserve is not None and place == len(stages) - 1 else 0.0
         squared = parameters.nonnegative("reserve", more) + stage.reserve
         lines += slots_of(stage.plan, stage=place)
-        lines += () if squared == 0 else (GaussianReserve(stage=place, noise_multiplier=_noise_of(squared)),)
+        if squared > 0:  # the reserve is 1/σ² exactly, and priced as such
+            sigma = parameters.positive("1/√reserve", 1 / math.sqrt(squared))
+            lines += (GaussianReserve(stage=place, noise_multiplier=sigma),)
     if parameters.probability("failure", failure) > 0:
         parameters.require(failure < 1, "failure must be a probability below 1", failure)
         lines += (FailureReserve(stage=0, delta=float(failure)),)
@@ -211,11 +212,6 @@ def _fixed_lines(
         parameters.require(order > 1, rule, renyi)
         lines += (RenyiReserve(stage=0, order=order, budget=budget),)
     return lines
-
-
-def _noise_of(squared: float) -> float:
-    """Return σ with 1/σ² about b; the reserve is 1/σ² exactly, and priced as such."""
-    return parameters.positive("1/√reserve", 1 / math.sqrt(squared))
 
 
 def price_of_run(run: Composed, *, epsilon: float, delta: float) -> float:
@@ -243,11 +239,11 @@ def _rest(plan: Composed, epsilon: float, delta: float, *, stage: int) -> Lines:
 
 def check_relation(mechanism: AbstractMechanism, neighbors: Neighbors) -> None:
     """Refuse what is about another relation than the account's."""
-    if mechanism.neighbors not in (None, neighbors):
-        there = mechanism.neighbors.value if mechanism.neighbors is not None else ""
+    there = mechanism.neighbors
+    if there is not None and there is not neighbors:
         raise MixedNeighbors(
-            f"this account is for {neighbors.value}, the release is for {there}; give it `neighbors=` of the account, "
-            "or open an account for the other relation; nothing was recorded"
+            f"this account is for {neighbors.value}, the release is for {there.value}; give it `neighbors=` of the "
+            "account, or open an account for the other relation; nothing was recorded"
         )
 
 

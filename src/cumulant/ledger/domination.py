@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from cumulant.ledger.charge import squared_mean
@@ -22,7 +21,6 @@ from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
 
-@lru_cache(maxsize=4096)
 def dominates(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
     """Return whether what is known of a slot is proven to hold for a release: its pair for all t >= 0, or its curve.
 
@@ -43,7 +41,7 @@ def dominates(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
     """
     if is_noisier(release, slot):
         return True
-    if isinstance(slot, PoissonSampled | SampledWithoutReplacement | SampledWithReplacement):
+    if type(slot) in SMALLER:
         return _sample_dominates(slot, release)
     if _belongs_to(slot, release):
         return True
@@ -62,25 +60,13 @@ def _belongs_to(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
     return False
 
 
-def _sample_dominates(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
-    if isinstance(slot, PoissonSampled) and isinstance(release, PoissonSampled):
-        inside = dominates if slot.relation.joins else _is_noisier_than
-        return (
-            _agree_on(slot, release, "relation")
-            and release.rate <= slot.rate
-            and inside(slot.mechanism, release.mechanism)
-        )
-    if isinstance(slot, SampledWithoutReplacement) and isinstance(release, SampledWithoutReplacement):
-        fits = _agree_on(slot, release, "relation") and release.rate <= slot.rate
-        return fits and is_noisier(release.mechanism, slot.mechanism)
-    if isinstance(slot, SampledWithReplacement) and isinstance(release, SampledWithReplacement):
-        fits = _agree_on(slot, release, "relation", "draws", "population")
-        return fits and is_noisier(release.mechanism, slot.mechanism)
-    return False
-
-
-def _is_noisier_than(slot: AbstractMechanism, release: AbstractMechanism) -> bool:
-    return is_noisier(release, slot)
+def _sample_dominates(slot: Any, release: Any) -> bool:
+    """Return whether the scheme of a sample takes another of its kind, and its mechanism the other's."""
+    if type(release) is not type(slot) or not SMALLER[type(slot)](release, slot) or release.relation != slot.relation:
+        return False
+    if isinstance(slot, PoissonSampled) and slot.relation.joins:
+        return dominates(slot.mechanism, release.mechanism)
+    return is_noisier(release.mechanism, slot.mechanism)
 
 
 def is_noisier(release: AbstractMechanism, slot: AbstractMechanism) -> bool:
@@ -119,6 +105,9 @@ NOISIER: Mapping[type, Callable[[Any, Any], bool]] = {
 }
 """How a release compares with a slot of its kind."""
 
-
-def _agree_on(slot: AbstractMechanism, release: AbstractMechanism, *names: str) -> bool:
-    return all(getattr(slot, name) == getattr(release, name) for name in names)
+SMALLER: Mapping[type, Callable[[Any, Any], bool]] = {
+    PoissonSampled: lambda release, slot: release.rate <= slot.rate,
+    SampledWithoutReplacement: lambda release, slot: release.rate <= slot.rate,
+    SampledWithReplacement: lambda release, slot: (release.draws, release.population) == (slot.draws, slot.population),
+}
+"""How a sample compares with that of a slot of its kind."""

@@ -21,6 +21,9 @@ Rows = Mapping[str, Sequence[Taken]]
 OPEN_STATES = ("held", "started")
 """In which a hold counts as spent, and may be settled."""
 
+BEFORE = {"start": ("held",), "settle": OPEN_STATES, "cancel": ("held",)}
+"""The states of a hold in which an entry may be recorded."""
+
 AFTER = {"start": "started", "settle": "settled", "cancel": "cancelled"}
 """The state of a hold after an entry."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, final
 
 from cumulant.errors import LedgerTampered
@@ -48,22 +48,10 @@ class Entry:
         return hashlib.sha256(canonical(fields).encode("ascii")).hexdigest()
 
 
-def seal(
-    *, account: str, version: int, time: str, author: str, key: str, kind: str, body: dict[str, Any], previous: str
-) -> Entry:
-    """Return an entry with its hash."""
-    open_entry = Entry(
-        account=account,
-        version=version,
-        time=time,
-        author=author,
-        key=key,
-        kind=kind,
-        body=canonical(body),
-        previous=previous,
-        hash="",
-    )
-    return Entry(**{**open_entry.to_dict(), "hash": open_entry.digest()})
+def seal(*, body: dict[str, Any], **others: Any) -> Entry:
+    """Return an entry with its hash, from its other fields and its body as data."""
+    unsealed = Entry(**others, body=canonical(body), hash="")
+    return replace(unsealed, hash=unsealed.digest())
 
 
 def canonical(data: Any) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant.errors import InvalidParameter
 from cumulant.ledger.allocation import Taken, unused
-from cumulant.ledger.effects import OPEN_STATES, rows_from_data, rows_to_data
+from cumulant.ledger.effects import BEFORE, rows_from_data, rows_to_data
 from cumulant.ledger.recording import Locked
 from cumulant.ledger.texts import time_text
 from cumulant.ledger.values import Receipt
@@ -72,47 +73,39 @@ class Hold:
         A receipt that says `again` means that it has begun before: whoever did not do that must not begin.
         """
 
-        def build(locked: Locked) -> dict[str, Any]:
-            self._state(locked, "start", ("held",))
+        def check() -> None:
             if self.expires < time_text(self._ledger._clock()):
                 raise InvalidParameter(
                     f"hold {self.key!r} expired at {self.expires}: it cannot start; cancel it, and reserve again"
                 )
-            return {}
 
-        return self._record("start", by, {"hold": self.key}, build)
+        return self._record("start", by, {}, check=check)
 
     def settle(self, *, used: AbstractMechanism | None = None, by: str = "") -> Receipt:
         """Say what was released, by default all of it; `used` is part of what was reserved, and the rest comes back."""
         returned = self._returned(self._counts(self.release if used is None else used))
-
-        def build(locked: Locked) -> dict[str, Any]:
-            self._state(locked, "settle", OPEN_STATES)
-            return returned
-
-        content = {"hold": self.key, "used": None if used is None else used.to_dict()}
-        return self._record("settle", by, content, build)
+        return self._record("settle", by, returned, used=None if used is None else used.to_dict())
 
     def cancel(self, *, by: str = "") -> Receipt:
         """Give everything back: nothing was released."""
-        returned = self._returned([0] * len(self.release.releases()))
+        return self._record("cancel", by, self._returned([0] * len(self.release.releases())))
+
+    def _record(
+        self, kind: str, by: str, body: dict[str, Any], *, check: Callable[[], None] = lambda: None, **asked: Any
+    ) -> Receipt:
+        """Record what is said of the hold, unless it cannot be said any more; no key is ever recorded twice."""
 
         def build(locked: Locked) -> dict[str, Any]:
-            self._state(locked, "cancel", ("held",))
-            return returned
+            (row,) = locked.transaction.holds(self.account, key=self.key)
+            if row.state not in BEFORE[kind]:
+                raise InvalidParameter(
+                    f"hold {self.key!r} is {row.state}: it is too late to {kind} it; nothing was recorded"
+                )
+            check()
+            return body
 
-        return self._record("cancel", by, {"hold": self.key}, build)
-
-    def _record(self, kind: str, by: str, content: dict[str, Any], build: Any) -> Receipt:
-        return self._ledger._record(self._ledger._request(self.account, kind, self.key, by, content), build)
-
-    def _state(self, locked: Locked, verb: str, allowed: tuple[str, ...]) -> None:
-        """Refuse what cannot be said of the hold any more."""
-        (row,) = locked.transaction.holds(self.account, key=self.key)
-        if row.state not in allowed:
-            raise InvalidParameter(
-                f"hold {self.key!r} is {row.state}: it is too late to {verb} it; nothing was recorded"
-            )
+        request = self._ledger._request(self.account, kind, self.key, by, {"hold": self.key, **asked})
+        return self._ledger._record(request, build)
 
     def _counts(self, used: Any) -> list[int]:
         """Return how many of each part were released."""

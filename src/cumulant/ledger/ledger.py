@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cumulant import parameters
 from cumulant.composition import Composed
 from cumulant.errors import BudgetExceeded, CumulantError, InvalidParameter, UnprovenCombination
-from cumulant.ledger.allocation import place_beyond
+from cumulant.ledger.allocation import beyond_in
 from cumulant.ledger.declaration import Stage, checked_plan, declare
 from cumulant.ledger.effects import releases_by_block, releases_of
 from cumulant.ledger.entries import Entry, canonical, closing_line
@@ -277,7 +277,7 @@ class Ledger:
             version=row.version,
             head=row.head,
             spent=spent,
-            released={} if place_beyond(declaration.lines) is None else releases_by_block(tallies),
+            released={} if beyond_in(declaration.lines)[1] is None else releases_by_block(tallies),
             holds=tuple(holds),
         )
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, final
@@ -46,6 +47,11 @@ class AbstractLine(ABC):
     stage: int
 
     @property
+    @abstractmethod
+    def what(self) -> str:
+        """What the line is, in words."""
+
+    @property
     def units(self) -> int:
         """How many units there are at the opening."""
         return UNITS
@@ -63,17 +69,12 @@ class AbstractLine(ABC):
         """Return the mechanism, with its count, that dominates whatever uses the line."""
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-
-    @property
-    @abstractmethod
-    def what(self) -> str:
-        """What the line is, in words."""
-
-    @abstractmethod
     def show(self, units: int) -> str:
         """Return in words how many units are left, rounded down."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"kind": self.kind, **{field.name: _plain(getattr(self, field.name)) for field in fields(self)}}  # type: ignore[arg-type]  # lines are dataclasses
 
 
 @final
@@ -88,6 +89,10 @@ class Slot(AbstractLine):
     count: int
 
     @property
+    def what(self) -> str:
+        return f"slots of {described(self.mechanism)}"
+
+    @property
     def units(self) -> int:
         return self.count
 
@@ -96,13 +101,6 @@ class Slot(AbstractLine):
 
     def priced(self) -> tuple[AbstractMechanism, int]:
         return self.mechanism, self.count
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "stage": self.stage, "mechanism": self.mechanism.to_dict(), "count": self.count}
-
-    @property
-    def what(self) -> str:
-        return f"slots of {described(self.mechanism)}"
 
     def show(self, units: int) -> str:
         return f"{units} of {self.count} {self.what} ({_percent(units, self.count)} %)"
@@ -114,6 +112,7 @@ class GaussianReserve(AbstractLine):
     """Squared means of Gaussian pairs, up to b = 1/σ² in all: Gaussian releases and what Gaussian pairs dominate."""
 
     kind: ClassVar[str] = "reserve"
+    what: ClassVar[str] = "the Gaussian reserve"
 
     stage: int
     noise_multiplier: float
@@ -125,16 +124,9 @@ class GaussianReserve(AbstractLine):
     def priced(self) -> tuple[AbstractMechanism, int]:
         return Gaussian(noise_multiplier=self.noise_multiplier), 1
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "stage": self.stage, "noise_multiplier": self.noise_multiplier}
-
     def squared_mean_of(self, units: int) -> Fraction:
         """Return b of a number of units."""
         return Fraction(units, UNITS) / Fraction(self.noise_multiplier) ** 2
-
-    @property
-    def what(self) -> str:
-        return "the Gaussian reserve"
 
     def show(self, units: int) -> str:
         return _left_text(self.squared_mean_of(units), self.squared_mean_of(UNITS), self.what)
@@ -146,6 +138,7 @@ class FailureReserve(AbstractLine):
     """Failures of (ε₀, δ₀)-DP releases: Σ -log(1-δ₀) <= -log(1-δ), charged beside what their ε₀ takes."""
 
     kind: ClassVar[str] = "failure"
+    what: ClassVar[str] = "the failure probability"
 
     stage: int
     delta: float
@@ -160,13 +153,6 @@ class FailureReserve(AbstractLine):
 
     def priced(self) -> tuple[AbstractMechanism, int]:
         return ApproximateDP(epsilon=0.0, delta=self.delta), 1
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "stage": self.stage, "delta": self.delta}
-
-    @property
-    def what(self) -> str:
-        return "the failure probability"
 
     def show(self, units: int) -> str:
         whole = Fraction(self.delta)
@@ -187,6 +173,10 @@ class RenyiReserve(AbstractLine):
     order: float
     budget: float
 
+    @property
+    def what(self) -> str:
+        return "the pure DP" if math.isinf(self.order) else f"the Rényi DP of order {as_given(self.order)}"
+
     def cost(self, release: AbstractMechanism) -> int | None:
         if release._known().failure() > 0:
             return None
@@ -198,14 +188,6 @@ class RenyiReserve(AbstractLine):
 
     def priced(self) -> tuple[AbstractMechanism, int]:
         return RenyiPurse(order=self.order, budget=self.budget), 1
-
-    def to_dict(self) -> dict[str, Any]:
-        order = "inf" if math.isinf(self.order) else self.order
-        return {"kind": self.kind, "stage": self.stage, "order": order, "budget": self.budget}
-
-    @property
-    def what(self) -> str:
-        return "the pure DP" if math.isinf(self.order) else f"the Rényi DP of order {as_given(self.order)}"
 
     def show(self, units: int) -> str:
         whole = Fraction(self.budget)
@@ -221,6 +203,7 @@ class PureBeyond(AbstractLine):
     """
 
     kind: ClassVar[str] = "pure"
+    what: ClassVar[str] = "epsilon for pure DP"
 
     stage: int
     epsilon: float
@@ -235,9 +218,6 @@ class PureBeyond(AbstractLine):
     def priced(self) -> tuple[AbstractMechanism, int]:
         return Composed(()), 1
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "stage": self.stage, "epsilon": self.epsilon}
-
     def admits(self, released: PureSum) -> bool:
         """Return whether a sum of pure costs may be released in all; five of 1/5 are 1."""
         return released.is_within(stated(self.epsilon))
@@ -250,16 +230,19 @@ class PureBeyond(AbstractLine):
     def share(self, left: Fraction) -> float:
         return _share(left, stated(self.epsilon))
 
-    @property
-    def what(self) -> str:
-        return "epsilon for pure DP"
-
     def show(self, units: int) -> str:
         return f"{units} releases of pure DP beyond the lines"
 
     def show_left(self, left: Fraction) -> str:
         """Return the ε that is left in words."""
         return _left_text(left, stated(self.epsilon), self.what, given=self.epsilon)
+
+
+def _plain(value: Any) -> Any:
+    """Return what a field of a line is in JSON, which has no infinity."""
+    if isinstance(value, AbstractMechanism):
+        return value.to_dict()
+    return "inf" if value == math.inf else value
 
 
 def _left_text(part: Fraction, whole: Fraction, what: str, *, given: float | None = None) -> str:
@@ -313,18 +296,16 @@ def composed_of(lines: Lines) -> Composed:
     return Composed.of(line.priced() for line in lines)
 
 
+KINDS: Mapping[str, type[AbstractLine]] = {
+    line.kind: line for line in (Slot, GaussianReserve, FailureReserve, RenyiReserve, PureBeyond)
+}
+READ: Mapping[str, Callable[[Any], Any]] = {"mechanism": from_dict, "order": float}
+"""How fields are read that are written as something else."""
+
+
 def line_from_dict(data: dict[str, Any]) -> AbstractLine:
     """Return the line that `to_dict` described."""
-    stage = data["stage"]
-    match data["kind"]:
-        case "slot":
-            return Slot(stage=stage, mechanism=from_dict(data["mechanism"]), count=data["count"])
-        case "reserve":
-            return GaussianReserve(stage=stage, noise_multiplier=data["noise_multiplier"])
-        case "failure":
-            return FailureReserve(stage=stage, delta=data["delta"])
-        case "renyi":
-            return RenyiReserve(stage=stage, order=float(data["order"]), budget=data["budget"])
-        case "pure":
-            return PureBeyond(stage=stage, epsilon=data["epsilon"])
-    raise InvalidParameter(f"a line must be a slot, reserve, failure, renyi or pure, got {data['kind']!r}")
+    if data["kind"] not in KINDS:
+        raise InvalidParameter(f"a line must be a slot, reserve, failure, renyi or pure, got {data['kind']!r}")
+    given = {name: READ.get(name, lambda as_it_is: as_it_is)(value) for name, value in data.items() if name != "kind"}
+    return KINDS[data["kind"]](**given)

@@ -126,7 +126,6 @@ class PureSum:
         return self._most <= wanted or _sum([cost * count for cost, count in self._counts.items()]) <= budget
 
 
-@lru_cache(maxsize=4096)
 def _on_grid(cost: Fraction) -> int:
     return -((-cost.numerator << GRID) // cost.denominator)  # up
 

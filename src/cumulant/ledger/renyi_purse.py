@@ -163,19 +163,15 @@ def _atoms(hull: Sequence[Point]) -> LossTable:
     Q has the rise of the slope at a knot for mass, P that times t, and P is alone where the profile ends above 0.
     """
     slopes = [*(_slope(a, b) for a, b in pairwise(hull)), Fraction(0)]
-    masses = [(point.t, point.t * (after - before)) for point, before, after in _bends(hull, slopes)]
-    down = [math.nextafter(float(mass), 0.0) for _, mass in masses]
-    losses = [_log_above(t) for t, _ in masses]
+    bends = [after - before for before, after in pairwise(slopes)]
+    down = [math.nextafter(float(knot.t * bend), 0.0) for knot, bend in zip(hull[1:], bends, strict=True)]
+    losses = [_log_above(knot.t) for knot in hull[1:]]
     # Up: losses are rounded up, and what masses lost by rounding down counts as revealed.
     revealed = float_above(1 - sum(map(Fraction, down), Fraction(0)))
     with precision(BITS_OF_KNOTS):
         q = sum((as_ball(mass) * (-as_ball(loss)).exp() for loss, mass in zip(losses, down, strict=True)), as_ball(0.0))
         missing = upper_float(1 - q)
     return LossTable(tuple(losses), tuple(down), revealed, max(missing, 0.0))
-
-
-def _bends(hull: Sequence[Point], slopes: Sequence[Fraction]) -> list[tuple[Point, Fraction, Fraction]]:
-    return list(zip(hull[1:], slopes, slopes[1:], strict=False))
 
 
 def _log_above(t: Fraction) -> float:

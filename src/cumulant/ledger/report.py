@@ -16,11 +16,12 @@ from cumulant.ledger.effects import effects_of, release_of
 from cumulant.ledger.entries import Entry
 from cumulant.ledger.lines import Lines, PureBeyond, Slot
 from cumulant.ledger.pure import PureSum
-from cumulant.ledger.texts import counted, moment_of
+from cumulant.ledger.texts import moment_of
 from cumulant.ledger.values import WHOLE, Status, Verification
 from cumulant.mechanisms.data import from_dict
-from cumulant.printed import given, rounded_up
+from cumulant.printed import counted, given, rounded_up
 from cumulant.report.chart import COLORS, Chart, Series, described
+from cumulant.report.document import writing
 from cumulant.version import __version__
 
 if TYPE_CHECKING:
@@ -154,9 +155,10 @@ def make_report(ledger: Ledger, account: str, *, progress: Callable[[int], None]
     summary = Summary(status.declaration.lines)
     for entry in ledger.history(account):
         summary.add(entry)
+    left = zip(map(_line_name, status.declaration.lines), status.left(), strict=True)
     sections = (
         _promise(status),
-        Section("What is left", table=(("line", "left in the block that has least"), *_left(status))),
+        Section("What is left", table=(("line", "left in the block that has least"), *left)),
         *_blocks(status),
         *_holds(status),
         _actual(ledger, status),
@@ -182,11 +184,6 @@ def _promise(status: Status) -> Section:
         rows.append(("at the end of each stage", "; ".join(claims)))
         rows.append(("now in stage", str(status.stage + 1)))
     return Section("The promise", (PROMISE,), (("", ""), *rows))
-
-
-def _left(status: Status) -> Iterator[tuple[str, ...]]:
-    for line, text in zip(status.declaration.lines, status.left(), strict=True):
-        yield (_line_name(line), text)
 
 
 def _blocks(status: Status) -> Iterator[Section]:
@@ -230,7 +227,8 @@ def _authors(summary: Summary) -> Iterator[tuple[str, ...]]:
 
 def _last(summary: Summary) -> Iterator[tuple[str, ...]]:
     for entry in summary.last:
-        yield str(entry.version), entry.time[:19].replace("T", " "), entry.author, entry_text(entry), _label(entry)
+        label = str(entry.content["request"].get("label", ""))
+        yield str(entry.version), entry.time[:19].replace("T", " "), entry.author, entry_text(entry), label
 
 
 def entry_text(entry: Entry) -> str:
@@ -247,14 +245,10 @@ def entry_text(entry: Entry) -> str:
     return f"{entry.kind} {', '.join(request['blocks'])}" if entry.kind == "blocks" else entry.kind
 
 
-def _label(entry: Entry) -> str:
-    return str(entry.content["request"].get("label", ""))
-
-
 def _verified(verification: Verification, account: str) -> Section:
     count = verification.entries[account]
     sentences = (
-        f"Replayed: {counted(count, 'entry', 'entries')}; hashes, totals, holds and charges agree. The head below "
+        f"Replayed: {counted(count, 'entry')}; hashes, totals, holds and charges agree. The head below "
         "covers all of them. Whoever keeps it elsewhere can prove later that none was changed.",
         *verification.warnings,
     )
@@ -326,30 +320,27 @@ def write_report(report: Report, file: Path) -> list[Path]:
     """
     if file.suffix not in ENDINGS:
         raise InvalidParameter(f"a report ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {str(file)!r}")
-    picture = file.with_suffix(".svg")
-    try:
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".pdf":
             from cumulant.ledger.report_pages import write_pages
 
             write_pages(report, file)
             return [file]
+        svg = _drawn(report.chart)
         if file.suffix == ".html":
-            with tempfile.TemporaryDirectory() as directory:
-                drawn = _drawn(report.chart, Path(directory) / "chart.svg")
-                svg = drawn.read_text(encoding="utf-8") if drawn else None
-            inline = None if svg is None else svg[svg.index("<svg") :]
-            file.write_text(html_of(report, picture=inline), encoding="utf-8")
+            file.write_text(html_of(report, picture=svg and svg[svg.index("<svg") :]), encoding="utf-8")
             return [file]
-        drawn = _drawn(report.chart, picture)
-        file.write_text(markdown_of(report, picture=picture.name if drawn else None), encoding="utf-8")
-        return [file, picture] if drawn else [file]
-    except OSError as error:
-        raise CumulantError(f"{str(file)!r} cannot be written: {error.strerror}") from error
+        picture = file.with_suffix(".svg")
+        file.write_text(markdown_of(report, picture=svg and picture.name), encoding="utf-8")
+        if svg is None:
+            return [file]
+        picture.write_text(svg, encoding="utf-8")
+        return [file, picture]
 
 
-def _drawn(chart: Chart, file: Path) -> Path | None:
-    """Draw the chart into a file; None where matplotlib is missing."""
+def _drawn(chart: Chart) -> str | None:
+    """Return the chart as SVG; None where matplotlib is missing."""
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
@@ -359,5 +350,6 @@ def _drawn(chart: Chart, file: Path) -> Path | None:
     axes = draw(chart)
     axes.set_ylim(0.0, 1.05)
     figure: Any = axes.get_figure()
-    save(figure, file)
-    return file
+    with tempfile.TemporaryDirectory() as directory:
+        save(figure, file := Path(directory) / "chart.svg")
+        return file.read_text(encoding="utf-8")

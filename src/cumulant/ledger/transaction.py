@@ -95,10 +95,6 @@ class Transaction:
             return 0
         return _known_version(self.connection.execute(select(SCHEMA.c.version)).scalars().all())
 
-    def check_schema(self) -> None:
-        """Refuse to write where somebody has upgraded the tables since this ledger was opened."""
-        _check_latest(*self.connection.execute(select(*LATEST)).one())
-
     # Reading ------------------------------------------------------------------------------------------------------
 
     def accounts(self) -> list[str]:
@@ -110,7 +106,7 @@ class Transaction:
         if row is None:
             known = ", ".join(map(repr, self.accounts()[:20])) or "none"
             raise InvalidParameter(f"there is no account {name!r} in this ledger, but {known}")
-        return AccountRow(row.name, row.opened, row.declaration, row.stage, row.version, row.head)
+        return AccountRow(**row._mapping)
 
     def blocks(self, account: str, *, only: Collection[str] | None = None) -> dict[str, tuple[int, ...]]:
         """Return the units spent in each block, or in those named; in one transaction they are read once."""
@@ -141,14 +137,13 @@ class Transaction:
         asked = {"account": account, "kinds": list(kinds), "key": key}
         if blocks is None:
             rows = self.connection.execute(STANDING, asked).all()
+            self._whole.add(account)
         else:
             rows = self.connection.execute(STANDING_OF_SOME, {**asked, "blocks": list(blocks)}).all()
         for row in rows:
             _check_latest(row.upgrades, row.latest)
             if row.block is not None:
                 self._spent[account, row.block] = _units(account, row.block, row.spent)
-        if blocks is None:
-            self._whole.add(account)
         return None if rows[0].version is None else self.entry_at(account, rows[0].version)
 
     def entry_at(self, account: str, version: int) -> Entry:
@@ -187,14 +182,14 @@ class Transaction:
 
     def named_accounts(self) -> dict[str, list[str]]:
         """Return for each table the accounts that its rows name."""
-        tables = {table.name: table.c.account for table in (ENTRY, BLOCK, HOLD, TALLY)}
-        return {
-            name: list(self.connection.execute(select(column).distinct()).scalars()) for name, column in tables.items()
-        }
+        questions = {table.name: select(table.c.account).distinct() for table in (ENTRY, BLOCK, HOLD, TALLY)}
+        return {name: list(self.connection.execute(asked).scalars()) for name, asked in questions.items()}
 
     # Writing ------------------------------------------------------------------------------------------------------
 
     def insert_account(self, row: AccountRow) -> None:
+        """Add an account, unless somebody has upgraded the tables since this ledger was opened."""
+        _check_latest(*self.connection.execute(select(*LATEST)).one())
         self.connection.execute(ACCOUNT.insert().values(**row._asdict()))
 
     def append(self, entry: Entry, *, before: AccountRow, stage: int) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant.errors import CumulantError, LedgerTampered
-from cumulant.ledger.allocation import Taken, is_overdrawn, place_beyond, ways_of
+from cumulant.ledger.allocation import Block, Taken, Way, beyond_in, ways_of
 from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
-from cumulant.ledger.effects import OPEN_STATES, Effects, effects_of, part_texts, release_of, rows_from_data
+from cumulant.ledger.effects import BEFORE, Effects, effects_of, part_texts, release_of, rows_from_data
 from cumulant.ledger.entries import KINDS, NO_HASH, Entry, Export, canonical
-from cumulant.ledger.lines import Lines, PureBeyond
+from cumulant.ledger.lines import Lines
 from cumulant.ledger.pure import PureSum
 from cumulant.ledger.values import Verification
 from cumulant.parameters import by_name
@@ -33,6 +32,7 @@ class Replay:
     """An account as its history says it is."""
 
     account: str
+    kept: str | None = None  # a hash that was kept elsewhere, until it is met
     declaration: Declaration | None = None
     opened: str = ""
     stage: int = 0
@@ -56,12 +56,13 @@ class Replay:
                 raise
             raise LedgerTampered(f"{_place(entry)}: its body is not what a {entry.kind} holds ({error!r})") from error
         self.version, self.head = entry.version, entry.hash
+        self.kept = None if self.kept == entry.hash else self.kept
 
     def _check_chain(self, entry: Entry) -> None:
-        wanted = (self.account, self.version + 1, self.head)
-        for name, value, expected in zip(("account", "version", "previous"), _chain(entry), wanted, strict=True):
-            if value != expected:
-                raise LedgerTampered(f"{_place(entry)}: {name} is {value!r}, after the entry before it {expected!r}")
+        after = {"account": self.account, "version": self.version + 1, "previous": self.head}
+        for name, wanted in after.items():
+            if (value := getattr(entry, name)) != wanted:
+                raise LedgerTampered(f"{_place(entry)}: {name} is {value!r}, after the entry before it {wanted!r}")
         if entry.digest() != entry.hash:
             raise LedgerTampered(f"{_place(entry)}: its hash is not that of its columns, one of them was changed")
         if entry.kind not in KINDS or (entry.kind == "open") != (entry.version == 1):
@@ -107,16 +108,14 @@ class Replay:
 
     def _take_beyond(self, entry: Entry, effects: Effects, lines: Lines) -> None:
         """Check that where something went beyond the lines all is pure and adds up to no more than ε."""
-        place = place_beyond(lines)
-        if place is None:
+        _, line = beyond_in(lines)
+        if line is None:
             return
         for (block, text), times in effects.released.items():
             self.sums.setdefault(block, PureSum()).add(release_of(text), times)
-        line = lines[place]
-        assert isinstance(line, PureBeyond)
         for block in effects.spent:
             released = self.sums.get(block, PureSum())
-            if is_overdrawn(lines, self.blocks[block]) and not line.admits(released):
+            if Block(lines, self.blocks[block], self.stage).is_overdrawn and not line.admits(released):
                 today = "some of it is not pure" if released.impure else "it adds up to more"
                 said = f"was admitted beyond the lines in block {block!r}, as pure DP up to {given(line.epsilon)}"
                 self._changed(entry, said, today, forged=f"block {block!r} would be over its budget beyond the lines")
@@ -131,8 +130,12 @@ class Replay:
         if self.warned <= MOST_WARNINGS:
             self.warnings.append(f"{_place(entry)}: {then} by rules of {rules}; by those of {__version__} {today}")
 
-    def told(self) -> tuple[str, ...]:
-        """Return the first warnings, and how many more there were."""
+    def finished(self) -> tuple[str, ...]:
+        """Return the first warnings, and how many more there were; a head that was kept must have been met by now."""
+        if self.kept is not None:
+            raise LedgerTampered(
+                f"account {self.account!r}: the head {self.kept!r} that was kept is not part of its history"
+            )
         more = self.warned - len(self.warnings)
         return (*self.warnings, *((f"account {self.account!r}: {more} more of these",) if more else ()))
 
@@ -143,17 +146,13 @@ class Replay:
             self.holds[key] = (entry.version, state, content["expires"])
             self.taken[key] = (content["release"], content["taken"])
         else:
-            fine = before is not None and before[1] in (("held",) if state in ("started", "cancelled") else OPEN_STATES)
+            fine = before is not None and before[1] in BEFORE[entry.kind]
             if fine and before is not None:
                 self.holds[key] = (before[0], state, before[2])
             if fine and state != "started":
                 fine = _is_part(content, *self.taken[key])
         if not fine or entry.key != key:
             raise LedgerTampered(f"{_place(entry)}: there is no hold {key!r} of which this can be said")
-
-
-def _chain(entry: Entry) -> tuple[str, int, str]:
-    return entry.account, entry.version, entry.previous
 
 
 def _place(entry: Entry) -> str:
@@ -197,24 +196,23 @@ def check_charges(
                 yield block, row, texts[row.part]
 
 
-def _units_text(costs: tuple[tuple[int, int], ...]) -> str:
+def _units_text(costs: Way) -> str:
     return " and ".join(f"{units} units of line {line + 1}" for line, units in costs)
 
 
-def _takes_text(lines: Lines, text: str, costs: tuple[tuple[int, int], ...]) -> str:
+def _takes_text(lines: Lines, text: str, costs: Way) -> str:
     """Return what a release takes today of the lines that it was charged to."""
     for way in ways_of(lines, release_of(text)):
-        if {line for line, _ in way.costs} == {line for line, _ in costs}:
-            return f"it takes {_units_text(way.costs)}"
+        if {line for line, _ in way} == {line for line, _ in costs}:
+            return f"it takes {_units_text(way)}"
     return "nothing is proven to cover it there"
 
 
-@lru_cache(maxsize=4096)
-def _is_enough(lines: Lines, text: str, costs: tuple[tuple[int, int], ...]) -> bool:
+def _is_enough(lines: Lines, text: str, costs: Way) -> bool:
     """Return whether some way of charging a release takes no more of the lines it took."""
     charged = dict(costs)
     return any(
-        {line for line, _ in way.costs} == set(charged) and all(units <= charged[line] for line, units in way.costs)
+        {line for line, _ in way} == set(charged) and all(units <= charged[line] for line, units in way)
         for way in ways_of(lines, release_of(text))
     )
 
@@ -230,36 +228,22 @@ def verify_accounts(
     counts, found, done = {}, {}, 0
     warnings: list[str] = []
     for name in names:
-        replay = Replay(name)
-        wanted = heads.pop(name, None)
+        replay = Replay(name, kept=heads.pop(name, None))
         for entry in transaction.entries(name):
             replay.add(entry)
-            wanted = None if wanted == entry.hash else wanted
             done += 1
             if done % OFTEN == 0:
                 progress(done)
-        if wanted is not None:
-            raise LedgerTampered(_not_kept(name, wanted))
+        warnings += replay.finished()
         compare(transaction, replay)
         counts[name], found[name] = replay.version, replay.head
-        warnings += replay.told()
     progress(done)
     for name in heads:
         raise LedgerTampered(f"account {name!r}: its head was kept, but it is not in this ledger")
-    if account is None:
-        _check_strangers(transaction, set(names))
+    for table, named in transaction.named_accounts().items() if account is None else ():
+        for name in sorted(set(named) - set(names)):
+            raise LedgerTampered(f"table {table} has rows of account {name!r}, which is not in this ledger")
     return Verification(entries=counts, heads=found, warnings=tuple(warnings))
-
-
-def _not_kept(account: str, head: str) -> str:
-    return f"account {account!r}: the head {head!r} that was kept is not part of its history"
-
-
-def _check_strangers(transaction: Transaction, names: set[str]) -> None:
-    for table, named in transaction.named_accounts().items():
-        for name in named:
-            if name not in names:
-                raise LedgerTampered(f"table {table} has rows of account {name!r}, which is not in this ledger")
 
 
 def compare(transaction: Transaction, replay: Replay) -> None:
@@ -267,14 +251,8 @@ def compare(transaction: Transaction, replay: Replay) -> None:
     from cumulant.ledger.transaction import digest_of
 
     row = transaction.account(replay.account)
-    declaration = "" if replay.declaration is None else canonical(replay.declaration.to_dict())
-    wanted = {
-        "version": replay.version,
-        "head": replay.head,
-        "opened": replay.opened,
-        "declaration": declaration,
-        "stage": replay.stage,
-    }
+    wanted: dict[str, Any] = {name: getattr(replay, name) for name in ("version", "head", "opened", "stage")}
+    wanted["declaration"] = "" if replay.declaration is None else canonical(replay.declaration.to_dict())
     _same(replay, "account", wanted, {name: getattr(row, name) for name in wanted})
     _same(replay, "block", {name: tuple(spent) for name, spent in replay.blocks.items()}, transaction.blocks(row.name))
     holds = {hold.key: (hold.version, hold.state, hold.expires) for hold in transaction.holds(row.name)}
@@ -305,19 +283,11 @@ def verify_export(lines: Iterable[str], *, heads: Mapping[str, str] | None = Non
     are hashes that were kept elsewhere, by account: that of this one must be part of it.
     """
     replay: Replay | None = None
-    export, kept = Export(lines), dict(heads or {})
+    export = Export(lines)
     for entry in export:
-        replay = Replay(entry.account) if replay is None else replay
+        replay = replay or Replay(entry.account, kept=(heads or {}).get(entry.account))
         replay.add(entry)
-        if kept.get(replay.account) == entry.hash:
-            del kept[replay.account]
     if replay is None:
         raise LedgerTampered("this export has no entries")
-    if replay.account in kept:
-        raise LedgerTampered(_not_kept(replay.account, kept[replay.account]))
-    return Verification(
-        entries={replay.account: replay.version},
-        heads={replay.account: replay.head},
-        closed=export.closed,
-        warnings=replay.told(),
-    )
+    counts, found, warnings = {replay.account: replay.version}, {replay.account: replay.head}, replay.finished()
+    return Verification(entries=counts, heads=found, closed=export.closed, warnings=warnings)

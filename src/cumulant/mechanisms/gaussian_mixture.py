@@ -14,12 +14,12 @@ from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known, curve_of_pair
 from cumulant.neighbors import ADD_REMOVE, Neighbors
+from cumulant.numerics.balls import LOG_ROOT
 from cumulant.numerics.logspace import log_mean
 from cumulant.numerics.quadrature import nodes_on
 from cumulant.numerics.rounding import LEAST, ULP
 from cumulant.numerics.search import roots
 from cumulant.pairs.gaussian_mixture import StatedMixture
-from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.parameters import nonnegative, positive, probability, require
 from cumulant.profiles.profile import PrivacyProfile
 

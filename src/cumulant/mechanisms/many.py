@@ -22,6 +22,7 @@ from cumulant.curves.curve import Curve
 from cumulant.curves.tradeoff import false_negative_rates_of_curve
 from cumulant.errors import OutOfReach
 from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows
+from cumulant.inversion.composed import multiples_of, rows_of
 from cumulant.inversion.rows import Rows
 from cumulant.inversion.shared_profile import SharedProfile
 from cumulant.inversion.solve import Directions
@@ -142,7 +143,7 @@ def epsilons_of_counts(
     known, relation = step._known(), step.neighbors
     directed: Directed = []
     if not known.alternatives and _goes_by_pairs(known, method, single=False):  # alternatives mix under composition
-        directed = [Rows.multiples(direction, counts) for direction in known.directions(relation) or ()]
+        directed = [multiples_of(direction, counts) for direction in known.directions(relation) or ()]
         if known.single:  # one release is what its profile says
             directed = [(rows, fit & (counts > 1)) for rows, fit in directed]
     found = _together(directed, EPSILON, log_delta, accuracy)
@@ -189,7 +190,7 @@ def epsilons(
         alike = [i for i, directions in enumerate(several) if len(directions) == number]
         shared = [i for i in alike if min(number_of_runs[pair] for one in several[i] for pair, _ in one) >= FEW_RUNS]
         for part in np.array_split(np.array(shared, dtype=np.intp), 1 + len(shared) ** 2 // MOST_NUMBERS):
-            directed = [Rows.of([several[i][side] for i in part]) for side in range(number)]
+            directed = [rows_of([several[i][side] for i in part]) for side in range(number)]
             found[part] = _together(directed, EPSILON, asked[part], share)
     for i in np.flatnonzero(np.isnan(found)):
         found[i] = runs[i].epsilon(log_delta=float(asked[i]), method=method, accuracy=share)
@@ -219,7 +220,7 @@ def _one_run(known: Known, relation: Relation, questions: int, method: Method) -
     """Return one run as many rows."""
     if not questions or not _goes_by_pairs(known, method):
         return []
-    return [Rows.multiples(direction, np.ones(questions)) for direction in known.directions(relation) or ()]
+    return [multiples_of(direction, np.ones(questions)) for direction in known.directions(relation) or ()]
 
 
 def _together(directed: Directed, answer: Answer, asked: Array, accuracy: float) -> Array:

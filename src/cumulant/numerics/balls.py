@@ -1,6 +1,9 @@
 """Ball arithmetic: numbers that carry a proven error (python-flint, Johansson's Arb).
 
 The functions import flint when they are called, so that `import cumulant` stays light.
+
+A formula serves both arithmetics: np.exp(x), np.log(x), x*y, … take numbers, arrays of doubles, balls, and arrays of
+balls, which are objects of which NumPy calls the methods. What NumPy lacks is under *Either arithmetic*.
 """
 
 from __future__ import annotations
@@ -12,9 +15,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from flint import arb
 
+LOG_ROOT = 0.5 * math.log(2 * math.pi)
 SERIES_TERMS, SERIES_TERMS_PER_BIT = 14, 0.19  # (π/2)^T/T! is below 2^-bits
 BLOCK = 100_000  # waves at a time, of a few hundred bytes each
 
@@ -100,20 +106,6 @@ def log_mixture_balls(us: Iterable[Any], rate: arb) -> list[Any]:
         else (rate * u.expm1()).log1p()
         for u in us
     ]
-
-
-def normal_ball(t: arb) -> arb:
-    """Return the standard normal density."""
-    from flint import arb
-
-    return (-t * t / 2).exp() / (2 * arb.pi()).sqrt()
-
-
-def log_root_ball() -> arb:
-    """Return log √2π."""
-    from flint import arb
-
-    return (2 * arb.pi()).log() / 2
 
 
 def log_sum_ball(logs: Sequence[arb]) -> arb:
@@ -284,3 +276,48 @@ def upper_float(ball: arb) -> float:
 def lower_float(ball: arb) -> float:
     """Return a double at or below every point of the ball."""
     return math.nextafter(float(ball.lower()), -math.inf)
+
+
+# Either arithmetic ----------------------------------------------------------------------------------------------------
+
+
+def is_ball(x: Any) -> bool:
+    """Return whether a number, or an array of them, is computed in balls.
+
+    >>> is_ball(1.0), is_ball(np.ones(2)), is_ball(as_ball(1.0)), is_ball(column([as_ball(1.0)]))
+    (False, False, True, True)
+    """
+    return x.dtype == object if isinstance(x, np.ndarray) else not isinstance(x, float | int)
+
+
+def constant(value: float, like: Any) -> Any:
+    """Return a double in the arithmetic of another number: an exact ball, of which a formula makes others."""
+    return as_ball(value) if is_ball(like) else value
+
+
+def column(balls: Sequence[Any]) -> Any:
+    """Return balls as an array."""
+    found = np.empty(len(balls), dtype=object)
+    found[:] = balls
+    return found
+
+
+def log_root(like: Any) -> Any:
+    """Return log √2π."""
+    return (2 * pi_ball()).log() / 2 if is_ball(like) else LOG_ROOT
+
+
+def erf(x: Any) -> Any:
+    """Return the error function of a number.
+
+    >>> erf(0.5) == float(erf(as_ball(0.5)))
+    True
+    """
+    return x.erf() if is_ball(x) else math.erf(x)
+
+
+def erfc(x: Any) -> Any:
+    """Return the complementary error function of a number, or of an array of balls."""
+    if isinstance(x, np.ndarray):
+        return np.frompyfunc(lambda one: one.erfc(), 1, 1)(x)
+    return x.erfc() if is_ball(x) else math.erfc(x)

@@ -49,7 +49,7 @@ class ThreePoints(Atoms):
         return True
 
     def columns(self) -> Columns:
-        low, high = (float(Leave(self.rate).value(np.asarray(x))) for x in (-self.epsilon, self.epsilon))
+        low, high = map(Leave(self.rate).value_of, (-self.epsilon, self.epsilon))
         rare = -self.epsilon - math.log1p(math.exp(-self.epsilon))
         even = math.log(math.tanh(self.epsilon / 2)) + low if self.epsilon > 0 else -math.inf
         loss = high - low
@@ -58,7 +58,7 @@ class ThreePoints(Atoms):
 
     def balls(self) -> BallColumns:
         epsilon = as_ball(self.epsilon)
-        low, high = (Leave(self.rate).value_ball(x) for x in (-epsilon, epsilon))
+        low, high = map(Leave(as_ball(self.rate)).value, (-epsilon, epsilon))
         rare = 1 / (1 + epsilon.exp())
         masses = [rare * low.exp(), (1 - 2 * rare) * low.exp(), rare * high.exp()]
         return BallColumns([low - high, as_ball(0.0), high - low], masses, as_ball(0.0), as_ball(0.0))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -15,6 +16,7 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import (
     as_ball,
+    column,
     complex_ball,
     lower_floats,
     precision,
@@ -27,8 +29,12 @@ from cumulant.numerics.balls import (
 from cumulant.numerics.decay import Cells
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.coordinate import CELL_WIDTH, Branch, CoordinatePair, straight_width
+from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.finite_pair import FinitePair
 from cumulant.pairs.grid import tilt
+from cumulant.pairs.maps import Join
+from cumulant.pairs.mixed import MixedPair
+from cumulant.pairs.normal_law import NormalMixture
 from cumulant.pairs.ordered import Excess, excess_of
 from cumulant.pairs.pair import DominatingPair
 from cumulant.pairs.proven_rule import ProvenRule, proven_rule
@@ -44,7 +50,7 @@ NODE_MICROSECONDS, TERM_MICROSECONDS = 12, 4  # a loss and its weight; more for 
 SLIVER = 1e-9  # left out at both ends of a stretch, whose ends are known to rounding only
 EXCESS_BITS = 256  # of precision
 FEW_OUTPUTS = 1000  # whose losses are formed to look for the largest
-MARGIN = 1 + 1e-9  # on products of doubles that bound curvature
+BEND_ROUNDING = 2.0**-30  # of the terms of a bound of curvature: 2^22 units, and it takes a few dozen operations
 
 
 @final
@@ -131,41 +137,21 @@ def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: 
         return BallNodes(*_finite_columns(pair, bits), as_ball(0.0))
     assert isinstance(pair, CoordinatePair)  # checked
     with precision(bits):
-        atoms = pair.ball_atoms()
+        atoms = _atoms(pair)
         losses, weights = [x for x, _ in atoms], [mass for _, mass in atoms]
         error = as_ball(0.0)
         for branch, rule in _rules(pair, theta, omega, k_theta, bits):
             error += rule.log_error.exp()
-            more, densities = _losses_and_densities(
-                branch, [complex_ball(t, rule.y) if rule.y else t for t, _ in rule.nodes]
-            )
-            losses += more
+            ts = column([complex_ball(t, rule.y) if rule.y else t for t, _ in rule.nodes])
+            more, densities = branch.in_balls().loss_and_density(ts)
+            losses += more.tolist()
             weights += [density * weight for density, (_, weight) in zip(densities, rule.nodes, strict=True)]
         return BallNodes(losses, weights, error)
 
 
-def _losses_and_densities(branch: Branch, ts: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return L and the density of P at each t."""
-    losses: list[Any] = []
-    densities = branch.law.density_balls(ts)
-    for side, sampling in branch.factors:
-        places = branch.law.ratio_balls([side * t for t in ts]) if side else [branch.least_ball()] * len(ts)
-        values = sampling.value_balls(places)
-        if sampling.sign > 0:
-            densities = [density * value.exp() for density, value in zip(densities, values, strict=True)]
-        else:
-            values = [-value for value in values]
-        losses = [x + value for x, value in zip(losses, values, strict=True)] if losses else values
-    return losses, densities
-
-
-def _slopes(branch: Branch, ts: list[arb]) -> list[arb]:
-    """Return |L'| at each t."""
-    total = [as_ball(0.0)] * len(ts)
-    for side, sampling in branch.moving:
-        shares = sampling.share_balls(branch.law.ratio_balls([side * t for t in ts]))
-        total = [x + share * branch.law.slope_ball(side * t) for x, share, t in zip(total, shares, ts, strict=True)]
-    return total
+def _atoms(pair: CoordinatePair) -> list[tuple[arb, arb]]:
+    """Return (L, mass under P) of each atom, from the parameters."""
+    return [(loss, log_mass.exp()) for loss, log_mass in pair.in_balls().atoms]
 
 
 @CACHE.remember
@@ -195,34 +181,51 @@ def excess_of_pair(pair: FinitePair, bits: int) -> Excess:
 
 
 def supremum_ball(pair: DominatingPair, bits: int) -> arb | None:
-    """Return the largest loss; None where there is none."""
+    """Return the largest loss, from the parameters; None where there is none."""
     if math.isinf(pair.supremum):
         return None
-    if isinstance(pair, FinitePair):
-        if len(pair.losses) <= FEW_OUTPUTS:
-            return _largest(_finite_columns(pair, bits)[0])
-        with precision(bits):
+    with precision(bits):
+        if isinstance(pair, FinitePair) and len(pair.losses) > FEW_OUTPUTS:
             return excess_of_pair(pair, EXCESS_BITS).top().log1p()
-    if isinstance(pair, CoordinatePair) and pair.atoms:
-        return _largest([loss for loss, _ in pair.ball_atoms()])
-    return as_ball(pair.supremum) * (1 - as_ball(2.0**-49, 2.0**-49))  # rounded up from its formula
+        if isinstance(pair, MixedPair):
+            return _largest([as_ball(0.0), *(supremum_ball(part, bits) for _, part in pair.parts)])
+        if top := _top_atoms(pair, bits):
+            return _hull([loss for loss, _ in top])
+        assert isinstance(pair, CoordinatePair)
+        assert isinstance(pair.sampling, Join)  # of the others without atoms none has a largest loss
+        law = (pair.law.law if isinstance(pair.law, CutLaw) else pair.law).in_balls()
+        assert isinstance(law, NormalMixture)
+        # w falls to the share of what lies where Q does
+        shares = [share for share, mean in law.components(as_ball(pair.sampling.rate)) if mean == 0]
+        return -sum(shares, as_ball(0.0)).log()
 
 
 def top_mass_ball(pair: DominatingPair, bits: int) -> arb:
-    """Return P(L = sup L) given that L is finite, from below."""
+    """Return P(L = sup L) given that L is finite, from below; losses that balls do not tell apart count together."""
+    with precision(bits):
+        return sum((mass for _, mass in _top_atoms(pair, bits)), as_ball(0.0))
+
+
+def _top_atoms(pair: DominatingPair, bits: int) -> list[tuple[arb, arb]]:
+    """Return the losses that may be the largest, with their masses; none where no atom is."""
     if isinstance(pair, FinitePair):
-        losses, masses = _finite_columns(pair, bits)
-        return max(zip(losses, masses, strict=True), key=lambda atom: float(atom[0].mid()))[1]
-    atoms = pair.ball_atoms() if isinstance(pair, CoordinatePair) else []
-    return max(atoms, key=lambda atom: float(atom[0].mid()))[1] if atoms else as_ball(0.0)
+        atoms = list(zip(*_finite_columns(pair, bits), strict=True))
+    else:
+        atoms = _atoms(pair) if isinstance(pair, CoordinatePair) else []
+    top = _largest([loss for loss, _ in atoms])
+    return [(loss, mass) for loss, mass in atoms if loss.overlaps(top)]
 
 
 def failure_ball(pair: DominatingPair) -> arb:
     return excess_of_pair(pair, EXCESS_BITS).failure if isinstance(pair, FinitePair) else as_ball(pair.failure)
 
 
-def _largest(losses: list[arb]) -> arb:
-    return max(losses, key=lambda loss: float(loss.mid()))
+def _largest(losses: list[Any]) -> Any:
+    return reduce(lambda x, y: x.max(y), losses) if losses else None
+
+
+def _hull(losses: list[Any]) -> Any:
+    return reduce(lambda x, y: x.union(y), losses)
 
 
 # The law in cells -----------------------------------------------------------------------------------------------------
@@ -251,7 +254,7 @@ def _cells_of(pair: DominatingPair, theta: float, k_theta: arb, bits: int) -> li
         atoms = list(zip(*_finite_columns(pair, bits), strict=True))
         return [_atom_cell(loss, mass, theta, k_theta) for loss, mass in atoms]
     if isinstance(pair, CoordinatePair):
-        rows = [_atom_cell(loss, mass, theta, k_theta) for loss, mass in pair.ball_atoms()]
+        rows = [_atom_cell(loss, mass, theta, k_theta) for loss, mass in _atoms(pair)]
         for branch in pair.branches:
             rows += _branch_cells(branch, theta, k_theta)
         return rows
@@ -276,8 +279,9 @@ def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
     apart = bends.quotient - branch.law.curvature
     t = branch.law.cell_ends(low, high, lambda curvature: straight_width(apart + curvature, CELL_WIDTH))
     t = t if len(t) <= MOST_CELLS + 1 else np.linspace(low, high, MOST_CELLS + 1)
-    bends_up_to = (apart + branch.law.curvature_up_to(t[1:])) * MARGIN
-    most = as_ball(max(bends.most, 0.0) * MARGIN)
+    rounded = BEND_ROUNDING * (abs(bends.quotient) + branch.law.curvature)
+    bends_up_to = apart + branch.law.curvature_up_to(t[1:]) + rounded
+    most = as_ball(max(bends.most, 0.0) + rounded)
     points = _points(branch, [as_ball(x) for x in t.tolist()], as_ball(theta), k_theta)
     cells = zip(pairwise(points), bends_up_to.tolist(), strict=True)
     return [_cell(a, b, bend, most) if branch.rises else _cell(b, a, bend, most) for (a, b), bend in cells]
@@ -293,7 +297,8 @@ class _Point(NamedTuple):
 
 
 def _points(branch: Branch, ts: list[arb], theta: arb, k_theta: arb) -> list[_Point]:
-    columns = zip(ts, *_losses_and_densities(branch, ts), _slopes(branch, ts), strict=True)
+    exact, places = branch.in_balls(), column(ts)
+    columns = zip(ts, *exact.loss_and_density(places), np.exp(exact.log_slope(places)), strict=True)
     tilted = [(t, loss, density * (theta * loss - k_theta).exp(), slope) for t, loss, density, slope in columns]
     return [_Point(t, loss, density, density / slope) for t, loss, density, slope in tilted]
 

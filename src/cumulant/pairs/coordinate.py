@@ -10,27 +10,24 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cumulant.errors import OutOfReach
-from cumulant.numerics.balls import as_ball
+from cumulant.numerics.balls import is_ball
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array, mean_of_exponentials
 from cumulant.numerics.quadrature import POINTS, nodes_on, shortened
 from cumulant.pairs.discrete import DiscreteLosses, TiltedNodes
-from cumulant.pairs.law import Law, LineLaw, require_symmetric
+from cumulant.pairs.law import Law, LineLaw
 from cumulant.pairs.maps import CoordinateMap, Factors, MixtureMap, stack_maps
 from cumulant.pairs.pair import DominatingPair
 from cumulant.pairs.panels import tilted_nodes, waves_at
-
-if TYPE_CHECKING:
-    from flint import arb
 
 MOST_NODES, MOST_EXPONENTIALS = 3e6, 2e7  # of one rule
 MOST_CUT_NODES = 5e5  # of a law that is cut off, whose tilts nothing else ends
@@ -56,23 +53,22 @@ def straight_width(bend: float, widest: float) -> float:
     return min(widest, 0.7 / math.sqrt(bend)) if bend > 0 else widest
 
 
+@dataclass(frozen=True, slots=True)
 class Branch(ABC):
-    """A law on a stretch of the coordinate, and what a map makes of it: P e^{zL} = density(t) Π w(±t)^a."""
+    """A law on a stretch of the coordinate, and what a map makes of it: P e^{zL} = density(t) Π w(±t)^a.
 
-    __slots__ = ()
+    `above` says whether the stretch is where u > 0, and not all of the law.
+    """
 
-    law: Law
+    law: Any
     factors: Factors
     above: bool
-    """Whether the stretch is where u > 0, and not all of the law."""
+    steepest: Any = field(init=False, repr=False, compare=False)  # a bound of |L'|
+    moving: Factors = field(init=False, repr=False, compare=False)  # the factors that are not constant
+    rises: bool = field(init=False, repr=False, compare=False)  # whether the loss grows with t
+
     nodes_per_wave: ClassVar[float]
     """How many nodes a radian of phase takes."""
-    steepest: float
-    """A bound of |L'|."""
-    moving: Factors
-    """The factors that are not constant."""
-    rises: bool
-    """Whether the loss grows with t."""
 
     def __post_init__(self) -> None:
         moving = tuple(factor for factor in self.factors if factor[0])
@@ -84,6 +80,11 @@ class Branch(ABC):
         """Return Re a of each factor, for Re z = θ."""
         return [sampling.power(theta) for _, sampling in self.factors]
 
+    def in_balls(self) -> Branch:
+        """Return the branch whose parameters are balls, at the precision of the moment."""
+        factors = tuple((side, sampling.in_balls()) for side, sampling in self.factors)
+        return replace(self, law=self.law.in_balls(), factors=factors)
+
     def values(self, t: Any) -> list[tuple[MixtureMap, Any]]:
         """Return m(u) of each factor."""
         least = self.law.extremes[0]
@@ -94,16 +95,20 @@ class Branch(ABC):
 
     def loss_and_log_density(self, t: Any) -> tuple[Any, Any]:
         """Return L(t), monotone, and the logarithm of the density of P."""
+        loss, log_ratio = self._loss_and_log_ratio(t)
+        return loss, self.law.log_density(t) + log_ratio
+
+    def loss_and_density(self, t: Any) -> tuple[Any, Any]:
+        """Return L and the density of P in balls; t may be complex."""
+        loss, log_ratio = self._loss_and_log_ratio(t)
+        return loss, self.law.density(t) * np.exp(log_ratio)
+
+    def _loss_and_log_ratio(self, t: Any) -> tuple[Any, Any]:
+        """Return L, and the logarithm of the density of P beside that of Q."""
         values = self.values(t)
         losses = [value if sampling.sign > 0 else -value for sampling, value in values]
         weights = [value for sampling, value in values if sampling.sign > 0]
-        return reduce(add, losses), reduce(add, weights, self.law.log_density(t))
-
-    def least_ball(self) -> arb:
-        """Return the least u of a law that has ends: where its coordinate begins."""
-        first, _ = self.law.ends_ball()
-        assert first is not None  # only laws with ends have constant factors
-        return self.law.ratio_ball(first)
+        return reduce(add, losses), (reduce(add, weights) if weights else 0.0)
 
     def log_tilted_density(self, t: Any, theta: float) -> Any:
         """Return log P e^{θL}."""
@@ -113,7 +118,9 @@ class Branch(ABC):
     def log_slope(self, t: Array) -> Array:
         """Return log |L'(t)|."""
         slopes = [self.log_slope_of(side * t, sampling) for side, sampling in self.moving]
-        return slopes[0] if len(slopes) == 1 else np.logaddexp(*slopes)
+        if len(slopes) == 1:
+            return slopes[0]
+        return np.log(sum(map(np.exp, slopes))) if is_ball(t) else np.logaddexp(*slopes)
 
     def log_slope_of(self, t: Array, sampling: MixtureMap) -> Array:
         return np.asarray(self.law.log_slope(t) + sampling.log_share(self.law.log_ratio(t)))
@@ -137,14 +144,14 @@ class Branch(ABC):
 
     def span(self, theta: float) -> tuple[float, float]:
         """Return the stretch outside which nothing matters for Re z <= θ."""
-        first = require_symmetric(self.law).even if self.above else self.law.span_start(self, theta)
+        first = self.law.even if self.above else self.law.span_start(self, theta)
         return first, self.law.span_end(self, theta)
 
     def steepest_on(self, theta: float) -> float:
         """Return a bound of |L'| on the span of a tilt: |L'| at its end where ℓ', which grows with t, is alone."""
         followed = self.rises and not self.above and not self.law.is_cut  # however far it goes
         if followed or len(self.moving) > 1 or not isinstance(self.law, LineLaw):
-            return self.steepest
+            return float(self.steepest)
         return math.exp(float(self.log_slope(np.array(self.law.span_end(self, theta)))))
 
     @abstractmethod
@@ -195,13 +202,6 @@ class Branch(ABC):
 class Line(Branch):
     """The whole line, by the trapezoidal rule."""
 
-    law: LineLaw
-    factors: Factors
-    steepest: float = field(init=False, repr=False, compare=False)
-    moving: Factors = field(init=False, repr=False, compare=False)
-    rises: bool = field(init=False, repr=False, compare=False)
-
-    above = False
     nodes_per_wave: ClassVar[float] = 1 / (2 * math.pi)
 
     def rule(self, theta: float, omega: float) -> tuple[Array, Array]:
@@ -235,13 +235,6 @@ class Line(Branch):
 @dataclass(frozen=True, slots=True)
 class Stretch(Branch):
     """A half-line or an interval, by Gauss-Legendre rules on pieces: where u > 0, or all of the law."""
-
-    law: Law
-    factors: Factors
-    above: bool
-    steepest: float = field(init=False, repr=False, compare=False)
-    moving: Factors = field(init=False, repr=False, compare=False)
-    rises: bool = field(init=False, repr=False, compare=False)
 
     nodes_per_wave: ClassVar[float] = POINTS / WAVES
 
@@ -295,24 +288,24 @@ class CoordinatePair(DominatingPair):
     law: Law
     sampling: CoordinateMap
     branches: tuple[Branch, ...] = field(init=False, repr=False, compare=False)
-    atoms: tuple[tuple[float, float], ...] = field(init=False, repr=False, compare=False)
+    atoms: tuple[tuple[Any, Any], ...] = field(init=False, repr=False, compare=False)
     octaves: int = field(init=False, repr=False, compare=False)
-    left_out: float = field(init=False, repr=False, compare=False)
+    left_out: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         law = self.law
         branches = tuple(
-            Line(law, factors) if isinstance(law, LineLaw) and not above else Stretch(law, factors, above)
+            (Line if isinstance(law, LineLaw) and not above else Stretch)(law, factors, above)
             for above, factors in self.sampling.parts
         )
         object.__setattr__(self, "branches", branches)
         object.__setattr__(self, "atoms", (*self.sampling.atoms(self.law), *self.sampling.even_atoms(self.law)))
-        object.__setattr__(self, "left_out", sum(law.left_out(rate) for rate in self.rates))
+        object.__setattr__(self, "left_out", sum(map(law.left_out, self.rates)))
         object.__setattr__(self, "octaves", 4 if max(branch.steepest for branch in branches) <= 2.0 else 2)
 
-    def ball_atoms(self) -> list[tuple[arb, arb]]:
-        """Return (L, mass under P) of each atom as balls, from the parameters."""
-        return [*self.sampling.ball_atoms(self.law), *self.sampling.even_ball_atoms(self.law)]
+    def in_balls(self) -> CoordinatePair:
+        """Return the pair whose parameters are balls, at the precision of the moment."""
+        return CoordinatePair(self.law.in_balls(), self.sampling.in_balls())
 
     @property
     def supremum(self) -> float:
@@ -330,15 +323,13 @@ class CoordinatePair(DominatingPair):
         return float(self.law.log_square) + 2 * math.log(self.sampling.rate)
 
     @property
-    def rates(self) -> list[float]:
+    def rates(self) -> list[Any]:
         """The rate at which P mixes in what the record contributes, of each part; 0 where it has the density of Q."""
+        nothing = 0 * self.sampling.largest_rate
         return [
-            max((sampling.largest_rate for _, sampling in factors if sampling.sign > 0), default=0.0)
+            next((sampling.largest_rate for _, sampling in factors if sampling.sign > 0), nothing)
             for _, factors in self.sampling.parts
         ]
-
-    def left_out_ball(self) -> arb:
-        return sum((self.law.left_out_ball(as_ball(rate)) for rate in self.rates), as_ball(0.0))
 
     @property
     def log_top_mass(self) -> float:

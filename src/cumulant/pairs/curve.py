@@ -67,7 +67,8 @@ def nodes_together(pairs: Sequence[DominatingPair], theta: float, omega: float) 
 
 def _cumulants(pairs: Sequence[DominatingPair], first: int, size: int) -> list[Cumulants]:
     nodes = nodes_together(pairs, 2.0 ** (first + size), 0.0)
-    values = np.stack(nodes.cumulants(tilts(first), size), axis=1)
+    theta = np.concatenate([tilts(octave) for octave in range(first, first + size)])
+    values = np.stack(nodes.cumulants(theta), axis=1)
     return [Cumulants(first, row, float(kappa)) for row, kappa in zip(values, nodes.divergence, strict=True)]
 
 

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.numerics.balls import as_ball, log_sum_ball
+from cumulant.numerics.balls import as_ball, constant, erfc, is_ball, log_sum_ball
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import BEYOND_NATS, Branch
-from cumulant.pairs.law import SymmetricLaw, evenly, require_symmetric
-from cumulant.pairs.normal_law import LOG_ROOT, REACH, WHOLE_REACH, NormalLaw, NormalMixture, log_turned, turn_of
+from cumulant.pairs.law import LineLaw, evenly
+from cumulant.pairs.normal_law import REACH, WHOLE_REACH, NormalLaw, NormalMixture, log_turned, turn_of
 
 if TYPE_CHECKING:
     from flint import arb
@@ -39,6 +39,10 @@ SOFT = 6.0, 12.0, 24.0, 48.0, 96.0  # times 1/a, beyond the cut: there χ is e^-
 STEEP, KNEE = 3.0, 3.0  # x from which -(log erfc)'' is taken as 2, and before which it is small
 PLACES_PER_UNIT = 4  # of the coordinate, where a cut may be
 LEFT_OUT_MARGIN = 1 + 1e-9  # of what is left out, for rounding
+WINDOW_SOFT = 9.0  # over the sharpness, beyond an end of a window: there erfc is e^-81
+WINDOW_FALLEN_NATS = 100.0  # below the largest density, from which it is not followed
+LOOKED_AT = 1000  # places at which a tilted density in a window is looked at
+LEAST = -1e-15  # of a logarithm, that is told from 0
 
 
 @final
@@ -52,25 +56,36 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class CutLaw(NormalLaw, SymmetricLaw):
+class CutLaw(NormalLaw):
     """A law whose density under Q is multiplied by χ; its loss stays what it is."""
 
     law: NormalMixture
-    at: float  # c
-    sharpness: float  # a
-    curvature: float = field(init=False, repr=False, compare=False)
-    resolved: float = field(init=False, repr=False, compare=False)
-    extremes: tuple[float, float] = field(init=False, repr=False, compare=False)
+    at: Any  # c
+    sharpness: Any  # a
+    curvature: Any = field(init=False, repr=False, compare=False)
+    resolved: Any = field(init=False, repr=False, compare=False)
+    extremes: tuple[Any, Any] = field(init=False, repr=False, compare=False)
     terms: int = field(init=False, repr=False, compare=False)
-    steepest: float = field(init=False, repr=False, compare=False)
-    strip: float = field(init=False, repr=False, compare=False)
-    log_square: Any = field(init=False, repr=False, compare=False)
+    steepest: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "curvature", self.law.curvature + 2 * self.sharpness**2)
         object.__setattr__(self, "resolved", 1 / self.sharpness)
-        for name in ("extremes", "terms", "steepest", "strip", "log_square"):  # its loss stays what it is
+        for name in ("extremes", "terms", "steepest"):  # its loss stays what it is
             object.__setattr__(self, name, getattr(self.law, name))
+
+    def in_balls(self) -> CutLaw:
+        law = self.law.in_balls()
+        assert isinstance(law, NormalMixture)
+        return CutLaw(law, as_ball(self.at), as_ball(self.sharpness))
+
+    @property
+    def strip(self) -> float:
+        return self.law.strip
+
+    @property
+    def log_square(self) -> Any:
+        return self.law.log_square
 
     @property
     def is_cut(self) -> bool:
@@ -89,12 +104,12 @@ class CutLaw(NormalLaw, SymmetricLaw):
         return self.law.slopes
 
     @property
-    def even(self) -> float:
-        return require_symmetric(self.law).even
+    def even(self) -> Any:
+        return self.law.even
 
     @property
-    def log_variation(self) -> float:
-        return require_symmetric(self.law).log_variation
+    def log_variation(self) -> Any:
+        return self.law.log_variation
 
     def batch_key(self, closeness: float) -> Hashable:
         of_law = self.law.batch_key(closeness)
@@ -109,19 +124,24 @@ class CutLaw(NormalLaw, SymmetricLaw):
     def log_ratio(self, t: Any) -> Any:
         return self.law.log_ratio(t)
 
-    def log_slope(self, t: Array) -> Any:
+    def log_slope(self, t: Any) -> Any:
         return self.law.log_slope(t)
 
     def bend_on(self, low: float, high: float, largest_spread: Callable[[Array], Array]) -> float:
         return self.law.bend_on(low, high, largest_spread)
 
     def log_density(self, t: Any) -> Any:
-        return -t * t / 2 - LOG_ROOT + self._log_kept(t)
+        return self.law.log_density(t) + log_half_erfc(self.sharpness * (np.asarray(t) - self.at))
 
-    def _log_kept(self, t: Any) -> Array:
-        return log_half_erfc(self.sharpness * (np.asarray(t) - self.at))
+    def density(self, t: Any) -> Any:
+        """A product: the logarithm of χ at complex t may lie on either side of its cut."""
+        return self.law.density(t) * self._kept(t)
 
-    def left_out(self, rate: float) -> float:
+    def _kept(self, t: Any, turn: int = 1) -> Any:
+        """Return χ, or 1 - χ turned by -1, in balls."""
+        return erfc(turn * self.sharpness * (t - self.at)) / 2
+
+    def left_out(self, rate: Any) -> Any:
         return left_out_by_cut(self.law.components(rate), self.at, self.sharpness)
 
     def span_end(self, branch: Branch, theta: float) -> float:
@@ -130,14 +150,17 @@ class CutLaw(NormalLaw, SymmetricLaw):
     def log_swell(self, t: Array, d: Array) -> Array:
         x, grown = self.sharpness * (t - self.at), (self.sharpness * d) ** 2
         kept = log_half_erfc(x)
-        return self.law.log_swell(t, d) + np.minimum(grown, np.logaddexp(0.0, grown + log_half_erfc(-x)) - kept)
+        return np.asarray(
+            self.law.log_swell(t, d) + np.minimum(grown, np.logaddexp(0.0, grown + log_half_erfc(-x)) - kept)
+        )
 
     def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
         """See `turn_of`: losses that are left turn little."""
         if not branch.rises or len(branch.factors) > 1:
             return NormalLaw.log_growth(self, branch, theta, omega, d)
         looked = _looked_at(branch, theta)
-        return self.curvature * d * d / 2 + log_turned(looked.values, looked.turn, omega, self.steepest * d)
+        turned = log_turned(looked.values, looked.turn, omega, self.steepest * d)
+        return np.asarray(self.curvature * d * d / 2 + turned)
 
     def curvature_up_to(self, t: Array) -> Array:
         """-(log erfc)'' grows with x from 0 to 2: it is g(g - 2x), g = (2/√π) e^{-x²}/erfc(x)."""
@@ -154,42 +177,11 @@ class CutLaw(NormalLaw, SymmetricLaw):
 
     # In balls ---------------------------------------------------------------------------------------------------------
 
-    def ratio_ball(self, t: arb) -> arb:
-        return self.law.ratio_ball(t)
-
-    def slope_ball(self, t: arb) -> arb:
-        return self.law.slope_ball(t)
-
-    def even_ball(self) -> arb:
-        return require_symmetric(self.law).even_ball()
-
-    def variation_ball(self) -> arb:
-        return require_symmetric(self.law).variation_ball()
-
-    def bound_on_rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
-        return self.law.bound_on_rectangle(low, high, y)
-
-    def ratio_balls(self, ts: Sequence[Any]) -> list[Any]:
-        return self.law.ratio_balls(ts)
-
-    def density_ball(self, t: arb) -> arb:
-        return self.law.density_ball(t) * self._kept_ball(t)
-
-    def density_balls(self, ts: Sequence[Any]) -> list[Any]:
-        a, at = as_ball(self.sharpness), as_ball(self.at)
-        return [q * (a * (t - at)).erfc() / 2 for t, q in zip(ts, self.law.density_balls(ts), strict=True)]
-
-    def _kept_ball(self, t: arb) -> arb:
-        return (as_ball(self.sharpness) * (t - as_ball(self.at))).erfc() / 2
-
-    def _log_kept_bound(self, low: arb, high: arb, y: arb) -> arb:
-        """Return a bound of log|χ| for low <= Re t <= high and |Im t| <= y; χ is 1 less what is cut off."""
-        grown = ((as_ball(self.sharpness) * y) ** 2).exp()
-        cut = (as_ball(self.sharpness) * (as_ball(self.at) - high)).erfc() / 2
-        return (grown * self._kept_ball(low)).min(1 + grown * cut).log()
-
     def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
-        return self.law.log_density_bound(low, high, y) + self._log_kept_bound(low, high, y)
+        """χ is 1 less what is cut off."""
+        grown = ((self.sharpness * y) ** 2).exp()
+        kept = (grown * self._kept(low)).min(1 + grown * self._kept(high, -1))
+        return self.law.log_density_bound(low, high, y) + kept.log()
 
     def whole_span(self, far: float) -> tuple[float, float]:
         """Beyond the last peak, where factors that move the density by `far` meet a χ that falls faster."""
@@ -199,20 +191,122 @@ class CutLaw(NormalLaw, SymmetricLaw):
     def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
         """Below an end 1 - χ is less than there; above erfc(u+v) <= erfc(u) e^{-2uv}, so χ falls by 2a²(b-c) a unit."""
         low, high = ends
-        grown = (1 + ((as_ball(self.sharpness) * y) ** 2).exp() * (1 - self._kept_ball(low))).log()
+        grown = (1 + ((self.sharpness * y) ** 2).exp() * self._kept(low, -1)).log()
         below = self.law.log_tails((low, low), y, growth, log_factor) + grown
-        fall = high + 2 * as_ball(self.sharpness) ** 2 * (high - as_ball(self.at)) - growth
+        fall = high + 2 * self.sharpness**2 * (high - self.at) - growth
         above = self.log_density_bound(high, high, y) + log_factor(high) - fall.log()
         return log_sum_ball([below, above])
 
-    def left_out_ball(self, rate: arb) -> arb:
-        """Return p as a ball."""
-        width = (2 + 1 / as_ball(self.sharpness) ** 2).sqrt()
-        shares = self.law.component_balls(rate)
-        total = as_ball(0.0)
-        for share, mean in shares:
-            total += share * ((as_ball(self.at) - mean) / width).erfc() / 2
-        return total
+
+@final
+@dataclass(frozen=True, slots=True)
+class WindowLaw(CutLaw):
+    """A law that is cut far out, whose density under Q is multiplied by X = χ - χ_near; its loss stays what it is.
+
+    Either end may be missing: χ = 1, or χ_near = 0. As erfc falls, X lies between 0 and 1. It is
+    (1-χ_near) - (1-χ) and 1 - (1-χ) - χ_near as well, and |erfc(x+iy)| <= e^{y²} erfc(x), so at Im t = y
+
+        |X| <= min{e^{a²y²} (χ + χ_near), e^{a²y²} ((1-χ_near) + (1-χ)), 1 + e^{a²y²} ((1-χ) + χ_near)}
+
+    at Re t, where χ falls and 1-χ grows. Far from both ends, that is, a window does not grow beside the real line.
+    """
+
+    law: CutLaw  # type: ignore[assignment]
+    near: Any = -math.inf  # no end; nor has `at` = inf
+
+    @property
+    def widths(self) -> tuple[float, float]:
+        soft = min(self.resolved, 1.0)
+        return (soft if self.near > -math.inf else 1.0), soft
+
+    def log_window(self, t: Array) -> Array:
+        """Return log X, from the difference that does not cancel."""
+        x, y = (self.sharpness * (np.asarray(t) - at) for at in (self.at, self.near))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            above = log_half_erfc(x) + _log_less(log_half_erfc(y) - log_half_erfc(x))
+            below = log_half_erfc(-y) + _log_less(log_half_erfc(-x) - log_half_erfc(-y))
+        return np.where(t > (self.at + self.near) / 2, above, below)
+
+    def log_density(self, t: Any) -> Any:
+        return self.law.log_density(t) + self.log_window(t)
+
+    def log_swell(self, t: Array, d: Array) -> Array:
+        grown, (x, y) = (self.sharpness * d) ** 2, (self.sharpness * (t - at) for at in (self.at, self.near))
+        with np.errstate(divide="ignore"):
+            kept, cut = (np.logaddexp(log_half_erfc(s * x), log_half_erfc(s * y)) for s in (1, -1))
+            whole = np.logaddexp(0.0, grown + np.logaddexp(log_half_erfc(-x), log_half_erfc(y)))
+        swell = np.minimum(np.minimum(kept, cut) + grown, whole) - self.log_window(t)
+        return np.asarray(self.law.log_swell(t, d) + swell)
+
+    def span_start(self, branch: Branch, theta: float) -> float:
+        if self.near > -math.inf:
+            return float(self.near - WINDOW_SOFT / self.sharpness)
+        return NormalLaw.span_start(self, branch, theta)
+
+    def span_end(self, branch: Branch, theta: float) -> float:
+        """Return where the tilted density has fallen for good: its last peak is not far beyond the far cut."""
+        growth = float(sum(map(abs, branch.powers(theta)))) * self.steepest
+        sharpness = self.law.sharpness
+        t = np.linspace(
+            self.span_start(branch, theta),
+            self.law.at + growth / sharpness**2 + WINDOW_SOFT / sharpness,
+            LOOKED_AT,
+        )
+        values = branch.log_tilted_density(t, theta)
+        within = np.flatnonzero(values > np.max(values) - WINDOW_FALLEN_NATS)
+        if not len(within):  # doubles do not hold what is there
+            raise OutOfReach(f"a window that begins at {self.near:g} standard deviations cannot be followed")
+        return float(t[min(int(within[-1]) + 1, len(t) - 1)])
+
+    def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
+        return LineLaw.log_growth(self, branch, theta, omega, d)
+
+    def curvature_up_to(self, t: Array) -> Array:
+        return np.asarray(CutLaw.curvature_up_to(self, t) - 1 + self.law.curvature_up_to(t))
+
+    def left_out(self, rate: Any) -> Any:
+        """Return 1: who looks through a window counts what lies outside."""
+        return 1 + 0 * rate
+
+    def in_balls(self) -> WindowLaw:
+        law = self.law.in_balls()
+        assert isinstance(law, CutLaw)
+        return WindowLaw(law, as_ball(self.at), as_ball(self.sharpness), as_ball(self.near))
+
+    # In balls ---------------------------------------------------------------------------------------------------------
+
+    def density(self, t: Any) -> Any:
+        middle = (self.at + self.near) / 2
+
+        def seen(t: Any) -> Any:
+            turn = 1 if t.real > middle else -1  # either difference is right; this one does not cancel
+            far, near = (self._half_erfc_ball(t, at, turn) for at in (self.at, self.near))
+            return (far - near) * turn
+
+        return self.law.density(t) * np.frompyfunc(seen, 1, 1)(t)
+
+    def _half_erfc_ball(self, t: Any, at: arb, turn: int = 1) -> Any:
+        """Return χ, or 1 - χ turned by -1, of a cut that may be missing."""
+        if not at.is_finite():
+            return as_ball(1.0 if at * turn > 0 else 0.0)
+        return (turn * self.sharpness * (t - at)).erfc() / 2
+
+    def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
+        grown = ((self.sharpness * y) ** 2).exp()
+        (far, near), (beyond_far, beyond_near) = (
+            [self._half_erfc_ball(t, at, turn) for at in (self.at, self.near)] for t, turn in ((low, 1), (high, -1))
+        )
+        bound = (grown * (far + near)).min(grown * (beyond_far + beyond_near)).min(1 + grown * (beyond_far + near))
+        return self.law.log_density_bound(low, high, y) + bound.log()
+
+    def whole_span(self, far: float) -> tuple[float, float]:
+        """Begin as much earlier as the window does later, where little of the law is left."""
+        first, last = self.law.whole_span(far)
+        return first - (max(self.near, 0.0) if self.near > -math.inf else 0.0), last
+
+    def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
+        """Return what the far cut leaves there: the window is at most 2e^{a²y²}."""
+        return self.law.log_tails(ends, y, growth, log_factor) + as_ball(2.0).log() + (self.sharpness * y) ** 2
 
 
 def log_half_erfc(x: Array) -> Array:
@@ -223,11 +317,16 @@ def log_half_erfc(x: Array) -> Array:
     return np.asarray(np.where(x > 0, above, np.log1p(-erfc(np.maximum(-x, 0.0)) / 2)))
 
 
-def left_out_by_cut(components: Iterable[tuple[float, float]], at: float, sharpness: float) -> float:
+def _log_less(log: Array) -> Array:
+    """Return log(1 - e^x) for x < 0."""
+    return np.asarray(np.log1p(-np.exp(np.minimum(log, LEAST))))
+
+
+def left_out_by_cut(components: Iterable[tuple[Any, Any]], at: Any, sharpness: Any) -> Any:
     """Return p = E_P[1 - χ] of a mixture of normal laws, rounded up: of N(m, 1) it is Φ((m-c)/κ), κ² = 1 + 1/2a²."""
-    width = math.sqrt(2.0) * math.sqrt(1 + 0.5 / sharpness**2)
-    total = math.fsum(share * math.erfc((at - mean) / width) / 2 for share, mean in components)
-    return total * LEFT_OUT_MARGIN + 5e-324
+    width = np.sqrt(2 + 1 / (sharpness * sharpness))
+    shares = [share * erfc((at - mean) / width) / 2 for share, mean in components]
+    return sum(shares, constant(0.0, at)) if is_ball(at) else math.fsum(shares) * LEFT_OUT_MARGIN + 5e-324
 
 
 def place_of_cut(components: Sequence[tuple[float, float]], sharpness: float, log_share: float) -> float:

@@ -17,23 +17,19 @@ from typing import Any, final
 
 import numpy as np
 
-from cumulant.numerics.complex_plane import Complex, log1p_complex, sine_versine, sine_versine_of_multiples
+from cumulant.numerics.complex_plane import Complex, log1p_complex, sine_versine_of_multiples
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.logspace import exp_excess as real_exp_excess
 from cumulant.numerics.nonuniform import characteristic_function
 
 LARGE = 0.5  # K(θ) from which the sum is taken as it stands, tilted: 1 is no longer the larger part
-FAR = 600.0  # exponents, of e^x or of masses, whose exponential is left to logarithms
 ALL = 40.0  # x from where e^x - 1 - x is e^x to rounding
 CHUNK = 50_000  # numbers at a time: they stay in the cache
-MOST_PHASES = 250_000  # at a time: ten arrays of them take 20 MB
 MOST_TURNED = 300_000  # products of nodes and the fewer frequencies at a time: ten arrays of them take 24 MB
-MANY_NODES = 200_000  # from which eight tilts at once take hundreds of megabytes
 CHEAP = 400_000  # sines and cosines that are no trouble: the plain sum rounds less than the transform
 PER_NODE, PER_FREQUENCY = 20, 60  # what either costs by fast transform, in pairs of sine and cosine
 PER_ROW, PER_PRODUCT = 5.0, 0.05  # what a node costs at a frequency of either part, and at one of their sums
 PHASE = 2.0**-50  # relative error of a phase ωL, and of what is made of it
-DIFFERENCE = 1e-13  # relative to its first term, what rounding takes off a difference of sums of products
 EXPONENTIALS = 1e-15  # relative error of an exponential, and of products with it
 UNSEEN_SHARE = 1e-17  # of M(θ), for all nodes together that are left out
 ROUNDOFF = 8e-15  # relative error of a sum of up to 1e5 products of elementary functions, summed in blocks
@@ -78,57 +74,39 @@ class DiscreteLosses:
         peak = np.max(exponents, axis=1, keepdims=True)
         return np.asarray(np.log(np.sum(np.exp(exponents - peak), axis=1)) + peak[:, 0])
 
-    def cumulants(self, theta: Array, octaves: int = 1) -> CumulantRows:
-        """Return K(θ) and the mean and variance of the loss tilted by e^{θL}, for real θ > 0: a row for each law.
+    def cumulants(self, theta: Array) -> CumulantRows:
+        """Return K(θ) and the mean and variance of the loss tilted by e^{θL}, for real θ > 0: a row for each law."""
+        some = max(1, CHUNK // self.losses.shape[1])  # tilts at a time
+        parts = np.split(theta, range(some, len(theta), some))
+        return _joined([self._cumulants_by_rows(part) for part in parts], axis=1)
 
-        Of several octaves θ, 2θ, 4θ, …, one after the other. Where nodes are many, one tilt at a time: memory is short.
-        """
-        if octaves * len(theta) > 1 and self.losses.shape[1] > MANY_NODES:
-            every = np.concatenate([theta * 2.0**octave for octave in range(octaves)])
-            return _joined([self.cumulants(one) for one in np.split(every, len(every))], axis=1)
-        return _joined(self._by_rows(lambda laws: laws._cumulants(theta, octaves), len(theta)), axis=0)
+    def _cumulants_by_rows(self, theta: Array) -> CumulantRows:
+        return _joined(self._by_rows(lambda laws: laws._cumulants(theta), len(theta)), axis=0)
 
-    def _cumulants(self, theta: Array, octaves: int) -> CumulantRows:
+    def _cumulants(self, theta: Array) -> CumulantRows:
+        """Return K, mean and variance from tilted masses beside their largest."""
         x = theta[:, None] * self.losses[:, None, :]
-        masses = np.exp(self.log_masses)[:, None, :]
-        if np.max(x) * 2.0 ** (octaves - 1) > FAR or np.min(self.log_masses) < -FAR:
-            return self._all_far(theta, x, masses, octaves)
-        growth, excess = np.expm1(x), real_exp_excess(x)
-        found = []
-        for octave in range(octaves):
-            if octave:  # e^{2x} - 1 = a(a + 2) and e^{2x} - 1 - 2x = a² + 2(a - x), with a = e^x - 1
-                excess = growth * growth + 2 * excess
-                growth = growth * (growth + 2)
-            tilted = masses + masses * growth
-            if np.min(np.sum(tilted, axis=2)) < LARGE:  # of negative losses, mostly: e^x - 1 has lost what e^x is
-                return self._all_far(theta, x, masses, octaves)
-            found.append(self._moments(theta * 2.0**octave, tilted, np.zeros(1), np.sum(masses * excess, axis=2)))
-        return _joined(found, axis=1)
-
-    def _all_far(self, theta: Array, x: Array, masses: Array, octaves: int) -> CumulantRows:
-        far = [self._far_cumulants(theta * 2.0**octave, x * 2.0**octave, masses) for octave in range(octaves)]
-        return _joined(far, axis=1)
-
-    def _far_cumulants(self, theta: Array, x: Array, masses: Array) -> CumulantRows:
-        """Return K, and mean and variance of the tilted loss, where exponentials would overflow, or masses vanish."""
         exponents = self.log_masses[:, None, :] + x
         scale = np.max(exponents, axis=2)
         tilted = np.exp(exponents - scale[:, :, None])
-        if np.all(np.log(np.sum(tilted, axis=2)) + scale >= LARGE):
-            return self._moments(theta, tilted, scale, np.ones(1))
-        near = masses * real_exp_excess(np.minimum(x, ALL))
-        excess = np.sum(np.where(x < ALL, near, np.exp(np.minimum(exponents, FAR))), axis=2)
-        return self._moments(theta, tilted, scale, excess)
-
-    def _moments(self, theta: Array, tilted: Array, scale: Array, excess: Array) -> CumulantRows:
-        """Return K, mean and variance from tilted masses over e^scale; where K is small, K from Σ p(e^x - 1 - x)."""
         total = np.sum(tilted, axis=2)
         column = self.losses[:, :, None]
         mean = (tilted @ column)[:, :, 0] / total
         variance = (tilted @ column**2)[:, :, 0] / total - mean**2
         k = np.log(total) + scale
-        near = np.log1p(np.clip(excess + theta * self.divergence[:, None], -0.9, 1.0))
-        return np.where(np.abs(k) < LARGE, near, k), mean, np.maximum(variance, 0.0)
+        small = np.flatnonzero(np.any(np.abs(k) < LARGE, axis=0))
+        if len(small):
+            near = self._small_k(theta[small], x[:, small], exponents[:, small])
+            k[:, small] = np.where(np.abs(k[:, small]) < LARGE, near, k[:, small])
+        return k, mean, np.maximum(variance, 0.0)
+
+    def _small_k(self, theta: Array, x: Array, exponents: Array) -> Array:
+        """Return K from Σ p(e^x - 1 - x), where K is small."""
+        terms = np.exp(self.log_masses)[:, None, :] * real_exp_excess(np.minimum(x, ALL))
+        if np.max(x) > ALL:
+            terms = np.where(x < ALL, terms, np.exp(np.minimum(exponents, 1.0)))  # where K is small none is above
+        excess = np.sum(terms, axis=2) + theta * self.divergence[:, None]
+        return np.asarray(np.log1p(np.clip(excess, -0.9, 1.0)))
 
     def rounding_of_moments(self, theta: Array, k: Array) -> Array:
         """Return a bound of what rounding makes of K(θ), from K(θ): a row for each law.
@@ -232,15 +210,6 @@ class DiscreteLosses:
         near = (self.divergence + np.sum(added * self.losses, axis=1)) / scale
         return np.asarray(np.where(np.abs(k_theta) < LARGE, near, np.sum(tilted * self.losses, axis=1)))
 
-    def dispersion(self, theta: float, omega: Array, widths: Sequence[float], k_theta: Array) -> Array:
-        """Return E[χχ'(1 - cos ωΔ)] and E[χχ'Δ²]/2 for χ = e^{-(ω(L-m)/width)²/2}, m the median: a row for each law."""
-        some = max(1, MOST_PHASES // self.losses.shape[1])  # frequencies at a time
-        parts = np.split(omega, range(some, len(omega), some))
-        width = min(some, len(omega))
-        pieces = self._by_rows(lambda laws, k: laws._dispersion(theta, parts, widths, k), width, k_theta)
-        turned: Array = np.concatenate(pieces)
-        return turned
-
     def _sizes(self, theta: float, k_theta: Array) -> tuple[Array, Array, Array, Array]:
         """Return tilted masses, their relative rounding, which grows with exponents, and E|L| and E L² under them."""
         tilted = self._tilted(theta, k_theta)
@@ -248,16 +217,6 @@ class DiscreteLosses:
         terms = (exponents, np.abs(self.losses), self.losses**2)
         size, first, second = (np.sum(tilted * term, axis=1, keepdims=True) for term in terms)
         return tilted, ROUNDOFF + 2.0**-52 * size, first, second
-
-    def _dispersion(self, theta: float, parts: Sequence[Array], widths: Sequence[float], k_theta: Array) -> Array:
-        """Return what `dispersion` returns, of frequencies in parts: phases are kept one part at a time."""
-        tilted = self._tilted(theta, k_theta)
-        order = np.argsort(self.losses, axis=1)
-        below = np.cumsum(np.take_along_axis(tilted, order, axis=1), axis=1)
-        place = np.argmax(below >= 0.5 * below[:, -1:], axis=1)[:, None]
-        apart = self.losses - np.take_along_axis(self.losses, np.take_along_axis(order, place, axis=1), axis=1)
-        found = [_dispersion_of(tilted, apart, omega, widths) for omega in parts]
-        return np.asarray(np.concatenate(found, axis=-1).transpose(2, 0, 1, 3))
 
     def _by_rows(self, evaluate: Callable[..., Any], width: int, *columns: Array) -> list[Any]:
         """Return what `evaluate` says of some rows at a time: `width` numbers for each node."""
@@ -320,23 +279,6 @@ class TiltedNodes:
             logs = np.asarray(np.log(values), dtype=complex)[None]
         logs, error = with_error(error[None], logs, np.zeros(1))
         return logs[0], error[0]
-
-
-def _dispersion_of(tilted: Array, apart: Array, omega: Array, widths: Sequence[float]) -> Array:
-    """Return both numbers of `DiscreteLosses.dispersion`: a row for each width, of rows for each number and law."""
-    phases = omega[:, None] * apart[:, None, :]
-    sine, versine, _ = sine_versine(phases)
-    turned = phases**2 / 2
-
-    def of(width: float) -> tuple[Array, Array]:
-        weight = tilted[:, None, :] * np.exp(-turned / width**2)
-        mass, up, across = (np.sum(weight * values, axis=2) for values in (1.0, versine, sine))
-        # P² - |φ|² by half angles, without a difference of two numbers near 1
-        first, second = ((weight @ power[:, :, None])[:, :, 0] for power in (apart, apart**2))
-        exactly = 2 * mass * up - up**2 - across**2
-        return np.maximum(exactly - DIFFERENCE * mass * up, 0.0), mass * second - first**2
-
-    return np.array([of(width) for width in widths])
 
 
 def line_effort(nodes: float, count: int) -> float:

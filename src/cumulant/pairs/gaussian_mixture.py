@@ -1,35 +1,37 @@
-"""Mixtures of normal laws of one width against one of them: u(t) = log Σ p_i e^{m_i t - m_i²/2}, all m_i >= 0."""
+"""Mixtures of normal laws of one width against one of them: u(t) = log Σ p_i e^{m_i t - m_i²/2}, all m_i >= 0.
+
+Stated ones, and groups of records under Gaussian noise, each sampled by itself.
+"""
 
 from __future__ import annotations
 
 import math
+import operator
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, final
+from functools import cache, lru_cache, reduce
+from itertools import accumulate, repeat
+from typing import Any, final
 
 import numpy as np
 
 from cumulant.neighbors import Neighbors
-from cumulant.numerics.balls import as_ball, current_bits, precision, reciprocal_ball
-from cumulant.numerics.logspace import Array, reciprocal_up
+from cumulant.numerics.balls import as_ball, column, reciprocal_ball
+from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import float_above
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.maps import ABOVE, Join, Leave, SamplingMap
-from cumulant.pairs.noise import Noise, Pair, Pairs
+from cumulant.pairs.noise import GaussianNoise, Noise, Pair, Pairs
 from cumulant.pairs.normal_law import NormalMixture
-
-if TYPE_CHECKING:
-    from flint import arb
 
 MOST_TERMS = 250_000  # of mixtures at a time: they stay in the cache
 UNDERFLOW_NATS = 600.0  # below 1, from which a probability is kept as its logarithm
 
 
 class GaussianMixtureLaw(NormalMixture):
-    """A mixture by its means and the logarithms of its shares, in doubles and in balls, and what follows from them."""
+    """A mixture by its means and the logarithms of its shares, and what follows from them."""
 
     __slots__ = ()
 
@@ -47,29 +49,13 @@ class GaussianMixtureLaw(NormalMixture):
     def steepest(self) -> float:
         return float(np.max(self.means)) * (1 + 2.0**-50)  # rounded up
 
-    @abstractmethod
-    def mean_balls(self) -> Sequence[arb]:
-        """Return the m_i as balls."""
-
-    @abstractmethod
-    def share_balls(self) -> Sequence[arb]:
-        """Return the p_i as balls."""
-
-    def growth_balls(self, t: arb) -> Iterable[arb]:
-        """Return e^{m_i t}."""
-        return [(mean * t).exp() for mean in self.mean_balls()]
-
     @property
     def terms(self) -> int:
         return len(self.means)
 
-    def components(self, rate: float) -> Iterable[tuple[float, float]]:
+    def components(self, rate: Any) -> Iterable[tuple[Any, Any]]:
         """The rate is that of a map on top of this mixture: 0 for Q, 1 for P."""
-        return (1 - rate, 0.0), *zip((rate * np.exp(self.log_shares)).tolist(), self.means.tolist(), strict=True)
-
-    def component_balls(self, rate: arb) -> Iterable[tuple[arb, arb]]:
-        shares = zip(self.share_balls(), self.mean_balls(), strict=True)
-        return (1 - rate, 0 * rate), *((rate * share, mean) for share, mean in shares)
+        return (1 - rate, 0 * rate), *zip((rate * np.exp(self.log_shares)).tolist(), self.means.tolist(), strict=True)
 
     def log_ratio(self, t: Any) -> Any:
         return self._in_chunks(self._log_ratio, np.asarray(t))
@@ -123,30 +109,41 @@ class GaussianMixtureLaw(NormalMixture):
         """Within m|Im t| < π/2, m the largest mean, all terms have positive real part."""
         return 0.475 * math.pi / self.steepest
 
-    def terms_ball(self, t: arb) -> list[arb]:
-        """Return p_i e^{m_i t - m_i²/2}: what grows with t, times what does not depend on it."""
-        constants = _constants(self, current_bits())
-        return [constant * growth for constant, growth in zip(constants, self.growth_balls(t), strict=True)]
 
-    def ratio_ball(self, t: arb) -> arb:
-        return sum(self.terms_ball(t), as_ball(0.0)).log()
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class MixtureInBalls(GaussianMixtureLaw):
+    """A mixture of which means and shares are balls; `even_steps` says that the means are 0, m, 2m, …"""
 
-    def slope_ball(self, t: arb) -> arb:
-        terms = self.terms_ball(t)
-        weighted = sum((mean * term for mean, term in zip(self.mean_balls(), terms, strict=True)), as_ball(0.0))
-        return weighted / sum(terms, as_ball(0.0))
+    means: Any = field()  # no default: the base says what it is
+    shares: Any = field()
+    even_steps: bool
+    steepest: Any = field(init=False)
+    constants: Any = field(init=False)  # p_i e^{-m_i²/2}
+    extremes, log_square = (-math.inf, math.inf), math.nan
 
-    def bound_on_rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
-        """All terms turn by angles between 0 and my, which is below π/2."""
-        angle = as_ball(self.steepest) * y
-        return self.ratio_ball(low) + (angle / 2).cos().log(), self.ratio_ball(high), angle
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steepest", reduce(lambda x, y: x.max(y), self.means))
+        object.__setattr__(self, "constants", self.shares * np.exp(-self.means * self.means / 2))
 
+    @property
+    def log_shares(self) -> Any:
+        return np.log(self.shares)
 
-@lru_cache(maxsize=64)
-def _constants(law: GaussianMixtureLaw, bits: int) -> list[arb]:
-    """Return p_i e^{-m_i²/2}."""
-    with precision(bits):
-        return [p * (-(m**2) / 2).exp() for p, m in zip(law.share_balls(), law.mean_balls(), strict=True)]
+    def log_ratio(self, t: Any) -> Any:
+        return np.log(sum(self._terms(t), 0 * t))
+
+    def log_slope(self, t: Any) -> Any:
+        terms = self._terms(t)
+        return np.log(sum(map(operator.mul, self.means, terms), 0 * t) / sum(terms, 0 * t))
+
+    def _terms(self, t: Any) -> list[Any]:
+        """Return p_i e^{m_i t - m_i²/2}: what grows with t, of even steps by powers, times a constant."""
+        if self.even_steps:
+            growth = [*accumulate(repeat(np.exp(self.means[1] * t), self.terms - 1), operator.mul, initial=1 + 0 * t)]
+        else:
+            growth = [np.exp(mean * t) for mean in self.means]
+        return [constant * each for constant, each in zip(self.constants, growth, strict=True)]
 
 
 @final
@@ -168,13 +165,9 @@ class StatedMixture(Noise, GaussianMixtureLaw):
     def log_shares(self) -> Array:
         return _log_shares(self)
 
-    def mean_balls(self) -> Sequence[arb]:
-        unit = reciprocal_ball(reciprocal_up(self.noise), self.noise)
-        return [as_ball(s) * unit for s in self.sensitivities]
-
-    def share_balls(self) -> Sequence[arb]:
-        total = sum(map(as_ball, self.probabilities), as_ball(0.0))
-        return [as_ball(p) / total for p in self.probabilities]
+    def in_balls(self) -> MixtureInBalls:
+        means, shares = (column([as_ball(x) for x in each]) for each in (self.sensitivities, self.probabilities))
+        return MixtureInBalls(means / as_ball(self.noise), shares / np.sum(shares), even_steps=False)
 
     @property
     def extremes(self) -> tuple[float, float]:
@@ -213,3 +206,61 @@ def _means(law: StatedMixture) -> Array:
 @lru_cache(maxsize=1024)
 def _log_shares(law: StatedMixture) -> Array:
     return np.log(np.array(law.probabilities) / math.fsum(law.probabilities))
+
+
+def grouped_pairs(noise: GaussianNoise, rate: float, size: int) -> Pairs:
+    """Return the pairs of a group of `size` records, each in a Poisson sample of its own: it leaves, it joins."""
+    if size == 1:
+        return noise.poisson(rate)
+    law = GroupedGaussian(noise.mean, rate, size, noise.noise)
+    return CoordinatePair(law, Leave(1.0)), CoordinatePair(law, Join(1.0))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class GroupedGaussian(GaussianMixtureLaw):
+    """u(t) = log Σ_j Bin(k,γ)(j) e^{jμt - j²μ²/2}: k records of one group, each sampled at rate γ, against N(0)."""
+
+    mean: float
+    rate: float
+    size: int
+    noise: float | None = None  # σ, where μ is 1/σ rounded up
+
+    @property
+    def terms(self) -> int:
+        return self.size + 1
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        return self.size * math.log1p(-self.rate) * ABOVE if self.rate < 1 else -math.inf, math.inf
+
+    @property
+    def means(self) -> Array:
+        return _binomial(self.size, self.rate)[0] * self.mean
+
+    @property
+    def log_shares(self) -> Array:
+        return _binomial(self.size, self.rate)[1]
+
+    def in_balls(self) -> MixtureInBalls:
+        mean, rate, k = reciprocal_ball(self.mean, self.noise), as_ball(self.rate), self.size
+        shares = column([math.comb(k, j) * rate**j * (1 - rate) ** (k - j) for j in range(k + 1)])
+        return MixtureInBalls(column([j * mean for j in range(k + 1)]), shares, even_steps=True)
+
+    @property
+    def log_square(self) -> float:
+        near = min(self.steepest, 1.0)
+        return 2 * math.log(self.rate) + near * near + 2 * math.log(near)
+
+
+@cache
+def _binomial(size: int, rate: float) -> tuple[Array, Array]:
+    """Return j = 0..k and log Bin(k,γ)(j)."""
+    from scipy.special import gammaln
+
+    j = np.arange(size + 1.0)
+    ways = gammaln(size + 1.0) - gammaln(j + 1) - gammaln(size - j + 1)
+    log_rest = math.log1p(-rate) if rate < 1 else -math.inf
+    with np.errstate(invalid="ignore"):
+        misses = np.where(j < size, (size - j) * log_rest, 0.0)
+    return j, ways + j * math.log(rate) + misses

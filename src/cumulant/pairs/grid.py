@@ -12,6 +12,7 @@ from cumulant.pairs.pair import DominatingPair
 
 PER_OCTAVE = 8  # tilts per doubling: the best one is missed by 4 %, which costs nothing
 SCALES = 16  # frequencies of one chunk of decay bounds, two per octave
+CHUNKS = 12  # of decay bounds that are followed, one after the other
 FEW_NODES_OCTAVE = 4  # octave up to which the nodes of one tilt are few enough to serve smaller ones
 
 

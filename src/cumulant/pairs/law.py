@@ -43,17 +43,17 @@ class Law(ABC):
 
     @property
     @abstractmethod
-    def extremes(self) -> tuple[float, float]:
+    def extremes(self) -> tuple[Any, Any]:
         """The least and the largest u, rounded outwards where they are no parameters."""
 
     @property
     @abstractmethod
-    def atoms(self) -> tuple[tuple[float, float], ...]:
+    def atoms(self) -> tuple[tuple[Any, Any], ...]:
         """(u, log-mass) of each atom."""
 
-    def ball_atoms(self) -> list[tuple[arb, arb]]:
-        """Return (u, mass) of each atom as balls, from the parameters."""
-        return []
+    def in_balls(self) -> Law:
+        """Return the law whose parameters are balls, at the precision of the moment: all formulas below serve both."""
+        raise OutOfReach(f"no certificate is known for {type(self).__name__}")
 
     @property
     @abstractmethod
@@ -70,12 +70,8 @@ class Law(ABC):
         """Whether losses that δ cannot see are cut off."""
         return False
 
-    def left_out(self, rate: float) -> float:
+    def left_out(self, rate: Any) -> Any:
         """Return how much of the mass of P, as a mixture at this rate, the density lacks, rounded up."""
-        return 0.0
-
-    def left_out_ball(self, rate: arb) -> arb:
-        """Return as a ball how much of the mass of P, as a mixture at this rate, the density lacks."""
         return 0 * rate
 
     def curvature_up_to(self, t: Array) -> Array:
@@ -99,12 +95,12 @@ class Law(ABC):
         """Return u(t)."""
 
     @abstractmethod
-    def log_slope(self, t: Array) -> Any:
+    def log_slope(self, t: Any) -> Any:
         """Return log u'(t)."""
 
     @property
     @abstractmethod
-    def steepest(self) -> float:
+    def steepest(self) -> Any:
         """A bound of u'; of several laws, one for all of them."""
 
     @abstractmethod
@@ -119,44 +115,42 @@ class Law(ABC):
         """Return the logarithm of the density of Q."""
 
     @abstractmethod
-    def span_start(self, branch: Branch, theta: float) -> float:
+    def span_start(self, branch: Branch, theta: float) -> Any:
         """Return t before which nothing of a branch matters for Re z <= θ."""
 
     @abstractmethod
-    def span_end(self, branch: Branch, theta: float) -> float:
+    def span_end(self, branch: Branch, theta: float) -> Any:
         """Return t after which nothing matters."""
 
-    @abstractmethod
-    def ratio_ball(self, t: arb) -> arb:
-        """Return u(t)."""
+    def density(self, t: Any) -> Any:
+        """Return the density of Q in balls; t may be complex."""
+        return np.exp(self.log_density(t))
 
-    def ratio_balls(self, ts: Sequence[Any]) -> list[Any]:
-        """Return u(t) of each of several t, which may be complex."""
-        return [self.ratio_ball(t) for t in ts]
+    @property
+    def even(self) -> Any:
+        """Where u = 0, of a law with an exchange of outputs that turns (P, Q) into (Q, P): what an envelope needs."""
+        raise self._not_symmetric()
 
-    @abstractmethod
-    def slope_ball(self, t: arb) -> arb:
-        """Return u'(t)."""
+    @property
+    def log_variation(self) -> Any:
+        """The logarithm of the total variation between P and Q, of such a law."""
+        raise self._not_symmetric()
 
-    @abstractmethod
-    def density_ball(self, t: arb) -> arb:
-        """Return the density of Q."""
-
-    def density_balls(self, ts: Sequence[Any]) -> list[Any]:
-        """Return the density of Q at each of several t, which may be complex."""
-        return [self.density_ball(t) for t in ts]
-
-    def ends_ball(self) -> tuple[arb | None, arb | None]:
-        """Return where the density begins and ends; None: it does not."""
-        return None, None
+    def _not_symmetric(self) -> OutOfReach:
+        return OutOfReach(f"no envelope is known of {type(self).__name__}: it is not symmetric")
 
     @abstractmethod
     def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
         """Return a bound of log|density| where low <= Re t <= high and |Im t| <= y."""
 
-    @abstractmethod
     def bound_on_rectangle(self, low: arb, high: arb, y: arb) -> tuple[arb, arb, arb]:
-        """Return bounds of Re u from below and above, and of |Im u|, there."""
+        """Return bounds of Re u from below and above, and of |Im u|, there, in balls: see `Law` for the angle.
+
+        A single exponential keeps its modulus.
+        """
+        angle = self.steepest * y
+        shrunk = (angle / 2).cos().log() if self.terms > 1 else 0 * y
+        return self.log_ratio(low) + shrunk, self.log_ratio(high), angle
 
 
 class LineLaw(Law):
@@ -179,7 +173,7 @@ class LineLaw(Law):
 
         Each w turns by up to steepest·d, and grows nowhere.
         """
-        return self.curvature * d * d / 2 + len(branch.factors) * omega * self.steepest * d
+        return np.asarray(self.curvature * d * d / 2 + len(branch.factors) * omega * self.steepest * d)
 
     def log_swell(self, t: Array, d: Array) -> Array:
         """Return about how much larger |density| is within t ± id than at t."""
@@ -202,35 +196,5 @@ class LineLaw(Law):
         """
 
 
-class SymmetricLaw(Law):
-    """A law with an exchange of outputs that turns (P, Q) into (Q, P): what an envelope needs."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def even(self) -> float:
-        """Where u = 0."""
-
-    @property
-    @abstractmethod
-    def log_variation(self) -> float:
-        """The logarithm of the total variation between P and Q."""
-
-    @abstractmethod
-    def even_ball(self) -> arb:
-        """Return where u = 0."""
-
-    @abstractmethod
-    def variation_ball(self) -> arb:
-        """Return the total variation."""
-
-
 def evenly(low: float, high: float, width: float) -> Array:
     return np.linspace(low, high, min(math.ceil((high - low) / width), MOST_EVEN_CELLS) + 1)
-
-
-def require_symmetric(law: Law) -> SymmetricLaw:
-    if not isinstance(law, SymmetricLaw):
-        raise OutOfReach(f"no envelope is known of {type(law).__name__}: it is not symmetric")
-    return law

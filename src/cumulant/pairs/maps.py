@@ -28,14 +28,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
-from cumulant.numerics.balls import as_ball, log_mixture_balls
+from cumulant.numerics.balls import as_ball, column, is_ball, log_mixture_balls
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import float_above
 from cumulant.pairs.atoms import BallColumns, Columns
-from cumulant.pairs.law import Law, require_symmetric
+from cumulant.pairs.law import Law
 
 if TYPE_CHECKING:
     from flint import arb
+    from typing_extensions import Self
 
 HALF_WAY_NATS = 600.0  # e^600 times the smallest double is one still
 ABOVE = 1 + 2.0**-50  # a largest loss, rounded up
@@ -55,6 +56,11 @@ class CoordinateMap(ABC):
     rate: Any
 
     @property
+    def largest_rate(self) -> Any:
+        """Of several maps, or the rate itself."""
+        return float(np.max(self.rate)) if isinstance(self.rate, np.ndarray) else self.rate
+
+    @property
     @abstractmethod
     def parts(self) -> tuple[tuple[bool, Factors], ...]:
         """(whether only u > 0 counts, factors) of each stretch that the sampled pair is made of."""
@@ -63,29 +69,21 @@ class CoordinateMap(ABC):
     def supremum(self, law: Law) -> float:
         """Return the largest loss, rounded up; without sampling it is a parameter of the law."""
 
-    def atoms(self, law: Law) -> Iterator[tuple[float, float]]:
+    def atoms(self, law: Law) -> Iterator[tuple[Any, Any]]:
         """Return (L, log-mass under P) of what it makes of the atoms of a law."""
         for above, ((_, sampling), *_) in self.parts:
             for u, log_mass in law.atoms:
                 if u > 0 or not above:
-                    value = float(sampling.value(np.asarray(u)))
+                    value = sampling.value_of(u)
                     yield sampling.sign * value, log_mass + value if sampling.sign > 0 else log_mass
 
-    def ball_atoms(self, law: Law) -> Iterator[tuple[arb, arb]]:
-        """Return (L, mass under P) as balls, from the parameters, of what it makes of the atoms of a law."""
-        for above, ((_, sampling), *_) in self.parts:
-            for u, mass in law.ball_atoms():
-                if u > 0 or not above:
-                    value = sampling.value_ball(u)
-                    yield sampling.sign * value, mass * value.exp() if sampling.sign > 0 else mass
+    def in_balls(self) -> Self:
+        """Return the map whose rate is a ball: its formulas serve both arithmetics."""
+        return type(self)(as_ball(self.rate))  # type: ignore[call-arg]
 
-    def even_atoms(self, law: Law) -> tuple[tuple[float, float], ...]:
+    def even_atoms(self, law: Law) -> tuple[tuple[Any, Any], ...]:
         """Return (0, log-mass) if the map puts mass where the loss is 0."""
         return ()
-
-    def even_ball_atoms(self, law: Law) -> list[tuple[arb, arb]]:
-        """Return (0, mass) as balls if the map puts mass where the loss is 0."""
-        return []
 
 
 class SamplingMap(CoordinateMap):
@@ -110,11 +108,6 @@ class MixtureMap(SamplingMap):
     sign: ClassVar[int]
     """1 for (M, Q), of loss m(u) and density w against Q; -1 for (Q, M), of loss -m(u) and density 1."""
 
-    @property
-    def largest_rate(self) -> float:
-        """Of several maps, or the rate itself."""
-        return self.rate if isinstance(self.rate, float) else float(np.max(self.rate))
-
     def power(self, theta: Any) -> Any:
         """Return Re a, where P e^{zL} = Q w^a and Re z = θ; the imaginary part of a is ±Im z."""
         return theta + 1 if self.sign > 0 else -theta
@@ -127,6 +120,11 @@ class MixtureMap(SamplingMap):
         """Return m(u)."""
         return log_mixture(u, self.rate)
 
+    def value_of(self, u: Any) -> Any:
+        """Return m(u) of one number."""
+        value = self.value(np.asarray(u))
+        return value if is_ball(value) else float(value)
+
     def log_excess(self, log_square: Any, theta: float) -> float:
         """Return about log(M(θ) - 1), at most 0, from log E_Q(e^u - 1)²: what errors are to be small against.
 
@@ -137,7 +135,11 @@ class MixtureMap(SamplingMap):
 
     def log_share(self, u: Any) -> Array:
         """Return log s, which is log m'(u)."""
-        return np.asarray(-np.logaddexp(0.0, log_odds(self.rate) - u))
+        return np.log(self._share(u)) if is_ball(u) else np.asarray(-np.logaddexp(0.0, log_odds(self.rate) - u))
+
+    def _share(self, u: Any) -> Any:
+        """Return s, in balls."""
+        return self.rate / (self.rate + (1 - self.rate) * np.exp(-u))
 
     def largest_spread(self, u: Array) -> Array:
         """Return the largest s(1-s) between the first and the last u of each row: s grows, s(1-s) with s up to ½."""
@@ -146,24 +148,10 @@ class MixtureMap(SamplingMap):
         nearest = np.where(last > 0, last, np.where(first < 0, first, 0.0))
         return np.asarray(np.exp(-np.logaddexp(0.0, nearest) - np.logaddexp(0.0, -nearest)))
 
-    def value_ball(self, u: arb) -> arb:
-        return self.value_balls([u])[0]
-
-    def value_balls(self, us: Sequence[Any]) -> list[Any]:
-        return list(us) if self.rate == 1 else log_mixture_balls(us, as_ball(self.rate))
-
-    def share_ball(self, u: arb) -> arb:
-        return self.share_balls([u])[0]
-
-    def share_balls(self, us: Sequence[Any]) -> list[Any]:
-        rate = as_ball(self.rate)
-        odds = (1 - rate) / rate
-        return [1 / (1 + odds * (-u).exp()) for u in us]
-
     def bound_on_rectangle(self, low: arb, high: arb, angle: arb) -> tuple[arb, arb, arb]:
-        """Return bounds of log|w| from both sides, and of |arg w|, at u + iv: low <= u <= high, |v| <= angle < π."""
+        """Return bounds in balls of log|w| from both sides, and of |arg w|: low <= u <= high, turned by angle < π."""
         # see Phases above; w and s grow with u
-        (first, last), (least, most) = self.share_balls([low, high]), self.value_balls([low, high])
+        (first, last), (least, most) = ((of(low), of(high)) for of in (self._share, self.value))
         spread = last * (1 - last) if last < 0.5 else first * (1 - first) if first > 0.5 else as_ball(0.25)
         shrunk = (1 - 2 * spread * (1 - angle.cos())).log() / 2
         turned = last / (1 - last) * angle if last < 0.5 else angle
@@ -173,11 +161,12 @@ class MixtureMap(SamplingMap):
         """Return m(u), a largest loss or its negative, rounded away from 0."""
         if self.rate == 1 or u == math.inf:
             return u
-        return (math.log1p(-self.rate) if u == -math.inf else float(self.value(np.asarray(u)))) * ABOVE
+        return (math.log1p(-self.rate) if u == -math.inf else float(self.value_of(u))) * ABOVE
 
     def _ball_masses(self, base: BallColumns) -> tuple[list[arb], list[arb]]:
         """Return m(u) and Q of every output; what P lacks has w = 1 - γ and comes last."""
-        values = [*(self.value_ball(u) for u in base.losses), (1 - as_ball(self.rate)).log()]
+        m = self.in_balls().value
+        values = [*(m(u) for u in base.losses), (1 - as_ball(self.rate)).log()]
         q = [*(mass * (-u).exp() for u, mass in zip(base.losses, base.masses, strict=True)), base.absent]
         return values, q
 
@@ -237,7 +226,7 @@ class Envelope(SamplingMap):
     A law with a coordinate must be symmetric: the outputs with u < 0 are then those of (Q, P) with u > 0.
     """
 
-    rate: float
+    rate: Any
 
     @property
     def parts(self) -> tuple[tuple[bool, Factors], ...]:
@@ -246,11 +235,8 @@ class Envelope(SamplingMap):
     def supremum(self, law: Law) -> float:
         return Leave(self.rate).supremum(law)
 
-    def even_atoms(self, law: Law) -> tuple[tuple[float, float], ...]:
-        return ((0.0, math.log1p(-self.rate) + require_symmetric(law).log_variation),)
-
-    def even_ball_atoms(self, law: Law) -> list[tuple[arb, arb]]:
-        return [(as_ball(0.0), (1 - as_ball(self.rate)) * require_symmetric(law).variation_ball())]
+    def even_atoms(self, law: Law) -> tuple[tuple[Any, Any], ...]:
+        return ((0 * self.rate, np.log1p(-self.rate) + law.log_variation),)
 
     def columns(self, base: Columns) -> Columns:
         leave, reverse, g = Leave(self.rate), base.reverse(), self.rate
@@ -267,7 +253,8 @@ class Envelope(SamplingMap):
         )
 
     def balls(self, base: BallColumns) -> BallColumns:
-        m, g = Leave(self.rate).value_ball, as_ball(self.rate)
+        g = as_ball(self.rate)
+        m = Leave(g).value
         losses, masses, rest = [], [], (1 - g) * base.failure
         for u, mass in zip(base.losses, base.masses, strict=True):
             if u > 0:
@@ -313,7 +300,7 @@ class Antithetic(CoordinateMap):
     wherever the other one moves, and both extreme beyond [-1, 1]. So each half has the density of u on (-θ, θ) once.
     """
 
-    rate: float
+    rate: Any
 
     @property
     def parts(self) -> tuple[tuple[bool, Factors], ...]:
@@ -321,20 +308,14 @@ class Antithetic(CoordinateMap):
         return (False, ((1, leave), (0, join))), (False, ((1, join), (0, leave)))
 
     def supremum(self, law: Law) -> float:
-        least, most = law.extremes
-        leave = Leave(self.rate)
-        return (float(leave.value(np.asarray(most))) - float(leave.value(np.asarray(least)))) * ABOVE
+        least, most = map(Leave(self.rate).value_of, law.extremes)
+        return float((most - least) * ABOVE)
 
-    def atoms(self, law: Law) -> Iterator[tuple[float, float]]:
+    def atoms(self, law: Law) -> Iterator[tuple[Any, Any]]:
         """Return those beyond [-1, 1]: half of what lies below -θ belongs to what the other record moves."""
         (least, _), (most, log_mass) = law.atoms
-        low, high = (float(Leave(self.rate).value(np.asarray(u))) for u in (least, most))
+        low, high = map(Leave(self.rate).value_of, (least, most))
         yield from ((low - high, log_mass + low), (high - low, log_mass + high))
-
-    def ball_atoms(self, law: Law) -> Iterator[tuple[arb, arb]]:
-        (least, _), (most, mass) = law.ball_atoms()
-        low, high = (Leave(self.rate).value_ball(u) for u in (least, most))
-        yield from ((low - high, mass * low.exp()), (high - low, mass * high.exp()))
 
 
 def stack_maps(maps: Sequence[CoordinateMap]) -> CoordinateMap:
@@ -348,13 +329,15 @@ def log_odds(rate: Any) -> Any:
         return np.log1p(-rate) - np.log(rate)
 
 
-def log_mixture(u: Array, rate: Any) -> Array:
-    """Return log(1 - γ + γe^u), to full relative accuracy; γ may be a column.
+def log_mixture(u: Any, rate: Any) -> Any:
+    """Return log(1 - γ + γe^u), to full relative accuracy; γ may be a column of doubles.
 
     γ(e^u - 1) is formed as a product as far as doubles reach: log γ + u would lose what is small beside u.
     """
-    if isinstance(rate, float) and rate == 1.0:
+    if not isinstance(rate, np.ndarray) and rate == 1:
         return u
+    if is_ball(u):
+        return column(log_mixture_balls(u, rate)) if np.ndim(u) else log_mixture_balls([np.asarray(u)[()]], rate)[0]
     excess = rate * np.expm1(np.minimum(u, HALF_WAY_NATS))
     if np.any(u > HALF_WAY_NATS):
         with np.errstate(over="ignore"):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.numerics.balls import log_root_ball, log_sum_ball, normal_ball
+from cumulant.numerics.balls import log_root, log_sum_ball
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import BEYOND_NATS, Branch
 from cumulant.pairs.law import LineLaw
@@ -19,7 +19,6 @@ from cumulant.pairs.law import LineLaw
 if TYPE_CHECKING:
     from flint import arb
 
-LOG_ROOT = 0.5 * math.log(2 * math.pi)
 REACH = 10.5  # standard deviations either side: e^-55 is left out
 MOST_REACH = 1e5  # standard deviations
 MOST_HALVES = 60  # of a way to the peak
@@ -40,17 +39,17 @@ class NormalLaw(LineLaw):
         return self.steepest
 
     def log_density(self, t: Any) -> Any:
-        return -t * t / 2 - LOG_ROOT
+        return -t * t / 2 - log_root(t)
 
     def span_start(self, branch: Branch, theta: float) -> float:
         """A falling loss moves the peak of φΠw^a to the left; a factor w(-t) does so with Q itself."""
         if not branch.rises:
             return _first_relevant(branch, theta) - REACH
-        return -REACH - 2 * (branch.steepest - self.steepest)
+        return float(-REACH - 2 * (branch.steepest - self.steepest))
 
     def span_end(self, branch: Branch, theta: float) -> float:
         """A rising loss moves the peak to the right, by less than the factors grow per unit."""
-        near = 2 * branch.steepest + REACH
+        near = float(2 * branch.steepest + REACH)
         if not branch.rises:
             return near
         farthest = float(sum(map(abs, branch.powers(max(theta, 1.0)))) * self.steepest) + REACH
@@ -69,24 +68,17 @@ class NormalLaw(LineLaw):
         values, turn = _seen_of_falling(branch, theta)
         return self.curvature * d * d / 2 + log_turned(values, turn, omega, self.steepest * d)
 
-    def density_ball(self, t: arb) -> arb:
-        return normal_ball(t)
-
-    def density_balls(self, ts: Sequence[Any]) -> list[Any]:
-        log_root = log_root_ball()
-        return [(-t * t / 2 - log_root).exp() for t in ts]
-
     def whole_span(self, far: float) -> tuple[float, float]:
         return -far - WHOLE_REACH, far + WHOLE_REACH
 
     def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
         """Beyond an end b a factor that grows by g per unit leaves e^{-b²/2}/(b-g) times its value there."""
-        logs = [log_factor(b) + (y * y - b * b) / 2 - (abs(b) - growth).log() - log_root_ball() for b in ends]
+        logs = [log_factor(b) + (y * y - b * b) / 2 - (abs(b) - growth).log() - log_root(b) for b in ends]
         return log_sum_ball(logs)
 
     def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
         nearest = low if low > 0 else high if high < 0 else 0 * low
-        return (y * y - nearest * nearest) / 2 - log_root_ball()
+        return (y * y - nearest * nearest) / 2 - log_root(y)
 
 
 class NormalMixture(NormalLaw):
@@ -95,12 +87,8 @@ class NormalMixture(NormalLaw):
     __slots__ = ()
 
     @abstractmethod
-    def components(self, rate: float) -> Iterable[tuple[float, float]]:
+    def components(self, rate: Any) -> Iterable[tuple[Any, Any]]:
         """Return (share, mean) of the normal laws that P mixes at this rate; of several laws, the largest."""
-
-    @abstractmethod
-    def component_balls(self, rate: arb) -> Iterable[tuple[arb, arb]]:
-        """Return (share, mean) as balls of the normal laws that P mixes at this rate."""
 
 
 def _seen_of_falling(branch: Branch, theta: float) -> tuple[Array, Array]:

@@ -71,7 +71,7 @@ def panels_at(branch: Branch, theta: float, omega: float, k_theta: float) -> tup
 
 def _widest(branch: Branch) -> float:
     """Return how wide panels may be, whatever the slope."""
-    return min(2 * PANEL_TURN / (branch.law.steepest * (ELLIPSE - 1 / ELLIPSE)), branch.law.resolved)
+    return float(min(2 * PANEL_TURN / (branch.law.steepest * (ELLIPSE - 1 / ELLIPSE)), branch.law.resolved))
 
 
 def _turned(branch: Branch, powers: Sequence[float], t: Array, beside: Any = 0.0) -> Array:

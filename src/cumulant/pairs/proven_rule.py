@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, final
@@ -25,7 +25,7 @@ from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, legendre_balls, log_sum_ball, pi_ball, upper_float
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import Branch, Line
-from cumulant.pairs.law import LineLaw, require_symmetric
+from cumulant.pairs.law import LineLaw
 
 if TYPE_CHECKING:
     from flint import arb
@@ -47,6 +47,7 @@ WIDEST_STRIP = 9.0  # of the coordinate
 POINTS = 24  # of a Gauss-Legendre rule
 RHO = 4.0  # half axes of the ellipse in which an integrand is bounded, summed, in half widths of a piece
 MOST_PIECES = 20_000  # of a stretch
+ELLIPSE_NATS = 20.0  # by which an integrand may grow on the ellipse around a piece, about
 
 
 @final
@@ -80,15 +81,19 @@ class Moment:
     theta: arb
     omega: arb
     k_theta: arb
+    exact: Branch = field(init=False)  # in balls
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exact", self.branch.in_balls())
 
     def log_modulus_bound(self, low: arb, high: arb, y: arb) -> arb:
         """Return log of a bound of |F| where low <= Re t <= high and |Im t| <= y."""
-        law = self.branch.law
+        law = self.exact.law
         total = law.log_density_bound(low, high, y) - self.k_theta
-        for side, sampling in self.branch.factors:
+        for side, sampling in self.exact.factors:
             power = sampling.power(self.theta)
             if side == 0:
-                total += power * sampling.value_ball(self.branch.least_ball())
+                total += power * sampling.value(law.extremes[0])
                 continue
             ends = (low, high) if side > 0 else (-high, -low)
             least, most, angle = sampling.bound_on_rectangle(*law.bound_on_rectangle(*ends, y))
@@ -97,20 +102,20 @@ class Moment:
 
     def log_tails(self, low: arb, high: arb, y: arb) -> arb:
         """Return log of a bound of ∫ |F| outside [low, high], on the whole span or beyond, for |Im t| <= y."""
-        law = self.branch.law
+        law = self.exact.law
         if not isinstance(law, LineLaw):
             return log_sum_ball([])
-        growth = as_ball(law.steepest) * sum(map(abs, self.branch.powers(self.theta)), 0 * self.theta)
+        growth = law.steepest * sum(map(abs, self.exact.powers(self.theta)), 0 * self.theta)
         return law.log_tails((low, high), y, growth, lambda end: self._log_factors(end, y)) - self.k_theta
 
     def _log_factors(self, t: arb, y: arb) -> arb:
         """Return a bound of log Π|w^a| at Re t that holds with slope `growth` from there on: the whole angle counts."""
-        law, factors = self.branch.law, self.branch.factors
-        angle = as_ball(law.steepest) * y
+        law, factors = self.exact.law, self.exact.factors
+        angle = law.steepest * y
         total = len(factors) * self.omega * angle
         for side, sampling in factors:
             power = sampling.power(self.theta)
-            value = power * sampling.value_ball(law.ratio_ball(side * t))
+            value = power * sampling.value(law.log_ratio(side * t))
             total += value if power >= 0 else value + power * (angle / 2).cos().log()
         return total
 
@@ -121,8 +126,7 @@ def whole_span(branch: Branch, theta: float) -> tuple[float, float]:
         return branch.span(theta)
     far = max(map(abs, branch.powers(theta))) * branch.steepest
     low, high = branch.law.whole_span(far)
-    even = require_symmetric(branch.law).even if branch.above else 0.0
-    return even if branch.above else low, high + even
+    return (branch.law.even, high + branch.law.even) if branch.above else (low, high)
 
 
 # The whole line -------------------------------------------------------------------------------------------------------
@@ -262,18 +266,21 @@ def _by_pieces(branch: Branch, moment: Moment, edges: list[arb], bits: int) -> P
 
 
 def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
-    """Return the ends of pieces: doubles, but for the ends of the branch itself."""
+    """Return the ends of pieces: doubles, but for the ends of the branch itself.
+
+    The ellipse around a piece costs about e^20 against the e^-66 of the rule where the loss turns by no more than that:
+    pieces are as wide as its slope allows, where they are.
+    """
     low, high = whole_span(branch, theta)
-    count = max(math.ceil((high - low) / _width(branch, theta, omega)), 1)
+    t = np.linspace(low, high, PROVEN_LOOKS)
+    turn = abs(theta + 1 + 1j * omega) * np.exp(np.broadcast_to(branch.log_slope(t), t.shape)) / ELLIPSE_NATS
+    each = np.maximum(turn, max(1 / min(0.9, 0.9 * branch.law.resolved), branch.steepest / 0.7))
+    pieces = np.concatenate(([0.0], np.cumsum(np.maximum(each[1:], each[:-1]) * np.diff(t))))
+    count = max(math.ceil(pieces[-1]), 1)
     if count > MOST_PIECES:
         raise OutOfReach(f"a certificate would take {count} pieces of the coordinate")
-    edges = [as_ball(x) for x in np.linspace(low, high, count + 1).tolist()]
-    first, last = branch.law.ends_ball()
-    first = require_symmetric(branch.law).even_ball() if branch.above else first
-    return [edges[0] if first is None else first, *edges[1:-1], edges[-1] if last is None else last]
-
-
-def _width(branch: Branch, theta: float, omega: float) -> float:
-    """Return a width at which the ellipse costs about e^20 against the e^-66 of the rule."""
-    turn = 20.0 / (abs(theta + 1 + 1j * omega) * branch.steepest_on(theta))
-    return min(0.9, 0.9 * branch.law.resolved, turn, 0.7 / branch.steepest)
+    inner = [as_ball(x) for x in np.interp(np.arange(1, count) * (pieces[-1] / count), pieces, t).tolist()]
+    exact = branch.in_balls()
+    # a law on the whole line is integrated by pieces where u > 0: only that end is not a double
+    first, last = (exact.law.even, as_ball(high)) if isinstance(branch.law, LineLaw) else exact.span(theta)
+    return [first, *inner, last]

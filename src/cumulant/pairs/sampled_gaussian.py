@@ -33,11 +33,11 @@ from typing import Any, final
 
 import numpy as np
 
+from cumulant.numerics.balls import LOG_ROOT
 from cumulant.numerics.complex_plane import Complex, add_versines, log1p_complex
 from cumulant.numerics.decay import Cells, escape, escape_of_run
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
-from cumulant.pairs.normal_law import LOG_ROOT
 
 ROUNDING = 2.0**-52  # relative, of one rounding
 FEW_ROUNDINGS = 2.0**-51  # relative, of a few

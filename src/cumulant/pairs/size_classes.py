@@ -33,11 +33,11 @@ from typing import NamedTuple, final
 
 import numpy as np
 
+from cumulant.numerics.balls import LOG_ROOT
 from cumulant.numerics.complex_plane import Complex, add_turned
 from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.numerics.scalar_logspace import log1p_exp, log_add, log_half_erfc_above
 from cumulant.pairs.cut_law import log_half_erfc
-from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.sampled_gaussian import ROUNDING, ROUNDINGS, Nodes, SampledGaussian, leave_out_light
 
 CELLS_PER_UNIT = 12.0  # of t, of σ, and a third of them of 1/a

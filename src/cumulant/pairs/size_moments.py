@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from cumulant.numerics.balls import LOG_ROOT
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import LEAST
 from cumulant.pairs.cut_law import log_half_erfc
-from cumulant.pairs.normal_law import LOG_ROOT
 from cumulant.pairs.sampled_gaussian import EXPONENT_AT_MOST, ROUNDING, SampledGaussian, coordinate_of
 from cumulant.pairs.size_classes import NOTHING, Size, SizeClasses, Tilted
 

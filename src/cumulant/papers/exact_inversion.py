@@ -56,7 +56,7 @@ class Question:
         line = next(enclosures_at(losses, plan_for(tilts)))
         assert isinstance(line, LineInDoubles)  # its characteristic function falls
         contour = line.contour
-        nodes = losses.parts[0][0].nodes(2.5 * contour.theta, 2 * contour.step * len(contour.k) + TOP)
+        nodes = losses.parts[0][0].nodes(2.5 * contour.theta, 2 * contour.step * contour.points + TOP)
         return Question(count, (step * count).epsilon(delta=delta), contour, nodes)
 
     def log_integrand(self, theta: float, step: float, count: int) -> Complex:
@@ -74,7 +74,7 @@ class Question:
     @cached_property
     def reach(self) -> float:
         """Where the integrand has become negligible on the plan's line, by looking: this is a drawing, not a proof."""
-        step = self.contour.step * (len(self.contour.k) - 1) / 4000
+        step = self.contour.step * (self.contour.points - 1) / 4000
         heights = self.log_integrand(self.contour.theta, step, 4001).real
         return step * int(np.flatnonzero(heights > heights[0] - NEGLIGIBLE)[-1])
 
@@ -171,7 +171,7 @@ def _level(thetas: Array, omega: Array, heights: Array, power: int) -> Series:
 def _along(question: Question, points: int) -> Chart:
     """Return Re F/2πδ: the area under each line is 1."""
     omega = np.linspace(-TOP, TOP, 4 * points + 1)
-    log_delta = question.log_sum(question.contour.theta, len(question.contour.k)) + math.log(2 * math.pi)
+    log_delta = question.log_sum(question.contour.theta, question.contour.points) + math.log(2 * math.pi)
     curves = []
     for theta, color, label in question.lines:
         half = np.exp(question.log_integrand(theta, TOP / (2 * points), 2 * points + 1) - log_delta).real

@@ -10,7 +10,8 @@ from cumulant.comparison import Row
 from cumulant.errors import CumulantError
 from cumulant.parameters import by_name
 from cumulant.printed import rounded_up
-from cumulant.report.chart import COLORS, Chart, Series
+from cumulant.report.chart import COLORS, Chart
+from cumulant.report.document import writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,8 @@ def _drawn(chart: Chart, axes: Axes, legend: dict[str, Any] | None) -> Axes:
     for curve in chart.curves:
         line, marker = ("none", ".") if curve.line == "." else (curve.line, "")
         style: dict[str, Any] = {"linestyle": line, "marker": marker, "linewidth": curve.width}
-        axes.plot(*_finite(curve), label=curve.label, color=curve.color, **style)
+        y = [value if math.isfinite(value) else math.nan for value in curve.y]  # matplotlib draws gaps there
+        axes.plot(curve.x, y, label=curve.label, color=curve.color, **style)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label, title=chart.title)
     for axis, scale in ((axes.xaxis, chart.x_scale), (axes.yaxis, chart.y_scale)):
         if scale == "exponent":
@@ -92,11 +94,8 @@ def save(figure: Figure, file: Path) -> None:
     from matplotlib import rc_context
 
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    try:
-        with rc_context(WRITTEN):
-            figure.savefig(file, dpi=110, metadata=undated.get(file.suffix))
-    except OSError as error:
-        raise CumulantError(f"{str(file)!r} cannot be written: {error.strerror}") from error
+    with writing(file), rc_context(WRITTEN):
+        figure.savefig(file, dpi=110, metadata=undated.get(file.suffix))
 
 
 def draw_comparison(rows: Sequence[Row], *, title: str) -> Figure:
@@ -122,8 +121,3 @@ def draw_comparison(rows: Sequence[Row], *, title: str) -> Figure:
     axes.grid(visible=True, axis="x", alpha=0.25, linewidth=0.6)
     figure: Figure = axes.get_figure()
     return figure
-
-
-def _finite(curve: Series) -> tuple[list[float], list[float]]:
-    """Return x and y with gaps, which matplotlib draws as such, where the answer is infinite."""
-    return list(curve.x), [value if math.isfinite(value) else math.nan for value in curve.y]

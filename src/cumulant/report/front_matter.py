@@ -28,27 +28,18 @@ def front_matter(statement: Statement, **more: Any) -> str:
 def _content(statement: Statement) -> dict[str, Any]:
     data, guarantee, interval = statement.to_dict(), statement.explanation.guarantee, statement.interval
     is_double = guarantee.log_delta == -math.inf or guarantee.log_delta > DEEPEST_DOUBLE
-    ends = (
-        None
-        if interval is None
-        else {
-            "lower": float(rounded_down(interval.lower)),
-            "upper": float(rounded_up(interval.upper)),
-            "certified": interval.certified,
-        }
-    )
+    ends = None
+    if interval is not None:
+        lower, upper = float(rounded_down(interval.lower)), float(rounded_up(interval.upper))
+        ends = {"lower": lower, "upper": upper, "certified": interval.certified}
     return {
         "epsilon": float(rounded_up(guarantee.epsilon)),
         "delta": guarantee.delta if is_double else delta_rounded_up(guarantee.log_delta),
         "relation": data["neighbors"],
         "records_per_person": data["user_records"],
-        "method": data["method"],
-        "theorem": data["theorem"],
-        "exact": data["exact"],
+        **{name: data[name] for name in ("method", "theorem", "exact")},
         "interval": ends,
-        "releases": data["releases"],
-        "not_covered": data["not_covered"],
-        "computed_by": data["computed_by"],
+        **{name: data[name] for name in ("releases", "not_covered", "computed_by")},
     }
 
 

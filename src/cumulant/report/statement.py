@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Literal, final
@@ -16,7 +16,7 @@ from cumulant.errors import OutOfReach, UnprovenCombination
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Neighbors
 from cumulant.parameters import require
-from cumulant.printed import factor_up, percent_up, rounded_down, rounded_up
+from cumulant.printed import factor_up, percent_up, rounded_up
 from cumulant.report.assumptions import assumptions_of
 from cumulant.report.document import plain_value, written
 from cumulant.report.release_words import release_words
@@ -26,6 +26,23 @@ Format = Literal["text", "markdown", "json"]
 """How a statement is written."""
 
 FORMATS = ("text", "markdown", "json")
+ABOUT: Mapping[Neighbors | None, tuple[str, str]] = {
+    ADD_REMOVE: (
+        "whether one record was in the data",
+        "whether one person's records, at most {k}, were in the data, all of them,",
+    ),
+    REPLACE_ONE: (
+        "which of any two values one record had",
+        "which of any two values each of one person's records, at most {k}, had",
+    ),
+    ZERO_OUT: (
+        "whether one record was in the data or a null record, which adds nothing, in its place",
+        "whether one person's records, at most {k}, were in the data or as many null records in their place",
+    ),
+    None: ("one change", "{k} changes"),
+}
+"""What a relation is about: for one record, and for k of them."""
+
 FALSE_POSITIVE_RATE = 0.01  # of outsiders whom an attacker may call members
 OUTSIDERS = "1 %"  # the same in words
 LABEL_WIDTH = 14  # columns
@@ -92,9 +109,8 @@ class Statement:
         g = self.explanation.guarantee
         return [
             ("promise", self.promise),
-            ("proven by", g.theorem + order_text(g.order)),
-            ("which is", tightness_text(g)),
-            *([] if self.interval is None else [("interval", self._interval_text(self.interval))]),
+            *g.rows,
+            *([] if self.interval is None else [("interval", self.interval.words())]),
             ("attacker", self.attacker),
             *(("release", text) for text in self.releases),
             *(("assumes", text) for text in self.assumptions),
@@ -113,19 +129,7 @@ class Statement:
 
     def _about(self) -> str:
         k, relation = self.user_records, self.explanation.neighbors
-        known: dict[Neighbors | None, str] = {
-            ADD_REMOVE: "whether one record was in the data"
-            if k == 1
-            else f"whether one person's records, at most {k}, were in the data, all of them,",
-            REPLACE_ONE: "which of any two values one record had"
-            if k == 1
-            else f"which of any two values each of one person's records, at most {k}, had",
-            ZERO_OUT: "whether one record was in the data or a null record, which adds nothing, in its place"
-            if k == 1
-            else f"whether one person's records, at most {k}, were in the data or as many null records in their place",
-            None: "one change" if k == 1 else f"{k} changes",
-        }
-        return f"{known[relation]} ({relation_text(relation)})"
+        return f"{ABOUT[relation][k > 1].format(k=k)} ({relation_text(relation)})"
 
     @property
     def attacker(self) -> str:
@@ -141,11 +145,6 @@ class Statement:
     def assumptions(self) -> list[str]:
         """What must be true of the program, beside what was declared."""
         return assumptions_of(self.run)
-
-    @staticmethod
-    def _interval_text(interval: Interval) -> str:
-        sure = "certified, rounding included" if interval.certified else "up to estimates of rounding"
-        return f"{rounded_down(interval.lower)} <= epsilon <= {rounded_up(interval.upper)} ({sure})"
 
     def _headline(self) -> str:
         g = self.explanation.guarantee
@@ -181,7 +180,7 @@ class Statement:
             "at_most_above": g.at_most_above,
             "method": g.method,
             "theorem": g.theorem + order_text(g.order),
-            "interval": None if i is None else {"lower": i.lower, "upper": i.upper, "certified": i.certified},
+            "interval": None if i is None else i.to_dict(),
             "attack": {
                 "false_positive_rate": FALSE_POSITIVE_RATE,
                 "true_positive_rate": self.true_positive_rate,

@@ -18,7 +18,7 @@ from cumulant.mechanisms.pure_dp import PureDP
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.rounding import float_above
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.grouped_gaussian import grouped_pairs
+from cumulant.pairs.gaussian_mixture import grouped_pairs
 from cumulant.pairs.maps import Replace
 from cumulant.pairs.noise import NO_PAIRS, Pairs, gaussian_noise
 from cumulant.pairs.sampled_gaussian import SampledReleases
