@@ -32,9 +32,9 @@ from cumulant.pairs.coordinate import CELL_WIDTH, Branch, CoordinatePair, straig
 from cumulant.pairs.curve import tilt
 from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.finite_pair import FinitePair
+from cumulant.pairs.law import NormalMixture
 from cumulant.pairs.maps import Join
 from cumulant.pairs.mixed import MixedPair
-from cumulant.pairs.normal_law import NormalMixture
 from cumulant.pairs.ordered import Excess, excess_of
 from cumulant.pairs.pair import DominatingPair
 from cumulant.pairs.proven_rule import ProvenRule, proven_rule
