@@ -26,7 +26,7 @@ from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import TAIL_NATS, Plan, Tilts
-from cumulant.numerics.balls import as_ball, complex_ball, lower_float, pi_ball, precision, turned_sum, upper_float
+from cumulant.numerics.balls import as_ball, lower_float, pi_ball, points_above, precision, turned_sum, upper_float
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
@@ -42,6 +42,7 @@ MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSE = TAIL_NATS, 25.0  # below δ to which a tail is left out, the second where a line would be long: 1e-11
 SETTLED_NATS = 1e-12  # of slack, with which no other line is planned
 MANY_LATTICE_POINTS = 600  # of one period, beyond which the sum is cut
+BAND_MICROSECONDS = 1.5e6  # that a band may take, whose bounds would be little nearer for more
 BAND_SHARE = 0.25  # of how far apart bounds in doubles may be, for bounds of a band
 FAR_APART_NATS = 0.1  # of bounds of log δ, about, from which a band says little
 POINT_MICROSECONDS, CLOSED_MICROSECONDS = 40, 20  # of a point of a band beside its moments, and of a closed moment
@@ -83,9 +84,7 @@ class BallLine(BallEnclosure):
 
     @cached_property
     def _columns(self) -> tuple[list[Any], ...]:
-        theta = as_ball(self.theta)
-        points = [complex_ball(theta, self.step * j) for j in range(len(self.moments))]
-        columns = zip(*(self.kernel.transforms(z) for z in points), strict=True)
+        columns = self.kernel.transforms(points_above(self.theta, self.step, len(self.moments)))
         weighted = [[moment * t for moment, t in zip(self.moments, column, strict=True)] for column in columns]
         return tuple([first / 2, *rest] for first, *rest in weighted)
 
@@ -156,7 +155,7 @@ def band_line(losses: ComposedPairs, around: Tilts, budget: WorkBudget) -> BallL
     work = _Work(losses, plan.index, around, plan.height, budget)
     with precision(work.bits):
         count = plan.points
-        while not work.price(plan.eta, count) + POINT_MICROSECONDS * count <= budget.left:
+        while not work.price(plan.eta, count) + POINT_MICROSECONDS * count <= min(budget.left, BAND_MICROSECONDS):
             count //= 2
             if not plan.theta * (plan.theta + 1) * (2 * math.pi / (plan.eta * max(count, 1))) ** 2 / 8 < FAR_APART_NATS:
                 raise OutOfReach("a band whose bounds are near is not affordable")
@@ -200,7 +199,7 @@ class _Work:
         """Return the line at these points."""
         losses, bits, theta = self.losses, self.bits, as_ball(tilt(self.index))
         variance = gaussian_variance(losses)
-        line = [complex_ball(theta, points.step * j) for j in range(points.count)]
+        line = points_above(tilt(self.index), points.step, points.count)
         values = [(variance * (z * (z + 1) - theta * (theta + 1)) / 2).exp() for z in line]
         k_theta = variance * theta * (theta + 1) / 2
         for pair, n in losses.parts:
@@ -263,7 +262,7 @@ def _moments(pair: DominatingPair, index: int, points: _Points, bits: int) -> tu
 
 def _laplace_moments(scale: arb, k: arb, theta: float, points: _Points) -> list[Any]:
     """Return e^{-k} M of Laplace noise: M(z) = ((z+1) e^{zs} + z e^{-(z+1)s})/(2z+1), see `closed`."""
-    line = [complex_ball(as_ball(theta), points.step * j) for j in range(points.count)]
+    line = points_above(theta, points.step, points.count)
     return [((z + 1) * (z * scale - k).exp() + z * (-(z + 1) * scale - k).exp()) / (2 * z + 1) for z in line]
 
 
