@@ -144,8 +144,9 @@ def ball_line(losses: ComposedPairs, plan: Plan, budget: WorkBudget) -> BallLine
             return _lattice_line(work, plan)
         for accuracy in CLOSE:
             end = line_end(losses, replace(plan, accuracy=accuracy), work.bits, budget)
-            if end is not None and work.price(plan.eta, end[0]) <= budget.left:
-                return work.line(_Points(as_ball(plan.eta), end[0]), PlainKernel(end[1]))
+            points = None if end is None else _Points(as_ball(plan.eta), end[0])
+            if end is not None and points is not None and work.price(points) <= budget.left:
+                return work.line(points, PlainKernel(end[1]))
     raise OutOfReach("the characteristic function does not fall within the points that balls afford")
 
 
@@ -154,25 +155,27 @@ def band_line(losses: ComposedPairs, around: Tilts, budget: WorkBudget) -> BallL
     plan = BandPlan.of(around, BAND_SHARE * around.epsilon_apart)
     work = _Work(losses, plan.index, around, plan.height, budget)
     with precision(work.bits):
-        count = plan.points
-        while not work.price(plan.eta, count) + POINT_MICROSECONDS * count <= min(budget.left, BAND_MICROSECONDS):
-            count //= 2
-            if not plan.theta * (plan.theta + 1) * (2 * math.pi / (plan.eta * max(count, 1))) ** 2 / 8 < FAR_APART_NATS:
+        points = _Points(as_ball(plan.eta), plan.points)
+        while not work.price(points) + POINT_MICROSECONDS * points.count <= min(budget.left, BAND_MICROSECONDS):
+            points = replace(points, count=points.count // 2)
+            h = 2 * math.pi / (plan.eta * max(points.count, 1))
+            if not plan.theta * (plan.theta + 1) * h * h / 8 < FAR_APART_NATS:
                 raise OutOfReach("a band whose bounds are near is not affordable")
-        step = as_ball(plan.eta)
-        return work.line(_Points(step, count), BandKernel.of(as_ball(plan.theta), 2 * pi_ball() / (count * step)))
+        h_ball = 2 * pi_ball() / (points.count * points.step)
+        return work.line(points, BandKernel.of(as_ball(plan.theta), h_ball))
 
 
 def _lattice_line(work: _Work, plan: Plan) -> BallLine:
     """Return the sum over one period, whose points are 2πj/(N·span), N odd; it is the whole line."""
     lattice = BallLattice.of(work.losses, work.bits)
-    points = 2 * math.ceil(math.pi / (plan.eta * lower_float(lattice.span))) + 1
-    step, count, tail = 2 * pi_ball() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
+    period = 2 * math.ceil(math.pi / (plan.eta * lower_float(lattice.span))) + 1
+    step, count, tail = 2 * pi_ball() / (period * lattice.span), (period + 1) // 2, as_ball(0.0)
     if count > MANY_LATTICE_POINTS:
         count, tail = lattice_end(work.losses, plan, lattice, step, work.bits, budget=work.budget)
-    if not work.price(plan.eta, count) <= work.budget.left:
+    points = _Points(step, count, lattice)
+    if not work.price(points) <= work.budget.left:
         raise OutOfReach("a lattice of so many losses takes sums that balls do not afford")
-    return work.line(_Points(step, count, lattice), LatticeKernel(lattice, as_ball(plan.theta), tail))
+    return work.line(points, LatticeKernel(lattice, as_ball(plan.theta), tail))
 
 
 @final
@@ -188,10 +191,10 @@ class _Work:
         if self.bits > MOST_BITS:
             raise OutOfReach(f"a certificate would take {self.bits} bits")
 
-    def price(self, eta: float, count: int) -> float:
-        """Return about how many microseconds the moments of all parts take at so many points; inf if out of reach."""
+    def price(self, points: _Points) -> float:
+        """Return about how many microseconds the moments of all parts take at these points; inf if out of reach."""
         try:
-            return sum(_price(pair, self.index, eta * count, count, self.bits) for pair, _ in self.losses.parts)
+            return sum(_price(pair, self.index, points, self.bits) for pair, _ in self.losses.parts)
         except OutOfReach:
             return math.inf
 
@@ -203,7 +206,7 @@ class _Work:
         values = [(variance * (z * (z + 1) - theta * (theta + 1)) / 2).exp() for z in line]
         k_theta = variance * theta * (theta + 1) / 2
         for pair, n in losses.parts:
-            self.budget.pay(_price(pair, self.index, points.last, points.count, bits))
+            self.budget.pay(_price(pair, self.index, points, bits))
             k, moments = _moments(pair, self.index, points, bits)
             k_theta += n * (as_ball(k) + moments[0].real.log())
             # powers, not logarithms: those would have to stay on one branch
@@ -240,12 +243,12 @@ class _Points:
         return isinstance(other, _Points) and self._key() == other._key()
 
 
-def _price(pair: DominatingPair, index: int, omega: float, count: int, bits: int) -> float:
-    """Return about how many microseconds the moments of one pair take at so many points up to a frequency."""
+def _price(pair: DominatingPair, index: int, points: _Points, bits: int) -> float:
+    """Return about how many microseconds the moments of one pair take at these points."""
     if is_plain_laplace(pair):
-        return CLOSED_MICROSECONDS * count
-    nodes = count_nodes(pair, tilt(index), omega, k_at(pair, index), bits=bits)
-    return nodes.microseconds + nodes.transform_effort(count, bits)
+        return CLOSED_MICROSECONDS * points.count
+    nodes = count_nodes(pair, tilt(index), points.last, k_at(pair, index), bits=bits)
+    return nodes.microseconds + nodes.transform_effort(points.count, bits)
 
 
 @CACHE.remember  # both ends of an interval ask for the same moments
