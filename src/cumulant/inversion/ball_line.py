@@ -94,7 +94,7 @@ class BallLine(BallEnclosure):
         bounds: dict[bool, arb] = {}
         for tau, k_tau in self.chernoff:
             gap = abs(as_ball(tau) - theta) * window
-            log = k_tau - as_ball(tau) * epsilon + log_chernoff_ball(as_ball(tau)) - scale - gap
+            log = k_tau - as_ball(tau) * epsilon + log_chernoff(as_ball(tau)) - scale - gap
             bounds[tau > self.theta] = log.exp() / -(-gap).expm1()
         whole = (-scale - theta * window).exp() / -(-theta * window).expm1()  # δ <= 1
         if False in bounds and bounds[False].upper() < whole.upper():
@@ -122,15 +122,10 @@ class ChernoffInBalls(BallEnclosure):
     @staticmethod
     def at(index: int, k: arb, left_out: arb) -> ChernoffInBalls:
         """Return the bound of one tilt, from K there."""
-        return ChernoffInBalls(tilt(index), k + log_chernoff_ball(as_ball(tilt(index))), left_out)
+        return ChernoffInBalls(tilt(index), k + log_chernoff(as_ball(tilt(index))), left_out)
 
     def bounds(self, epsilon: arb) -> tuple[arb, arb]:
         return as_ball(0.0), (self.log_scale - as_ball(self.tau) * epsilon).exp() + self.left_out
-
-
-def log_chernoff_ball(tau: arb) -> arb:
-    """Return log c(τ), c(τ) = max_x (1 - e^{-x}) e^{-τx} = τ^τ/(1+τ)^{1+τ}."""
-    return -tau * (1 + 1 / tau).log() - (1 + tau).log()
 
 
 # Lines of a plan ------------------------------------------------------------------------------------------------------
