@@ -25,7 +25,10 @@ from typing import Any, Literal
 
 import numpy as np
 from flint import acb, acb_mat, arb, arb_poly, arb_series, ctx, fmpq
+from mpmath import mpf
 from numpy.typing import NDArray
+
+from stored import DIGITS, stored
 
 Ball = Any
 Number = Any  # a Fraction, or a ball where it is transcendental
@@ -455,6 +458,20 @@ def delta(direction: Direction, epsilon: float | Fraction) -> Ball:
     """Return δ(ε) of a direction, as a ball; raise `OutOfReach` where that would take long."""
     with precision():
         return _Question(direction).delta(ball(epsilon))
+
+
+@stored
+def log_delta_of_samples(
+    samples: Sequence[tuple[float | Fraction, float]], epsilon: float, *, leaves: bool = True, beside: float = 0.0
+) -> Any:
+    """Return log δ of Gaussian noise on samples (μ, γ), when a record leaves or joins, beside noise on all data."""
+    view: View = "leaving" if leaves else "joining"
+    direction: list[tuple[Law, int]] = [
+        (Sampled("gaussian", Fraction(mean), Fraction(rate), view), 1) for mean, rate in samples
+    ]
+    with precision():
+        value = delta([*direction, (Normal(Fraction(beside) ** 2), 1)] if beside else direction, epsilon).log()
+        return mpf(value.mid().str(DIGITS, radius=False))
 
 
 def within_reach(direction: Direction) -> None:

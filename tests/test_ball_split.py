@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import math
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -23,11 +24,11 @@ from cumulant.numerics.balls import as_ball, precision, transform_balls
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import BallNodes, ball_nodes, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.cut_law import CutLaw
+from cumulant.pairs.cut_law import CutLaw, WindowLaw
 from cumulant.pairs.law import Law
 from cumulant.pairs.maps import CoordinateMap, Join, Leave, Replace
 from cumulant.pairs.noise import gaussian_noise
-from cumulant.pairs.window_law import WindowLaw
+from high_precision import log_delta_of_samples
 from stored import stored
 
 BITS = 160
@@ -152,36 +153,11 @@ def test_transforms_of_complex_positions_enclose_the_sums() -> None:
 # δ itself -------------------------------------------------------------------------------------------------------------
 
 
-def two_deltas(sigma: float, rate: float, epsilon: float) -> Any:
-    """Return δ(ε) of two releases when a record leaves: E_Q[w δ_1(e^ε/w)], by integration in balls of 300 bits.
-
-    Where e^ε/w is at most 1 - γ all of the second release counts: w - e^ε is left.
-    """
-    before, ctx.prec = ctx.prec, 300
-    try:
-        mean, g, root = 1 / arb(sigma), arb(rate), arb(2).sqrt()
-        grown = arb(epsilon).exp()
-
-        def inner(t: Any, analytic: bool) -> Any:
-            w = 1 - g + g * (mean * t - mean * mean / 2).exp()
-            place = ((grown / w - 1 + g) / g).log(analytic=analytic) / mean + mean / 2
-            tails = (w * (1 - g) - grown) * (place / root).erfc() / 2 + w * g * ((place - mean) / root).erfc() / 2
-            return tails * (-t * t / 2).exp() / (2 * arb.pi()).sqrt()
-
-        last = ((grown / (1 - g) - 1 + g) / g).log() / mean + mean / 2  # there e^ε/w = 1 - γ
-        near = last - arb("1e-40")
-        total = acb.integral(inner, arb(-40), near, rel_tol=arb("1e-35"), abs_tol=arb("1e-60")).real
-        beyond = (1 - g - grown) * (last / root).erfc() / 2 + g * ((last - mean) / root).erfc() / 2
-        return total + beyond + arb(0, 1e-35)  # what lies before -40, and next to the place where the formula ends
-    finally:
-        ctx.prec = before
-
-
 @pytest.mark.parametrize(
     ("sigma", "rate", "epsilon"), [(0.5, 0.01, 3.0), (0.4, 0.002, 8.0), (1.0, 0.001, 0.3), (0.35, 1e-5, 6.0)]
 )
 def test_a_split_of_two_releases_encloses_delta(sigma: float, rate: float, epsilon: float) -> None:
-    true = float(two_deltas(sigma, rate, epsilon).log().mid())
+    true = float(log_delta_of_samples([(1 / Fraction(sigma), rate)] * 2, epsilon))
     low, high = split_line(Steps(gaussian_noise(sigma), rate, 2), epsilon, true).log_bounds(epsilon)
     assert low <= true
     assert true <= high

@@ -20,8 +20,12 @@ from cumulant.inversion.work_budget import WorkBudget
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.balls import as_ball, precision, upper_float
 from cumulant.pairs.cache import CACHE
-from cumulant.pairs.certified import ball_nodes, tilted_moments
+from cumulant.pairs.certified import ball_nodes, supremum_ball, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.cut_law import CutLaw
+from cumulant.pairs.gaussian_mixture import GroupedGaussian
+from cumulant.pairs.maps import Join
+from cumulant.pairs.noise import GaussianNoise
 from sampled_pairs import (
     added_gaussian,
     added_laplace,
@@ -306,6 +310,26 @@ def test_the_largest_loss_is_rounded_up(scale: float, rate: float, count: int) -
         just_below = math.nextafter(float(exact), 0.0)
         if just_below < exact:
             assert run.delta_interval(epsilon=just_below).upper > 0
+
+
+@pytest.mark.parametrize(
+    ("pair", "least"),
+    [
+        (added_gaussian(0.8, 0.3), lambda: 1 - mpf(0.3)),
+        (CoordinatePair(GroupedGaussian(0.7, 0.2, 3), Join(0.5)), lambda: mpf(0.5) + mpf(0.5) * (1 - mpf(0.2)) ** 3),
+        (CoordinatePair(CutLaw(GaussianNoise(1.0), 7.0, 3.0), Join(1e-9)), lambda: 1 - mpf(1e-9)),
+    ],
+    ids=["joins", "a group joins", "cut off"],
+)
+def test_the_largest_loss_of_a_record_that_joins_is_a_ball(pair: CoordinatePair, least: Callable[[], Any]) -> None:
+    """No double stands for it: w falls to the share of what lies where Q does, and no farther."""
+    ball = supremum_ball(pair, BITS)
+    assert ball is not None
+    with mp.workdps(60):
+        exact = -mp.log(least())
+        middle, radius = mpf(str(ball.mid().str(58, radius=False))), mpf(float(ball.rad()))
+        assert abs(middle - exact) <= radius + mpf(10) ** -55
+        assert radius <= mpf(10) ** -40
 
 
 def test_an_epsilon_beyond_the_largest_double_is_infinite() -> None:

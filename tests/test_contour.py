@@ -22,45 +22,6 @@ from cumulant.pairs.atoms import LossTable, Table
 from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.pairs.finite_pair import FinitePair
 
-Masses = Sequence[tuple[Any, Any]]  # (P, Q) of each output
-
-
-# The smoothing bracket ------------------------------------------------------------------------------------------------
-
-
-def smoothed_profile(outputs: Masses, t: Any, s: Any) -> Any:
-    """Return ∫ (P - tQ)_+ of a pair composed with N(s, 1) against N(0, 1), output by output."""
-    total = mpf(0)
-    for p, q in outputs:
-        if q == 0 or t * q == 0:
-            total += p
-        elif p > 0 and s == 0:
-            total += max(p - t * q, mpf(0))
-        elif p > 0:
-            x = mp.log(p / (t * q)) / s
-            total += p * mp.ncdf(x + s / 2) - t * q * mp.ncdf(x - s / 2)
-    return total
-
-
-TABLES: tuple[Masses, ...] = (
-    ((mpf("0.75"), mpf("0.25")), (mpf("0.25"), mpf("0.75"))),
-    ((mpf("0.5"), mpf("0.2")), (mpf("0.3"), mpf("0.5")), (mpf("0.2"), mpf(0)), (mpf(0), mpf("0.3"))),
-    ((mpf("0.001"), mpf("1e-7")), (mpf("0.899"), mpf("0.9")), (mpf("0.1"), mpf("0.0999999"))),
-)
-
-
-@pytest.mark.parametrize("outputs", TABLES)
-@pytest.mark.parametrize("s", ["0.001", "0.1", "1", "3"])
-def test_one_more_gaussian_release_brackets_the_profile(outputs: Masses, s: str) -> None:
-    """D_s - e^{3s²/8}(D_{2s} - D_s) <= D <= D_s, also at the atoms, where D has its kinks."""
-    with mp.workdps(40):
-        width = mpf(s)
-        kinks = [p / q for p, q in outputs if p > 0 and q > 0]
-        for t in [*kinks, *(k * mpf("1.0001") for k in kinks), *(mp.exp(mpf(x) / 4) for x in range(-20, 21))]:
-            plain, once, twice = (smoothed_profile(outputs, t, w) for w in (mpf(0), width, 2 * width))
-            assert once - mp.exp(3 * width**2 / 8) * (twice - once) <= plain + mpf(10) ** -35
-            assert plain <= once + mpf(10) ** -35
-
 
 def convolved(losses: Sequence[Any], masses: Sequence[Any], count: int) -> dict[tuple[int, ...], Any]:
     """Return the multinomial law of how often each output came."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from cumulant.numerics.decay import Cells, escape, escape_of_run, escapes
+from cumulant.inversion.ball_end import _where_rest_is_little
+from cumulant.numerics.balls import ball_of_fraction
+from cumulant.numerics.decay import Cells, _lost_by_sums, _versine_below, escape, escape_of_run, escapes
+from cumulant.numerics.rounding import exact_sum
 from cumulant.pairs.atoms import LossTable
 from cumulant.pairs.certified import proven_cells
 from cumulant.pairs.coordinate import CoordinatePair
@@ -304,3 +309,33 @@ def test_runs_of_cells_of_one_density(shape: int, count: int) -> None:
     if count == 300:
         assert np.max(bounds / true) > 0.5
         assert bounds[-1] > 1.0  # whatever the frequency beyond
+
+
+# Rounding that is counted in proofs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [3, 1000, 50_000])
+@pytest.mark.parametrize("order", ["any", "falling", "rising"])
+def test_sums_of_positive_doubles_lose_no_more_than_is_counted(count: int, order: str) -> None:
+    """Against exact sums of fractions, one after the other and as NumPy adds them up."""
+    values = np.random.default_rng(count).lognormal(sigma=8.0, size=count)
+    values = {"any": values, "rising": np.sort(values), "falling": np.sort(values)[::-1]}[order]
+    exact = exact_sum(values)
+    for total in (values.sum(), values.cumsum()[-1], np.ones(count) @ values):
+        assert abs(Fraction(float(total)) - exact) <= Fraction(_lost_by_sums(count)) * exact
+
+
+def test_the_polynomial_is_below_the_versine_with_its_rounding() -> None:
+    x = np.concatenate([np.linspace(0.0, math.pi, 2000), 10.0 ** np.linspace(-12, 0, 200)])
+    below = _versine_below(x)
+    with mp.workdps(40):
+        assert all(mpf(float(v)) <= 1 - mp.cos(mpf(float(t))) for t, v in zip(x, below, strict=True))
+
+
+def test_what_lies_beyond_is_added_up_to_no_less_than_it_is() -> None:
+    """The pieces of a tail in doubles, times what is counted for rounding, against fractions."""
+    pieces = np.exp(-np.linspace(0.0, 600.0, 768)) * np.random.default_rng(1).uniform(size=768)
+    found = _where_rest_is_little(np.arange(1.0, 769.0), pieces, 1e-280, 1.0, 40.0)
+    assert found is not None
+    count, rest = found
+    assert rest >= ball_of_fraction(exact_sum(pieces[count - 2 :]) + Fraction(1e-280))

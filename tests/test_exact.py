@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import pytest
+from flint import arb
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
@@ -17,21 +20,15 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.pairs.pair import DominatingPair
 from exact_references import (
     Bracket,
-    Loss,
     Masses,
     added_masses,
     composed_delta,
     envelope_masses,
-    gaussian_envelope,
-    grouped_gaussian,
     grouped_masses,
-    laplace,
     removed_masses,
-    replaced_gaussian,
     replaced_masses,
 )
-from exact_references import added_gaussian as added_reference
-from exact_references import removed_gaussian as removed_reference
+from high_precision import Sampled, View, delta, precision
 from references import gaussian_log_delta
 from sampled_pairs import (
     added_gaussian,
@@ -39,9 +36,7 @@ from sampled_pairs import (
     envelope_gaussian,
     removed_gaussian,
     removed_laplace,
-)
-from sampled_pairs import (
-    replaced_gaussian as replaced_pair,
+    replaced_gaussian,
 )
 from stored import stored
 from strategies import log_uniform
@@ -122,17 +117,29 @@ def test_gaussians_have_a_closed_form(sigma: float, count: int, delta: float) ->
 
 # Few releases, by quadrature -----------------------------------------------------------------------------------------
 
+
+BOTH: tuple[View, ...] = ("leaving", "joining")
+
+
+def gaussian_law(mean: float | Fraction, rate: float, view: View, size: int = 1) -> Sampled:
+    return Sampled("gaussian", Fraction(mean), Fraction(rate), view, size)
+
+
+def laplace_law(theta: float | Fraction, rate: float, view: View) -> Sampled:
+    return Sampled("laplace", Fraction(theta), Fraction(rate), view)
+
+
 PAIRS = [
-    (removed_gaussian(1.0, 0.1), removed_reference(1.0, 0.1)),
-    (added_gaussian(1.0, 0.1), added_reference(1.0, 0.1)),
-    (replaced_pair(1.0, 0.1), replaced_gaussian(1.0, 0.1)),
-    (replaced_pair(1 / 0.7, 0.01), replaced_gaussian(0.7, 0.01)),
-    (envelope_gaussian(1.0, 0.1), gaussian_envelope(1.0, 0.1)),
-    (removed_gaussian(1.0, 0.1, 3), grouped_gaussian(1.0, 0.1, 3, joins=False)),
-    (added_gaussian(1.0, 0.1, 3), grouped_gaussian(1.0, 0.1, 3, joins=True)),
-    (removed_laplace(1.0, 1.0), laplace(1.0)),
-    (removed_laplace(2.0, 0.2), laplace(0.5, 0.2)),
-    (added_laplace(2.0, 0.2), laplace(0.5, 0.2, joins=True)),
+    (removed_gaussian(1.0, 0.1), gaussian_law(1.0, 0.1, "leaving")),
+    (added_gaussian(1.0, 0.1), gaussian_law(1.0, 0.1, "joining")),
+    (replaced_gaussian(1.0, 0.1), gaussian_law(1.0, 0.1, "replaced")),
+    (replaced_gaussian(1 / 0.7, 0.01), gaussian_law(1 / 0.7, 0.01, "replaced")),
+    (envelope_gaussian(1.0, 0.1), gaussian_law(1.0, 0.1, "envelope")),
+    (removed_gaussian(1.0, 0.1, 3), gaussian_law(1.0, 0.1, "leaving", 3)),
+    (added_gaussian(1.0, 0.1, 3), gaussian_law(1.0, 0.1, "joining", 3)),
+    (removed_laplace(1.0, 1.0), laplace_law(1.0, 1.0, "leaving")),
+    (removed_laplace(2.0, 0.2), laplace_law(2.0, 0.2, "leaving")),
+    (added_laplace(2.0, 0.2), laplace_law(2.0, 0.2, "joining")),
 ]
 
 
@@ -145,36 +152,32 @@ def _check(pair: DominatingPair, releases: int, epsilon: float, truth: float) ->
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.3])
 @pytest.mark.parametrize(("pair", "reference"), PAIRS)
-def test_one_release(pair: DominatingPair, reference: Loss, share: float) -> None:
+def test_one_release(pair: DominatingPair, reference: Sampled, share: float) -> None:
     epsilon = share * min(pair.supremum, 3.0)
-    with mp.workdps(DIGITS):
-        truth = float(mp.log(reference.once(mpf(epsilon))))
-    _check(pair, 1, epsilon, truth)
+    _check(pair, 1, epsilon, float(delta([(reference, 1)], epsilon).log()))
 
 
 @pytest.mark.parametrize(("pair", "reference"), PAIRS)
-def test_two_releases(pair: DominatingPair, reference: Loss) -> None:
+def test_two_releases(pair: DominatingPair, reference: Sampled) -> None:
     epsilon = 0.3 * min(pair.supremum, 3.0)
-    with mp.workdps(DIGITS):
-        truth = float(mp.log(reference.twice(epsilon)))
-    _check(pair, 2, epsilon, truth)
+    _check(pair, 2, epsilon, float(stored(delta)([(reference, 2)], epsilon).log()))
 
 
 @pytest.mark.parametrize(
     ("mechanism", "references"),
     [
-        (gaussian(0.8).poisson(rate=0.05), (removed_reference(0.8, 0.05), added_reference(0.8, 0.05))),
-        (gaussian(2.0).without_replacement(rate=0.3), (gaussian_envelope(2.0, 0.3),)),
-        (cm.Laplace(scale=0.5).poisson(rate=0.2), (laplace(0.5, 0.2), laplace(0.5, 0.2, joins=True))),
-        (cm.Laplace(scale=1.5), (laplace(1.5),)),
+        (gaussian(0.8).poisson(rate=0.05), [gaussian_law(1 / Fraction(0.8), 0.05, view) for view in BOTH]),
+        (gaussian(2.0).without_replacement(rate=0.3), [gaussian_law(0.5, 0.3, "envelope")]),
+        (cm.Laplace(scale=1.5), [laplace_law(1 / Fraction(1.5), 1.0, "leaving")]),
     ],
 )
-def test_epsilon_of_two_releases(mechanism: AbstractMechanism, references: tuple[Loss, ...]) -> None:
+def test_epsilon_of_two_releases(mechanism: AbstractMechanism, references: list[Sampled]) -> None:
     epsilon = (mechanism * 2).epsilon(delta=1e-4)
-    with mp.workdps(DIGITS):
-        attained = max(reference.twice(epsilon) for reference in references)
-        below = max(reference.twice(mpf(epsilon) * (1 - mpf("1e-4"))) for reference in references)
-    assert attained <= 1e-4 < below
+
+    def most(at: float) -> Any:
+        return max((delta([(reference, 2)], at) for reference in references), key=float)
+
+    assert most(epsilon) <= 1e-4 < most(epsilon * (1 - 1e-6))
 
 
 def test_laplace_orders_cross() -> None:
@@ -482,11 +485,10 @@ def test_tradeoff_of_randomized_response(p: float, x: float) -> None:
 
 
 def test_advantage_is_total_variation() -> None:
-    with mp.workdps(DIGITS):
-        shifted = mp.erf(1 / (2 * mp.sqrt(2)))  # 2Φ(μ/2) - 1 at μ = 1
-        twice = removed_reference(1.0, 0.1).twice(0.0)
-    assert gaussian(1.0).advantage() == pytest.approx(float(shifted), rel=1e-13)
-    assert gaussian(1.0).poisson(rate=0.1).advantage() == pytest.approx(0.1 * float(shifted), rel=1e-13)
+    shifted = math.erf(1 / math.sqrt(8))  # 2Φ(μ/2) - 1 at μ = 1
+    twice = stored(delta)([(gaussian_law(1.0, 0.1, "leaving"), 2)], 0.0)
+    assert gaussian(1.0).advantage() == pytest.approx(shifted, rel=1e-13)
+    assert gaussian(1.0).poisson(rate=0.1).advantage() == pytest.approx(0.1 * shifted, rel=1e-13)
     assert cm.RandomizedResponse(p=0.8).advantage() == pytest.approx(0.6, rel=1e-13)
     assert cm.Laplace(scale=2.0).advantage() == pytest.approx(-math.expm1(-0.25), rel=1e-13)
     found = (gaussian(1.0).poisson(rate=0.1) * 2).advantage()
@@ -541,19 +543,15 @@ def test_equal_pairs_of_different_mechanisms_count_once() -> None:
         assert mixed.epsilon_interval(delta=1e-4).lower <= (noise * 5).epsilon(delta=1e-4)
 
 
-@stored
-def one_less_delta(p: float, count: int, epsilon: float) -> mpf:
-    """Return 1 - δ of randomized responses, summed over binomial terms."""
-    with mp.workdps(DIGITS):
-        truth, loss = mpf(p), mp.log(mpf(p) / (1 - mpf(p)))
-        return mp.fsum(
-            mp.binomial(count, k)
-            * truth**k
-            * (1 - truth) ** (count - k)
-            # 1 - (1 - e^{ε-L})_+ is min(1, e^{ε-L})
-            * min(mpf(1), mp.exp(epsilon - (2 * k - count) * loss))
-            for k in range(count + 1)
-        )
+def one_less_delta(p: float, count: int, epsilon: float) -> Any:
+    """Return 1 - δ of randomized responses, summed over binomial terms in balls: 1 - (1 - x)_+ is min(1, x)."""
+    with precision(400):
+        odds = arb(p) / (1 - arb(p))
+        mass, scaled, total = arb(p) ** count, arb(epsilon).exp() / odds**count, arb(0)  # e^{ε-L}
+        for lies in range(count + 1):
+            total += mass * min(scaled, arb(1), key=float)
+            mass, scaled = mass * (count - lies) / (lies + 1) / odds, scaled * odds * odds
+        return total
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 5.0, 80.0])
@@ -566,5 +564,5 @@ def test_a_delta_of_one_is_one(p: float, epsilon: float) -> None:
         guarantee = (answer * count).guarantee(epsilon=epsilon)
         if guarantee.theorem.endswith("δ is 1"):
             said += 1
-            assert one_less_delta(p, count, epsilon) < mpf(2) ** -53
+            assert one_less_delta(p, count, epsilon) < 2.0**-53
     assert said

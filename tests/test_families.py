@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import cumulant as cm
-from cumulant.curves.families import FAMILIES, Bernoulli, Categorical, Family, Gamma, Normal, Poisson, family_divergence
+from cumulant.curves.families import BERNOULLI, CATEGORICAL, FAMILIES, GAMMA, NORMAL, POISSON, Family, family_divergence
 from cumulant.errors import InvalidParameter
 
 ORDERS = [0.25, 0.7, 1.0, 1.5, 3.0]
@@ -36,9 +36,9 @@ def test_finite_families_and_counts_by_sums(order: float) -> None:
             (mp.exp(-3) * mpf(3) ** k / mp.factorial(k), mp.exp(-2) * mpf(2) ** k / mp.factorial(k)) for k in range(150)
         ]
         cases: list[tuple[Family, list[float], list[float], list[tuple[mpf, mpf]]]] = [
-            (Bernoulli(), [0.3], [-1.1], bits),
-            (Categorical(), [0.5, -1.0], [-0.25, 0.75], table),
-            (Poisson(), [math.log(3.0)], [math.log(2.0)], counts),
+            (BERNOULLI, [0.3], [-1.1], bits),
+            (CATEGORICAL, [0.5, -1.0], [-0.25, 0.75], table),
+            (POISSON, [math.log(3.0)], [math.log(2.0)], counts),
         ]
         for family, one, other, terms in cases:
             exact = divergence(terms, order)
@@ -90,8 +90,8 @@ def test_densities_by_integrals(order: float) -> None:
         return lambda x: mp.exp(-((x - mean) ** 2) / (2 * mpf(variance))) / mp.sqrt(2 * mp.pi * variance)
 
     cases = [
-        (Gamma(), (1.0, -2.0), (1.5, -1.5), gamma(2, 2), gamma(2.5, 1.5), [0, 1, 5, 40, 200]),
-        (Normal(), (0.0, -0.5), (0.5, -0.25), normal(0, 1), normal(1, 2), [-40, -5, 0, 5, 40]),
+        (GAMMA, (1.0, -2.0), (1.5, -1.5), gamma(2, 2), gamma(2.5, 1.5), [0, 1, 5, 40, 200]),
+        (NORMAL, (0.0, -0.5), (0.5, -0.25), normal(0, 1), normal(1, 2), [-40, -5, 0, 5, 40]),
     ]
     for family, one, other, p, q, points in cases:
         with mp.workdps(25):
@@ -105,11 +105,11 @@ def test_densities_by_integrals(order: float) -> None:
 
 def test_outside_the_natural_space_it_is_infinite() -> None:
     """Gamma: αη₁ + (1-α)η₂ has a rate of 2α + 4(1-α) > 0 up to order 2 only; the other direction is finite at all."""
-    assert family_divergence(Gamma(), (1.0, -2.0), (1.0, -4.0), order=1.999) < math.inf
-    assert family_divergence(Gamma(), (1.0, -2.0), (1.0, -4.0), order=2.0) == math.inf
-    assert family_divergence(Gamma(), (1.0, -4.0), (1.0, -2.0), order=50.0) < math.inf
-    assert family_divergence(Poisson(), [0.0], [1.0], order=0) == 0.0
-    assert family_divergence(Gamma(), (1.0, -2.0), (1.0, -4.0), order=0.5) < math.inf
+    assert family_divergence(GAMMA, (1.0, -2.0), (1.0, -4.0), order=1.999) < math.inf
+    assert family_divergence(GAMMA, (1.0, -2.0), (1.0, -4.0), order=2.0) == math.inf
+    assert family_divergence(GAMMA, (1.0, -4.0), (1.0, -2.0), order=50.0) < math.inf
+    assert family_divergence(POISSON, [0.0], [1.0], order=0) == 0.0
+    assert family_divergence(GAMMA, (1.0, -2.0), (1.0, -4.0), order=0.5) < math.inf
 
 
 @pytest.mark.parametrize("order", [1.0, 1.3, 2.5])

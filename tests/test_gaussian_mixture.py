@@ -153,3 +153,11 @@ def test_extremes_have_bounds(noise: float, amount: float) -> None:
         assert epsilon >= 0
         assert rdp >= 0
         assert (epsilon > 1) == (mean >= 1)
+
+
+def test_renyi_bounds_of_large_deltas_are_not_below_the_exact_ones() -> None:
+    """Next to order 1, where K is tiny, a sum of shares must not lose it: δ(0.05) was once said to be 1e-307."""
+    amounts, shares = [0.0184, 2.522, 0.1704, 0.0283], [0.003, 0.276, 0.7205, 0.0005]
+    run = cm.GaussianMixture(noise_multiplier=5.36, sensitivities=amounts, probabilities=shares) * 3
+    for epsilon in (0.0, 0.01, 0.05, 0.1):
+        assert run.delta(epsilon=epsilon, method="rdp") >= run.delta(epsilon=epsilon, method="exact") * (1 - 1e-9)

@@ -15,7 +15,7 @@ import pytest
 
 import cumulant as cm
 from cumulant.ledger import Stage
-from cumulant.ledger.allocation import Taken, allocate, most_that_fit, units_of, unused
+from cumulant.ledger.allocation import Block, Taken, units_of, unused
 from cumulant.ledger.declaration import Declaration, declare
 from cumulant.ledger.lines import FailureReserve, GaussianReserve, Lines, PureBeyond, RenyiReserve
 from cumulant.ledger.pure import PureSum, pure_cost, stated
@@ -179,7 +179,7 @@ class Policies:
         if (spent, standing, kind) not in self.seen:
             there = list(zip(self.menu, standing, strict=True))
             try:
-                taken = allocate(self.lines, spent, self.menu[kind], stage=0, standing=lambda: there)
+                taken = Block(self.lines, spent, 0, lambda: there).allocate(self.menu[kind])
             except (cm.BudgetExceeded, cm.UnprovenCombination):
                 taken = None
             total = None if taken is None else tuple(map(sum, zip(spent, units_of(taken, self.lines), strict=True)))
@@ -257,9 +257,9 @@ def test_what_is_stated_adds_up_exactly(release: AbstractMechanism, count: Fract
     for delta in (0.0, 1e-9):
         account = opened_at(delta)
         spent, most = (0,) * len(account.lines), math.floor(count)
-        assert most_that_fit(account.lines, spent, release, stage=0, standing=tuple) >= most
+        assert Block(account.lines, spent, 0, tuple).most_that_fit(release) >= most
         if delta == 0:
-            assert most_that_fit(account.lines, spent, release, stage=0, standing=tuple) == most
+            assert Block(account.lines, spent, 0, tuple).most_that_fit(release) == most
 
 
 def test_what_is_computed_is_rounded_up() -> None:
@@ -347,7 +347,7 @@ SCALES = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 def test_never_fewer_than_basic_composition(delta: float) -> None:
     account = opened_at(delta)
     fits = [
-        most_that_fit(account.lines, (0,) * len(account.lines), cm.Laplace(scale=scale), stage=0, standing=tuple)
+        Block(account.lines, (0,) * len(account.lines), 0, tuple).most_that_fit(cm.Laplace(scale=scale))
         for scale in SCALES
     ]
     assert all(n >= scale for n, scale in zip(fits, SCALES, strict=True))
@@ -475,8 +475,8 @@ def test_slots_are_kept(ledger: cm.Ledger) -> None:
 
     account = opened_at(1e-9, stages=[Stage(plan=cm.Laplace(scale=4.0) * 2)])
     spent = (0,) * len(account.lines)
-    assert most_that_fit(account.lines, spent, cm.PureDP(epsilon=0.5), stage=0, standing=tuple) == 1
-    assert most_that_fit(account.lines, spent, cm.Laplace(scale=4.0), stage=0, standing=tuple) == 4
+    assert Block(account.lines, spent, 0, tuple).most_that_fit(cm.PureDP(epsilon=0.5)) == 1
+    assert Block(account.lines, spent, 0, tuple).most_that_fit(cm.Laplace(scale=4.0)) == 4
 
 
 def test_at_delta_zero_a_plan_may_take_all_of_it(ledger: cm.Ledger) -> None:
@@ -520,6 +520,6 @@ def test_a_declaration_with_pure_dp_beyond_is_written_and_read() -> None:
 def test_without_knowing_what_is_standing_nothing_goes_beyond() -> None:
     account = opened_at(1e-9)
     with pytest.raises(cm.BudgetExceeded):
-        allocate(account.lines, (0, 0), cm.Laplace(scale=5.0), stage=0)
-    taken = allocate(account.lines, (0, 0), cm.Laplace(scale=5.0), stage=0, standing=tuple)
+        Block(account.lines, (0, 0), 0).allocate(cm.Laplace(scale=5.0))
+    taken = Block(account.lines, (0, 0), 0, tuple).allocate(cm.Laplace(scale=5.0))
     assert taken == (Taken(0, 1, ((1, 1),)),)

@@ -24,7 +24,7 @@ from cli_runner import runner
 from cumulant.cli.ledger import ledger as ledger_command
 from cumulant.cli.main import main
 from cumulant.ledger import Stage
-from cumulant.ledger.allocation import allocate
+from cumulant.ledger.allocation import Block
 from cumulant.ledger.lines import UNITS, FailureReserve, GaussianReserve, PureBeyond, RenyiReserve, Slot
 from cumulant.ledger.report import clock_of, html_of, make_report, markdown_of, write_report
 from cumulant.ledger.report_pages import WIDTH, pages_of
@@ -245,7 +245,7 @@ def test_what_is_needed_is_rounded_up() -> None:
         lines = (GaussianReserve(stage=0, noise_multiplier=draw.uniform(1.0, 5.0)),)
         sigma = lines[0].noise_multiplier * draw.uniform(0.1, 0.99)
         with pytest.raises(cm.BudgetExceeded) as caught:
-            allocate(lines, (0,), cm.Gaussian(noise_multiplier=sigma), stage=0)
+            Block(lines, (0,), 0).allocate(cm.Gaussian(noise_multiplier=sigma))
         needed = numbers(str(caught.value).split("over the budget: ")[1])[0]
         assert 1 / Fraction(sigma) ** 2 <= needed <= 1 / Fraction(sigma) ** 2 * (1 + Fraction(1, 10**5))
 
@@ -303,7 +303,7 @@ def test_releases_are_told_in_words(release: AbstractMechanism) -> None:
         ((FailureReserve(stage=0, delta=1e-9),), (0,)),
     ):
         try:
-            allocate(lines, spent, release * 2, stage=0, standing=list)
+            Block(lines, spent, 0, list).allocate(release * 2)
         except (cm.BudgetExceeded, cm.UnprovenCombination) as refused:
             said.append(str(refused))
     assert len(said) > 2 or release.rdp(order=2.0) < 1e-3  # what costs next to nothing may fit

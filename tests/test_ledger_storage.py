@@ -363,7 +363,7 @@ def test_charges_are_computed_before_the_lock(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(
         Lent, "is_rolled_back", lambda lent, error: (locked.__setitem__(0, False), leave(lent, error))[1]
     )
-    for module, name in ((allocation, "ways_of"), (recording, "ways_of"), (recording, "most_that_fit")):
+    for module, name in ((allocation, "ways_of"), (recording, "ways_of"), (allocation.Block, "most_that_fit")):
         monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
     parts = Composed.of((cm.Gaussian(noise_multiplier=3000.0 + n), 1) for n in range(300))
     with opened(f"sqlite:///{tmp_path}/budget.db") as ledger:

@@ -15,7 +15,7 @@ from scipy.integrate import quad
 
 import cumulant as cm
 from cumulant.curves.conversion import optimal_log_delta
-from cumulant.ledger.allocation import allocate, most_that_fit, units_of, unused
+from cumulant.ledger.allocation import Block, units_of, unused
 from cumulant.ledger.charge import mean_of_pure, squared_mean
 from cumulant.ledger.declaration import Declaration, Stage, declaration_from_dict, declare
 from cumulant.ledger.domination import dominates
@@ -209,15 +209,15 @@ def test_exact_accounting_is_no_filter_and_the_reserve_is() -> None:
     assert realised(1.0, [gaussian, response]) == pytest.approx(0.3125255168, abs=1e-9)  # and yet, 9 % over
 
     account = declared(epsilon=1.0, delta=budget)
-    spent = units_of(allocate(account.lines, unspent(account), gaussian, stage=0), account.lines)
-    assert most_that_fit(account.lines, spent, response, stage=0) == 0
+    spent = units_of(Block(account.lines, unspent(account), 0).allocate(gaussian), account.lines)
+    assert Block(account.lines, spent, 0).most_that_fit(response) == 0
     with pytest.raises(cm.BudgetExceeded):
-        allocate(account.lines, spent, response, stage=0)
+        Block(account.lines, spent, 0).allocate(response)
     smaller = cm.PureDP(epsilon=epsilon_of_mean(0.9999999))
     again = cm.Gaussian(noise_multiplier=1.000001)  # what the reserve was rounded down by
     allowed = [again, smaller, cm.PureDP(epsilon=0.5), cm.Gaussian(noise_multiplier=3.0)]
     for release in allowed:
-        allocate(account.lines, spent, release, stage=0)
+        Block(account.lines, spent, 0).allocate(release)
     assert realised(1.0, allowed) <= budget + 1e-10
 
 
@@ -254,13 +254,13 @@ def test_some_order_within_budget_is_no_filter_and_one_order_is() -> None:
     assert two_rounds(first, AFTER_FIRST, AFTER_SECOND) == pytest.approx(1.99529e-6, rel=1e-5)  # twice the target
 
     account = declared(epsilon=1.0, delta=1.001e-6, reserve=0.0, renyi=LOW)  # the pair of the order is 0.1 % above it
-    spent = units_of(allocate(account.lines, unspent(account), stated(first), stage=0), account.lines)
+    spent = units_of(Block(account.lines, unspent(account), 0).allocate(stated(first)), account.lines)
     charge = 1 - renyi(first, LOW[0]) / LOW[1]
     assert UNITS - spent[0] == pytest.approx(charge * UNITS, rel=1e-6)
     with pytest.raises(cm.BudgetExceeded):
-        allocate(account.lines, spent, stated(AFTER_SECOND), stage=0)
+        Block(account.lines, spent, 0).allocate(stated(AFTER_SECOND))
     weaker = tuple((1 + (r - 1) * (1 - 1e-6), q) for r, q in AFTER_FIRST)
-    allocate(account.lines, spent, stated(weaker), stage=0)
+    Block(account.lines, spent, 0).allocate(stated(weaker))
     allowed = [weaker, ((1.0, 1.0),)]
     realised = max(two_rounds(first, a, b) for a in allowed for b in allowed)
     assert realised <= 1.001e-6
@@ -458,7 +458,7 @@ def test_without_delta_the_rest_is_pure() -> None:
     account = declared(delta=0.0, stages=[Stage(plan=cm.Laplace(scale=2.0) * 2)])
     assert account.lines[-1] == PureBeyond(stage=0, epsilon=3.0)
     assert account.price() == 3.0
-    fits = most_that_fit(account.lines, (0, 0), cm.Laplace(scale=4.0), stage=0, standing=tuple)
+    fits = Block(account.lines, (0, 0), 0, tuple).most_that_fit(cm.Laplace(scale=4.0))
     assert fits == 12  # up to 3 in all: 2 in slots, the rest beyond them
 
 
@@ -477,8 +477,8 @@ def test_stages_are_an_odometer() -> None:
     assert first == pytest.approx((STEP * 500 + cm.Gaussian(noise_multiplier=1 / math.sqrt(0.05))).epsilon(delta=1e-5))
     assert last == pytest.approx((STEP * 1000 + cm.Gaussian(noise_multiplier=2.0)).epsilon(delta=1e-5))
     with pytest.raises(cm.BudgetExceeded):
-        allocate(account.lines, (0, 0, 0, 0), STEP * 501, stage=0)
-    assert most_that_fit(account.lines, (0, 0, 0, 0), STEP, stage=1) == 1000
+        Block(account.lines, (0, 0, 0, 0), 0).allocate(STEP * 501)
+    assert Block(account.lines, (0, 0, 0, 0), 1).most_that_fit(STEP) == 1000
 
 
 def test_a_declaration_is_written_and_read() -> None:
@@ -507,17 +507,17 @@ def test_charges_are_rounded_against_the_spender() -> None:
 
 def test_a_release_that_may_fail_is_charged_twice() -> None:
     account = declared(failure=1e-8)
-    (taken,) = allocate(account.lines, unspent(account), cm.ApproximateDP(epsilon=0.1, delta=1e-9), stage=0)
+    (taken,) = Block(account.lines, unspent(account), 0).allocate(cm.ApproximateDP(epsilon=0.1, delta=1e-9))
     assert [line for line, _ in taken.costs] == [1, 0]
-    assert most_that_fit(account.lines, unspent(account), cm.ApproximateDP(epsilon=0.001, delta=1e-9), stage=0) == 10
+    assert Block(account.lines, unspent(account), 0).most_that_fit(cm.ApproximateDP(epsilon=0.001, delta=1e-9)) == 10
     with pytest.raises(cm.UnprovenCombination, match="declare it as a slot"):
-        allocate(declared().lines, (0, 0), cm.ApproximateDP(epsilon=0.1, delta=1e-9), stage=0)
+        Block(declared().lines, (0, 0), 0).allocate(cm.ApproximateDP(epsilon=0.1, delta=1e-9))
 
 
 def test_what_a_slot_lacks_is_taken_of_the_reserve_and_goes_back_first() -> None:
     count = cm.Laplace(scale=50.0)
     account = declared(stages=[Stage(plan=count * 10)])
-    taken = allocate(account.lines, unspent(account), count * 12, stage=0)
+    taken = Block(account.lines, unspent(account), 0).allocate(count * 12)
     assert [(row.times, row.costs[0][0]) for row in taken] == [(10, 0), (2, 1)]
     back = unused(taken, [9])
     assert [(row.times, row.costs[0][0]) for row in back] == [(2, 1), (1, 0)]
@@ -527,5 +527,5 @@ def test_what_a_slot_lacks_is_taken_of_the_reserve_and_goes_back_first() -> None
 def test_a_refusal_says_what_is_missing_and_what_there_is() -> None:
     account = declared(stages=[Stage(plan=STEP * 1000)], reserve=0.1)
     with pytest.raises(cm.BudgetExceeded, match=r"1 of 1001 releases of .* left are 0 of 1000 slots .* reserve"):
-        allocate(account.lines, (0, 0), STEP * 1001, stage=0)
+        Block(account.lines, (0, 0), 0).allocate(STEP * 1001)
     assert isinstance(account.lines[0], Slot)

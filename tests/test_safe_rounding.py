@@ -16,9 +16,9 @@ from cumulant.curves.curve import combined_failure, total
 from cumulant.parameters import product_above, ratio_above, share_below
 from cumulant.profiles.multiplicity import Multiplicity
 from cumulant.profiles.profile import gaussian_groups, laplace_groups
-from cumulant.profiles.sampling import with_replacement_profile
+from cumulant.profiles.sampling import amplified_epsilon, with_replacement_profile
 from cumulant.sampling.gaussian_triples import Triples
-from cumulant.sampling.mixture import amplified_failure, amplified_pure
+from cumulant.sampling.mixture import amplified_failure
 from cumulant.sampling.with_replacement import SampledWithReplacement, mixed_moments
 from stored import stored
 
@@ -152,7 +152,7 @@ def test_samples_of_pure_and_approximate_dp(epsilon: float, rate: float, delta: 
     with mp.workdps(400):
         pure, failure = log(1 + mpf(rate) * expm1(mpf(epsilon))), mpf(rate) * mpf(delta)
         nearly = pure * (1 - mpf(10) ** -390)  # mpmath rounds, too
-        assert nearly <= amplified_pure(epsilon, rate) <= pure * (1 + mpf(1e-12)) + 1e-322
+        assert nearly <= amplified_epsilon(epsilon, rate) <= pure * (1 + mpf(1e-12)) + 1e-322
         sampled = amplified_failure(cm.ApproximateDP(epsilon=epsilon, delta=delta)._known().curve(), rate)
         assert failure <= sampled.failure <= failure * (1 + mpf(1e-15)) + 5e-324
 

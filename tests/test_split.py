@@ -21,7 +21,7 @@ from cumulant.numerics.scalar_logspace import log_half_erfc_above
 from cumulant.pairs.sampled_gaussian import SampledGaussian, SampledReleases, leave_out_light
 from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, add_sizes, rule_for
 from cumulant.pairs.size_moments import FarTail, FarTails, log_negative_moments
-from stored import stored
+from high_precision import log_delta_of_samples
 from strategies import log_uniform
 
 DIGITS = 40
@@ -177,62 +177,10 @@ def test_gain_of_far_releases(first: int, laws: int, share: float) -> None:
     assert share > 1.1 or laws > 1 or doubt < 1e-10 * size
 
 
-def one_release(law: SampledGaussian, x: mpf, leaves: bool) -> mpf:
-    """Return E_P(1 - e^{x-L})_+ of one release, for any real x."""
-    mean, rate = mpf(law.mean), mpf(law.rate)
-
-    def tails(t: mpf) -> tuple[mpf, mpf]:
-        without, within = mp.erfc(t / mp.sqrt(2)) / 2, mp.erfc((t - mean) / mp.sqrt(2)) / 2
-        return (1 - rate) * without + rate * within, without
-
-    level = mp.exp(x if leaves else -x) - (1 - rate)
-    if leaves:
-        mixed, plain = (mpf(1), mpf(1)) if level <= 0 else tails(mp.log(level / rate) / mean + mean / 2)
-        return mixed - mp.exp(x) * plain
-    if level <= 0:
-        return mpf(0)
-    mixed, plain = tails(mp.log(level / rate) / mean + mean / 2)
-    return (1 - plain) - mp.exp(x) * (1 - mixed)
-
-
-def plain_release(mean: float, x: mpf) -> mpf:
-    """Return E_P(1 - e^{x-L})_+ of N(μ, 1) against N(0, 1)."""
-    t = x / mpf(mean) + mpf(mean) / 2
-    return (mp.erfc((t - mpf(mean)) / mp.sqrt(2)) - mp.exp(x) * mp.erfc(t / mp.sqrt(2))) / 2
-
-
-def two_releases(
-    law: SampledGaussian, epsilon: float, leaves: bool, other: SampledGaussian | float | None = None
-) -> mpf:
-    """Return δ(ε) of a release and another one, E δ_1(ε - L): of the same law, of another, or of plain noise."""
+def two_releases(law: SampledGaussian, epsilon: float, leaves: bool, other: SampledGaussian | None = None) -> mpf:
+    """Return log δ(ε) of a release and another one."""
     second = other or law
-    return delta_of_two(
-        (law.mean, law.rate), second if isinstance(second, float) else (second.mean, second.rate), epsilon, leaves
-    )
-
-
-@stored
-def delta_of_two(first: tuple[float, float], second: tuple[float, float] | float, epsilon: float, leaves: bool) -> mpf:
-    with mp.workdps(DIGITS):
-        return _delta_of_two(first, second, epsilon, leaves)
-
-
-def _delta_of_two(first: tuple[float, float], second: tuple[float, float] | float, epsilon: float, leaves: bool) -> mpf:
-    mean, rate = map(mpf, first)
-
-    def integrand(t: mpf) -> mpf:
-        w = 1 - rate + rate * mp.exp(mean * t - mean * mean / 2)
-        loss = mp.log(w) if leaves else -mp.log(w)
-        density = mp.exp(-t * t / 2) / mp.sqrt(2 * mp.pi) * (w if leaves else 1)
-        left = mpf(epsilon) - loss
-        return density * (
-            plain_release(second, left)
-            if isinstance(second, float)
-            else one_release(SampledGaussian(*second), left, leaves)
-        )
-
-    knee = mp.log1p(mp.expm1(mpf(epsilon)) / rate) / mean + mean / 2 if leaves else mpf(0)
-    return mp.quad(integrand, [-24, -8, -4, 0, 2, knee / 2, knee - 0.5, knee, knee + 0.5, knee + 3, knee + 9, 40])
+    return log_delta_of_samples([(law.mean, law.rate), (second.mean, second.rate)], epsilon, leaves=leaves)
 
 
 TWO = [
@@ -252,7 +200,7 @@ def test_two_releases(asked: tuple[float, float, float], other: tuple[float, flo
     law = SampledGaussian(1 / sigma, rate)
     second = law if other is None else SampledGaussian(1 / other[0], other[1])
     releases = SampledReleases((law,), (2,)) if other is None else SampledReleases((law, second), (1, 1))
-    truth = float(mp.log(two_releases(law, epsilon, True, second)))
+    truth = float(two_releases(law, epsilon, True, second))
     check_profiles(releases, epsilon, truth)
 
 
@@ -263,9 +211,8 @@ def test_two_releases(asked: tuple[float, float, float], other: tuple[float, flo
 def test_a_release_beside_plain_noise(asked: tuple[float, float, float], mean: float) -> None:
     sigma, rate, epsilon = asked
     law = SampledGaussian(1 / sigma, rate)
-    check_profiles(
-        SampledReleases((law,), (1,), mean * mean), epsilon, float(mp.log(two_releases(law, epsilon, True, mean)))
-    )
+    truth = log_delta_of_samples([(law.mean, rate)], epsilon, beside=mean)
+    check_profiles(SampledReleases((law,), (1,), mean * mean), epsilon, float(truth))
 
 
 def check_profiles(releases: SampledReleases, epsilon: float, truth: float) -> None:
@@ -291,9 +238,9 @@ def test_two_releases_of_many_records(seed: int) -> None:
     law, run = SampledGaussian(1 / sigma, rate), cm.Gaussian(noise_multiplier=sigma).poisson(rate=rate) * 2
     epsilon = float(f"{share * math.sqrt(2 * law.square):.6g}")
     truth = max(two_releases(law, epsilon, leaves) for leaves in (True, False))
-    assert mp.log(truth) - mpf(10) ** -14 <= run.guarantee(epsilon=epsilon).log_delta
-    asked = float(truth)
-    asked = asked if asked <= truth else math.nextafter(asked, 0.0)  # whose ε is this one, or a unit above it
+    assert truth - mpf(10) ** -14 <= run.guarantee(epsilon=epsilon).log_delta
+    asked = float(mp.exp(truth))
+    asked = asked if mp.log(asked) <= truth else math.nextafter(asked, 0.0)  # whose ε is this, or a unit above it
     assert run.epsilon(delta=asked) >= epsilon
 
 
@@ -303,7 +250,7 @@ def test_two_releases_of_many_records(seed: int) -> None:
 )
 def test_a_record_joins_two_releases(sigma: float, rate: float, epsilon: float) -> None:
     law, releases = SampledGaussian(1 / sigma, rate), SampledReleases.of(1 / sigma, rate, 2)
-    truth = float(mp.log(two_releases(law, epsilon, False)))
+    truth = float(two_releases(law, epsilon, False))
     assert truth <= joining_log_ceiling(releases, epsilon)
     assert epsilon <= joining_ceiling(releases, truth) * (1 + 1e-9)
     found, answer = joining_log_delta(releases, epsilon), joining_epsilon(releases, truth)

@@ -111,24 +111,18 @@ class Accountant:
             return
         if self._budget is not None:
             self._check_budget(mechanism, count, *self._budget)
-        counts = self._counts
-        after = {release: counts.get(release, 0) + times * count for release, times in mechanism.releases()}
-        for total in after.values():
-            parameters.count(total)  # refuse before anything changes
+        added = [(release, times * count) for release, times in mechanism.releases()]
+        # refused before anything changes
+        after = {release: parameters.count(self._counts.get(release, 0) + more) for release, more in added}
         neighbors = mechanism.neighbors
         if neighbors is not None and self._neighbors is not neighbors:
             self._settle(neighbors)
-        counts.update(after)
-        if label is not None:
-            self._label(mechanism, count, label)
-        if self._followed is not None:
-            for release, times in mechanism.releases():
-                self._followed.add(release, times * count)
-
-    def _label(self, mechanism: AbstractMechanism, count: int, label: str) -> None:
-        for release, times in mechanism.releases():
-            key = (release, label)
-            self._labelled[key] = self._labelled.get(key, 0) + times * count
+        self._counts.update(after)
+        for release, more in added:
+            if label is not None:
+                self._labelled[release, label] = self._labelled.get((release, label), 0) + more
+            if self._followed is not None:
+                self._followed.add(release, more)
 
     def _check_budget(self, mechanism: AbstractMechanism, count: int, epsilon: float, delta: float) -> None:
         """Refuse what would exceed the budget: by one number where that is enough, else by asking, a few ahead."""
@@ -212,17 +206,13 @@ class Accountant:
         The budget of the state becomes the accountant's. One that was given here must be the same: a budget that
         changes with a restart is none.
         """
-        rows, budget = _read_state(state)
-        if self._budget is not None and budget is not None and budget != self._budget:
-            raise InvalidParameter(
-                f"this accountant has the budget (epsilon, delta) = {self._budget}, the state has {budget}; "
-                "give the accountant the same, or none"
-            )
+        rows, stated = _read_state(state)
+        budget = agreed_budget(self._budget, stated)
         fresh = Accountant()
         for row in rows:
             fresh.compose(row.mechanism, row.count, label=row.label)
         self._counts, self._labelled, self._neighbors = fresh._counts, fresh._labelled, fresh._neighbors
-        self._budget = self._budget if budget is None else budget
+        self._budget = budget
 
     @property
     def run(self) -> Composed:
@@ -288,6 +278,16 @@ class Accountant:
         within = "" if self._budget is None else ", within ε = {} at δ = {}".format(*map(given, self._budget))
         rows = [(row.mechanism._part(row.count).words, row.label or "") for row in self.history]
         return table_html(f"{counted(len(rows), 'entry')}{within}", rows, ("release", "label"))
+
+
+def agreed_budget(own: tuple[float, float] | None, stated: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the budget of an accountant that takes over a state: its own, which may not change with a restart."""
+    if own is not None and stated is not None and stated != own:
+        raise InvalidParameter(
+            f"this accountant has the budget (epsilon, delta) = {own}, the state has {stated}; "
+            "give the accountant the same, or none"
+        )
+    return own if stated is None else stated
 
 
 def _read_state(state: Any) -> tuple[list[Entry], tuple[float, float] | None]:

@@ -103,10 +103,14 @@ class Guarantee:
         """δ for a text: as it was stated, or rounded up."""
         return delta_rounded_up(self.log_delta) if self.stated_delta is None else given(self.stated_delta)
 
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """What proves the promise, and how near it is to the truth."""
+        return [("proven by", self.theorem + order_text(self.order)), ("which is", tightness_text(self))]
+
     def _repr_html_(self) -> str:
         """Return the promise and its proof, for notebooks."""
-        rows = [("proven by", self.theorem + order_text(self.order)), ("which is", tightness_text(self))]
-        return table_html(f"ε = {rounded_up(self.epsilon)} at δ = {self.delta_text}", rows)
+        return table_html(f"ε = {rounded_up(self.epsilon)} at δ = {self.delta_text}", self.rows)
 
     @classmethod
     def by_pairs(cls, epsilon: float, log_delta: float, route: str, *, excess: float | None) -> Guarantee:
@@ -169,34 +173,26 @@ class Explanation:
     neighbors: Neighbors | None
     parts: tuple[Part, ...]
 
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """What there is to say of the proof, each with its label; a row without one goes on with that before."""
+        parts = [row for part in self.parts for row in (("release", part.words), ("", part.theorem))]
+        return [*self.guarantee.rows, ("holds for", relation_text(self.neighbors)), *parts]
+
     def __str__(self) -> str:
         g = self.guarantee
-        lines = [f"epsilon = {rounded_up(g.epsilon)} at delta = {g.delta_text}"]
-        lines += [f"  proven by   {g.theorem}" + order_text(g.order)]
-        lines += [f"  which is    {tightness_text(g)}"]
-        lines += [f"  holds for   {relation_text(self.neighbors)}"]
-        for part in self.parts:
-            lines += [f"  release     {part.words}", f"              {part.theorem}"]
-        return "\n".join(lines)
+        rows = (f"  {label:<12}{text}" for label, text in self.rows)
+        return "\n".join((f"epsilon = {rounded_up(g.epsilon)} at delta = {g.delta_text}", *rows))
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
-        _, *lines = str(self).splitlines()
-        rows = [(line[2:14].strip(), line[14:]) for line in lines]
         g = self.guarantee
-        return table_html(f"ε = {rounded_up(g.epsilon)} at δ = {g.delta_text}", rows)
+        return table_html(f"ε = {rounded_up(g.epsilon)} at δ = {g.delta_text}", self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        g = self.guarantee
+        said = ("epsilon", "delta", "log_delta", "method", "theorem", "order", "exact", "at_most_above")
         return {
-            "epsilon": g.epsilon,
-            "delta": g.delta,
-            "log_delta": g.log_delta,
-            "method": g.method,
-            "theorem": g.theorem,
-            "order": g.order,
-            "exact": g.exact,
-            "at_most_above": g.at_most_above,
+            **{name: getattr(self.guarantee, name) for name in said},
             "neighbors": relation_text(self.neighbors),
             "parts": [part.to_dict() for part in self.parts],
         }

@@ -65,31 +65,32 @@ class Composed(AbstractMechanism):
         if [count for _, count in parts] == [1]:
             return parts[0][0]
         mean = _gaussian_mean(parts)
+        fixed_size = any(known.fixed_size for known, _ in parts)
+
+        def curve() -> Curve:
+            return total([(known.curve(), count) for known, count in parts])
+
+        def failure() -> float:
+            return combined_failure((known.failure(), count) for known, count in parts)
+
         if any(
             known.alternatives for known, _ in parts
         ):  # their pairs would be mixed: the curve holds for all mixtures
-            return replace(
-                Known.by_curve(
-                    lambda: total([(known.curve(), count) for known, count in parts]),
-                    fixed_size=any(known.fixed_size for known, _ in parts),
-                ),
-                failure=lambda: combined_failure((known.failure(), count) for known, count in parts),
-                single=False,
-            )
+            return replace(Known.by_curve(curve, fixed_size=fixed_size), failure=failure, single=False)
         return Known(
-            curve=lambda: total([(known.curve(), count) for known, count in parts]),
+            curve=curve,
             directions=lambda relation: _compose([(known.directions(relation), count) for known, count in parts]),
             by_profiles=lambda relation: _compose_profiles(self.parts, relation),
             attained=lambda relation: _compose([(known.attained(relation), count) for known, count in parts]),
             tight=lambda relation: all(known.tight(relation) for known, _ in parts),
             profile=lambda: None,
-            failure=lambda: combined_failure((known.failure(), count) for known, count in parts),
+            failure=failure,
             noise=None if mean is None else _gaussian(mean),
             attained_noise=None if mean is None else _gaussian(mean * (1 - MEAN_ROUNDED_UP)),
             groups=None if mean is None else gaussian_groups(mean),
             least_rdp=lambda order: self._least_rdp(parts, order),
             sharper_curve=any(known.sharper_curve for known, _ in parts),
-            fixed_size=any(known.fixed_size for known, _ in parts),
+            fixed_size=fixed_size,
             single=False,
             sampled=_on_samples(parts),
         )

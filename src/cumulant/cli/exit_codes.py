@@ -28,11 +28,6 @@ class ExitCode(IntEnum):
     UNPROVEN = 4
     STORAGE = 5
 
-    @property
-    def meaning(self) -> str:
-        """What the code says, in words."""
-        return MEANINGS[self]
-
 
 MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.HOLDS: "the question was answered; a claim that was checked holds",
@@ -69,4 +64,4 @@ def exit_code_of(kind: type[BaseException]) -> ExitCode:
 
 def table_for_help() -> str:
     """Return the table as lines of a help text."""
-    return "\n".join(f"  {code}  {code.meaning}" for code in ExitCode)
+    return "\n".join(f"  {code}  {MEANINGS[code]}" for code in ExitCode)

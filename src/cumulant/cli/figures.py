@@ -11,7 +11,6 @@ import click
 from cumulant.cli.hints import OneOf, asked_back, nearest
 from cumulant.cli.output import print_data
 from cumulant.cli.question_options import json_option
-from cumulant.errors import CumulantError
 from cumulant.printed import counted
 
 if TYPE_CHECKING:
@@ -84,13 +83,12 @@ def figures(out: Path | None, only: tuple[str, ...], suffix: str, as_json: bool)
 
 def _redrawn(name: str, file: Path | None) -> Sheet:
     from cumulant.papers import CATALOGUE
+    from cumulant.report.document import writing
     from cumulant.report.draw import save
 
     sheet = CATALOGUE[name]()
     if file is not None:
-        try:
+        with writing(file.parent, done="made"):
             file.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CumulantError(f"{str(file.parent)!r} cannot be made: {error.strerror}") from error
         save(sheet.draw(), file)
     return sheet

@@ -177,14 +177,14 @@ def open_account(
     if expected is not None:
         if steps != 1:
             raise click.UsageError("--expect keeps no slots: leave out --steps, and say --count")
-        check_relation(expected, getattr(cumulant, NEIGHBORS[relation]))
+        check_relation(expected, NEIGHBORS[relation])
         release = Release({})
     slots = _slots(release, steps, given.pop("plan"), given.pop("stages"))
     with cumulant.Ledger(address) as ledger:
         receipt = ledger.open(
             account,
             delta=float(delta.text),
-            neighbors=getattr(cumulant, NEIGHBORS[relation]),
+            neighbors=NEIGHBORS[relation],
             blocks=blocks or None,
             **slots,
             **given,

@@ -20,8 +20,8 @@ from cumulant.cli.ledger_options import (
 )
 from cumulant.cli.output import print_data, print_statement
 from cumulant.cli.question_options import json_option
-from cumulant.errors import CumulantError
 from cumulant.printed import counted
+from cumulant.report.document import writing
 
 if TYPE_CHECKING:
     from cumulant.ledger import Ledger
@@ -169,9 +169,6 @@ def export(*, ledger: Ledger, account: str, out: Path | None, as_json: bool) -> 
         for line in ledger.export(account):
             click.echo(line)
     else:
-        try:
-            with out.open("w", encoding="ascii") as file:
-                file.writelines(f"{line}\n" for line in ledger.export(account))
-        except OSError as error:
-            raise CumulantError(f"{str(out)!r} cannot be written: {error.strerror}") from error
+        with writing(out), out.open("w", encoding="ascii") as file:
+            file.writelines(f"{line}\n" for line in ledger.export(account))
         click.echo(f"wrote {out}")

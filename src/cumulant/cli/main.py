@@ -8,8 +8,7 @@ import click
 
 from cumulant import __version__
 from cumulant.cli.check import check
-from cumulant.cli.compare import compare
-from cumulant.cli.cost import delta, epsilon
+from cumulant.cli.cost import compare, delta, epsilon
 from cumulant.cli.exit_codes import table_for_help
 from cumulant.cli.figures import figures
 from cumulant.cli.ledger import ledger

@@ -25,6 +25,7 @@ from cumulant.cli.parameter_types import (
     completed_as_file,
 )
 from cumulant.errors import InvalidParameter
+from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
@@ -79,24 +80,20 @@ SAMPLINGS = {
     "without-replacement": Choice.of("without_replacement", takes="batch population rate neighbors"),
     "with-replacement": Choice.of("with_replacement", "batch:draws population", "neighbors"),
 }
-NEIGHBORS = {"add-remove": "ADD_REMOVE", "replace-one": "REPLACE_ONE", "zero-out": "ZERO_OUT"}
+NEIGHBORS = {"add-remove": ADD_REMOVE, "replace-one": REPLACE_ONE, "zero-out": ZERO_OUT}
 
 
-def _number(flag: str, text: str) -> Decorator:
-    return click.option(flag, type=NUMBER, metavar="NUMBER", help=text)
+def _number(name: str, text: str) -> Decorator:
+    return click.option(name, type=NUMBER, metavar="NUMBER", help=text)
 
 
-def _count(flag: str, text: str, *, at_least: int) -> Decorator:
-    return click.option(flag, type=SIZE if at_least else COUNT, metavar="COUNT", help=text)
+def _name(name: str, names: Iterable[str], text: str, *, metavar: str | None = None) -> Decorator:
+    return click.option(name, type=OneOf(names), metavar=metavar, help=text)
 
 
-def _name(flag: str, names: Iterable[str], text: str, *, metavar: str | None = None) -> Decorator:
-    return click.option(flag, type=OneOf(names), metavar=metavar, help=text)
-
-
-def file_option(flag: str, kind: Callable[[str], Any], text: str) -> Decorator:
+def file_option(name: str, kind: Callable[[str], Any], text: str) -> Decorator:
     """Return an option that names a file."""
-    return click.option(flag, type=kind, metavar="FILE", shell_complete=completed_as_file, help=text)
+    return click.option(name, type=kind, metavar="FILE", shell_complete=completed_as_file, help=text)
 
 
 UNITS = "Poisson: the noise's unit is what one record adds; else what replacing one record changes."
@@ -137,8 +134,8 @@ OPTIONS = (
         metavar="NUMBER",
         help="Sampling probability, also as 256/50000; without replacement: batch / population.",
     ),
-    _count("--batch", "With or without replacement: records drawn.", at_least=0),
-    _count("--population", "With or without replacement: records in all.", at_least=1),
+    click.option("--batch", type=COUNT, metavar="COUNT", help="With or without replacement: records drawn."),
+    click.option("--population", type=SIZE, metavar="COUNT", help="With or without replacement: records in all."),
     _name("--neighbors", NEIGHBORS, "Datasets that sampling compares.  [default: the theorem's own]"),
 )
 MECHANISM_NAMES = tuple({name: None for choice in MECHANISMS.values() for name in choice.names})
@@ -161,7 +158,9 @@ class Release:
         if scheme is None:
             return mechanism
         arguments = _arguments(given, SAMPLING_NAMES, SAMPLINGS, "sampling", scheme)
-        sampled: AbstractMechanism = getattr(mechanism, SAMPLINGS[scheme].calls)(**_with_relation(arguments))
+        if "neighbors" in arguments:
+            arguments["neighbors"] = NEIGHBORS[arguments["neighbors"]]
+        sampled: AbstractMechanism = getattr(mechanism, SAMPLINGS[scheme].calls)(**arguments)
         return sampled
 
     @property
@@ -174,7 +173,7 @@ class Release:
         """Return the release after a check that these options, which a command searches, were left out."""
         for name in names:
             if name in self.options:
-                raise click.UsageError(f"{_flag(name)} is what this command searches for: leave it out")
+                raise click.UsageError(f"{flag(name)} is what this command searches for: leave it out")
         return self
 
     def run(self, *, steps: int, **replaced: Any) -> AbstractMechanism:
@@ -212,18 +211,18 @@ def _plain(given: Mapping[str, Any]) -> AbstractMechanism:
 def _from_file(given: Mapping[str, Any]) -> AbstractMechanism:
     for name in ("mechanism", *MECHANISM_NAMES):
         if name in given:
-            raise click.UsageError(f"--run describes a whole mechanism: {_flag(name)} cannot be added")
+            raise click.UsageError(f"--run describes a whole mechanism: {flag(name)} cannot be added")
     return read_run(given["run"], "--run")
 
 
-def read_run(content: Any, flag: str) -> AbstractMechanism:
-    """Return the mechanism that a file describes."""
+def read_run(content: Any, option: str) -> AbstractMechanism:
+    """Return the mechanism that the file of an option describes."""
     from cumulant import from_dict
 
     try:
         return from_dict(content)
     except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:  # any JSON may be in a file
-        raise InvalidParameter(f"{flag}: not what mechanism.to_dict() writes ({error!r})") from error
+        raise InvalidParameter(f"{option}: not what mechanism.to_dict() writes ({error!r})") from error
 
 
 def _scheme(given: Mapping[str, Any]) -> str | None:
@@ -232,7 +231,7 @@ def _scheme(given: Mapping[str, Any]) -> str | None:
     stray = [name for name in SAMPLING_NAMES if name in given]
     if scheme is None and stray:
         schemes = _owners(stray[0], SAMPLINGS)
-        raise click.UsageError(f"{_flag(stray[0])} describes a sampling: give --sampling {schemes} too")
+        raise click.UsageError(f"{flag(stray[0])} describes a sampling: give --sampling {schemes} too")
     return scheme
 
 
@@ -244,25 +243,17 @@ def _arguments(
     for name in names:
         if name in given and name not in known.names:
             owners = _owners(name, choices)
-            raise click.UsageError(f"{_flag(name)} does not belong to --{kind} {chosen}, but to {owners}")
-    missing = [_flag(name) for name in known.needs if name not in given]
+            raise click.UsageError(f"{flag(name)} does not belong to --{kind} {chosen}, but to {owners}")
+    missing = [flag(name) for name in known.needs if name not in given]
     if missing:
         raise click.UsageError(f"--{kind} {chosen} needs {' and '.join(missing)}")
     return {argument: given[name] for name, argument in known.names.items() if name in given}
-
-
-def _with_relation(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Replace the name of the relation by the relation."""
-    import cumulant
-
-    if "neighbors" not in arguments:
-        return arguments
-    return {**arguments, "neighbors": getattr(cumulant, NEIGHBORS[arguments["neighbors"]])}
 
 
 def _owners(name: str, choices: Mapping[str, Choice]) -> str:
     return " or ".join(chosen for chosen, choice in choices.items() if name in choice.names)
 
 
-def _flag(name: str) -> str:
+def flag(name: str) -> str:
+    """Return an option as it is typed."""
     return "--" + name.replace("_", "-")

@@ -26,8 +26,8 @@ LABEL = 12  # columns of "proven by", as an explanation has them
 def print_explanation(headline: str, explanation: Explanation, *, rows: Mapping[str, str], colour: str) -> None:
     """Print an answer and, below it, what a command states about it and what the explanation says of its proof."""
     print_statement(headline, rows.items(), colour=colour)
-    for part in str(explanation).splitlines()[1:]:  # its first line is the answer, which `headline` words
-        for line in _wrapped(part):
+    for label, text in explanation.rows:
+        for line in _wrapped(f"  {label:<{LABEL}}{text}"):
             click.echo(line)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import click
 from click.core import ParameterSource
 
-from cumulant.cli.mechanism_options import Release, mechanism_options
+from cumulant.cli.mechanism_options import Release, flag, mechanism_options
 from cumulant.cli.parameter_types import COUNT
 from cumulant.cli.sgd import planned, sgd
 
@@ -41,10 +41,10 @@ class RunWords:
         """Return the training run, if words of training describe it; refuse options of other releases beside them."""
         if not self.training:
             return None
-        word = _flag(next(iter(self.training)))
+        word = flag(next(iter(self.training)))
         stray = [name for name in self.release.options if name not in SHARED]
         if stray:
-            raise click.UsageError(f"{word} describes a training run: {_flag(stray[0])} cannot be added")
+            raise click.UsageError(f"{word} describes a training run: {flag(stray[0])} cannot be added")
         if "noise_multiplier" not in self.release.options:
             raise click.UsageError(f"{word} describes a training run: give --noise-multiplier, too")
         sizes = {name: self.training.get(name) for name in ("batch_size", "dataset_size", "epochs")}
@@ -92,7 +92,3 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def is_typed(name: str) -> bool:
     """Return whether the command that runs was given an option on its line, and not by default or the environment."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -14,7 +14,7 @@ from cumulant.cli.parameter_types import SIZE, Delta
 from cumulant.cli.question_options import delta_option, json_option
 from cumulant.cli.run_options import TRAINING_OPTIONS, RunWords, run_options
 from cumulant.cli.training_words import loader_words, numbers
-from cumulant.errors import CumulantError
+from cumulant.report.document import writing
 from cumulant.report.statement import LABEL_WIDTH, WIDTH
 
 HELP = """Print what a run promises, to whom, by which theorem, and what is not covered.
@@ -58,10 +58,8 @@ def statement(
     if out is None:
         click.echo(text)
         return
-    try:
+    with writing(out):
         out.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise CumulantError(f"{str(out)!r} cannot be written: {error.strerror}") from error
     if as_json:
         print_data({"files": [str(out)]})
     else:

@@ -32,7 +32,7 @@ from cumulant.numerics.search import root
 
 SMALLEST = 2.0**-10  # λ: at smaller ones order 1 says as much, and formulas of others divide by α - 1
 LEAST_K, LARGEST = 1e-280, 1e300  # of K and t: beyond, δ is 0 or 1 as far as one order can say
-CLOSE = 1e-14  # of t, relatively, by which it may be too large
+CLOSE_ODDS = 1e-14  # of t, relatively, by which it may be too large
 CLEARLY = 0.05  # share of a lower estimate of the δ from which two orders say more; below it one is asked at once
 
 
@@ -92,7 +92,7 @@ def largest_log_odds(lam: float, k: float) -> float:
 
     # safe side: K of the end that is returned was seen to be as large; e^{λt}/2 <= e^K
     high = max((k + 1) / lam, 2 * low)
-    return math.exp(root(exceeds, math.log(low) - 1e-9, math.log(high), tolerance=CLOSE))
+    return math.exp(root(exceeds, math.log(low) - 1e-9, math.log(high), tolerance=CLOSE_ODDS))
 
 
 def _log_excess(lam: float, t: float) -> float:
@@ -158,7 +158,7 @@ def log_odds_of_divergence(kl: float) -> float:
     """Return t of randomized response whose KL is κ > 0, rounded up: t tanh(t/2) = κ."""
     low = max(kl, math.sqrt(2 * kl))  # not above; tanh(1) > 1/1.4
     enough = kl * (1 + 2 * ROUNDING)  # safe side
-    return root(lambda t: t * math.tanh(t / 2) - enough, low, 1.4 * low, relative=CLOSE)
+    return root(lambda t: t * math.tanh(t / 2) - enough, low, 1.4 * low, relative=CLOSE_ODDS)
 
 
 def _last_epsilon_at_one(log_odds: float) -> float:

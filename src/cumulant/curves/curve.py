@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, final
 
@@ -235,6 +235,29 @@ def _lower_hull(points: Sequence[tuple[float, float]], *, last_slope: float) -> 
 
 def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
     return (b[1] - a[1]) / (b[0] - a[0])
+
+
+def at_most(curve: Curve, other: Curve) -> Curve:
+    """Return the smaller of two bounds at every order: chords between integers may be above what holds anyway.
+
+    A loss of at most ε has K(λ) <= λε.
+    """
+    pure = min(curve.pure, other.pure)
+
+    def log_moment(lam: Array) -> Array:
+        least = np.minimum(curve.log_moment(lam), other.log_moment(lam))
+        return np.minimum(least, lam * pure * (1 + 4e-16)) if math.isfinite(pure) else least  # rounded up
+
+    return replace(curve, log_moment=log_moment, kl=min(curve.kl, other.kl, pure), pure=pure, summed=True)
+
+
+def at_least(curve: Curve, other: Curve, *, pure: float = math.inf) -> Curve:
+    """Return the larger of two curves at every order: those of the two directions of a pair."""
+
+    def log_moment(lam: Array) -> Array:
+        return np.maximum(curve.log_moment(lam), other.log_moment(lam))
+
+    return replace(curve, log_moment=log_moment, kl=max(curve.kl, other.kl), pure=pure)
 
 
 def remembered(function: Callable[[Array], Array]) -> Callable[[Array], Array]:

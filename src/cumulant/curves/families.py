@@ -7,8 +7,7 @@ have the same outputs, those where h > 0.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -25,132 +24,92 @@ GRADIENT_NODES = 24  # of Gauss-Legendre: an error of less than 30^-48 there
 STEPS = 32  # units in the last place by which a value of A and the terms around it may be off
 
 
-class Family(ABC):
-    """An exponential family by its log-partition function."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def log_partition(self, natural: Array) -> float:
-        """Return A(η), inf outside the natural space."""
-
-    @abstractmethod
-    def mean(self, natural: Array) -> Array:
-        """Return ∇A(η) = E[T] inside the natural space."""
-
-    @abstractmethod
-    def takes(self, size: int) -> bool:
-        """Return whether natural parameters of this length fit the family."""
-
-    def largest_loss(self, one: Array, other: Array) -> float:
-        """Return sup log p/q, inf where outputs are not finitely many."""
-        return 0.0 if np.array_equal(one, other) else math.inf
-
-
 @final
 @dataclass(frozen=True, slots=True)
-class Categorical(Family):
-    """d + 1 outputs: η_i = log p_i/p_0 for i = 1..d; A = log(1 + Σ e^{η_i}). Bernoulli is d = 1."""
+class Family:
+    """An exponential family by its log-partition function.
 
-    def log_partition(self, natural: Array) -> float:
-        return float(np.logaddexp.reduce(np.append(natural, 0.0)))
+    log_partition:  η ↦ A(η), inf outside the natural space;
+    mean:           η ↦ ∇A(η) = E[T], inside it;
+    takes:          how many natural parameters fit;
+    largest_loss:   sup log p/q of two members, inf where outputs are not finitely many.
+    """
 
-    def mean(self, natural: Array) -> Array:
-        return np.asarray(np.exp(natural - self.log_partition(natural)))
-
-    def takes(self, size: int) -> bool:
-        return size >= 1
-
-    def largest_loss(self, one: Array, other: Array) -> float:
-        gap = self.log_partition(other) - self.log_partition(one)
-        size = float(np.max(np.abs(one))) + float(np.max(np.abs(other))) + 1
-        return float(np.max(np.append(one - other, 0.0))) + gap + STEPS * ULP * size  # rounded up
+    log_partition: Callable[[Array], float]
+    mean: Callable[[Array], Array]
+    takes: Callable[[int], bool]
+    largest_loss: Callable[[Array, Array], float] = lambda one, other: 0.0 if np.array_equal(one, other) else math.inf
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Bernoulli(Family):
-    """One bit: η = log p/(1-p), A = log(1 + e^η)."""
-
-    def log_partition(self, natural: Array) -> float:
-        return Categorical().log_partition(natural)
-
-    def mean(self, natural: Array) -> Array:
-        return Categorical().mean(natural)
-
-    def takes(self, size: int) -> bool:
-        return size == 1
-
-    def largest_loss(self, one: Array, other: Array) -> float:
-        return Categorical().largest_loss(one, other)
+def _log_sum(natural: Array) -> float:
+    return float(np.logaddexp.reduce(np.append(natural, 0.0)))
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Poisson(Family):
-    """A count: η = log of its mean, A = e^η."""
-
-    def log_partition(self, natural: Array) -> float:
-        return math.exp(float(natural[0])) if natural[0] < 700 else math.inf
-
-    def mean(self, natural: Array) -> Array:
-        return np.exp(natural)
-
-    def takes(self, size: int) -> bool:
-        return size == 1
+def _largest_log_ratio(one: Array, other: Array) -> float:
+    """Return log of the largest ratio of two probabilities, rounded up."""
+    gap = _log_sum(other) - _log_sum(one)
+    size = float(np.max(np.abs(one))) + float(np.max(np.abs(other))) + 1
+    return float(np.max(np.append(one - other, 0.0))) + gap + STEPS * ULP * size
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Gamma(Family):
-    """Shape a and rate b: η = (a - 1, -b), T = (log x, x); A = log Γ(a) - a log b for a, b > 0."""
-
-    def log_partition(self, natural: Array) -> float:
-        shape, rate = float(natural[0]) + 1, -float(natural[1])
-        return math.lgamma(shape) - shape * math.log(rate) if shape > 0 and rate > 0 else math.inf
-
-    def mean(self, natural: Array) -> Array:
-        from scipy.special import digamma
-
-        shape, rate = float(natural[0]) + 1, -float(natural[1])
-        return np.array([float(digamma(shape)) - math.log(rate), shape / rate])
-
-    def takes(self, size: int) -> bool:
-        return size == 2
+def _softmax(natural: Array) -> Array:
+    return np.asarray(np.exp(natural - _log_sum(natural)))
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Normal(Family):
-    """d dimensions: η = (Σ⁻¹μ, -½Σ⁻¹), the matrix row by row; A = ½ μᵀΣ⁻¹μ + ½ log|Σ| where it is positive definite."""
+def _gamma_partition(natural: Array) -> float:
+    shape, rate = float(natural[0]) + 1, -float(natural[1])
+    return math.lgamma(shape) - shape * math.log(rate) if shape > 0 and rate > 0 else math.inf
 
-    def log_partition(self, natural: Array) -> float:
-        vector, precision = _split(natural)
-        if not np.allclose(precision, precision.T, rtol=1e-12, atol=0.0):
-            return math.inf
-        try:
-            root = np.linalg.cholesky(precision)
-        except np.linalg.LinAlgError:
-            return math.inf
-        half = np.linalg.solve(root, vector)
-        return float(half @ half) / 2 - float(np.sum(np.log(np.diag(root))))
 
-    def mean(self, natural: Array) -> Array:
-        vector, precision = _split(natural)
-        covariance = np.linalg.inv(precision)
-        mean = covariance @ vector
-        return np.concatenate([mean, np.ravel(covariance + np.outer(mean, mean))])
+def _gamma_mean(natural: Array) -> Array:
+    from scipy.special import digamma
 
-    def takes(self, size: int) -> bool:
-        return size >= 2 and size == _dimension(size) * (_dimension(size) + 1)
+    shape, rate = float(natural[0]) + 1, -float(natural[1])
+    return np.array([float(digamma(shape)) - math.log(rate), shape / rate])
 
+
+def _normal_partition(natural: Array) -> float:
+    vector, precision = _split(natural)
+    if not np.allclose(precision, precision.T, rtol=1e-12, atol=0.0):
+        return math.inf
+    try:
+        root = np.linalg.cholesky(precision)
+    except np.linalg.LinAlgError:
+        return math.inf
+    half = np.linalg.solve(root, vector)
+    return float(half @ half) / 2 - float(np.sum(np.log(np.diag(root))))
+
+
+def _normal_mean(natural: Array) -> Array:
+    vector, precision = _split(natural)
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ vector
+    return np.concatenate([mean, np.ravel(covariance + np.outer(mean, mean))])
+
+
+CATEGORICAL = Family(_log_sum, _softmax, lambda size: size >= 1, _largest_log_ratio)
+"""d + 1 outputs: η_i = log p_i/p_0 for i = 1..d; A = log(1 + Σ e^{η_i})."""
+
+BERNOULLI = Family(_log_sum, _softmax, lambda size: size == 1, _largest_log_ratio)
+"""One bit: η = log p/(1-p), A = log(1 + e^η)."""
+
+POISSON = Family(lambda eta: math.exp(float(eta[0])) if eta[0] < 700 else math.inf, np.exp, lambda size: size == 1)
+"""A count: η = log of its mean, A = e^η."""
+
+GAMMA = Family(_gamma_partition, _gamma_mean, lambda size: size == 2)
+"""Shape a and rate b: η = (a - 1, -b), T = (log x, x); A = log Γ(a) - a log b for a, b > 0."""
+
+NORMAL = Family(
+    _normal_partition, _normal_mean, lambda size: size >= 2 and size == _dimension(size) * (_dimension(size) + 1)
+)
+"""d dimensions: η = (Σ⁻¹μ, -½Σ⁻¹), the matrix row by row; A = ½ μᵀΣ⁻¹μ + ½ log|Σ| where it is positive definite."""
 
 FAMILIES: Mapping[str, Family] = {
-    "bernoulli": Bernoulli(),
-    "categorical": Categorical(),
-    "poisson": Poisson(),
-    "gamma": Gamma(),
-    "normal": Normal(),
+    "bernoulli": BERNOULLI,
+    "categorical": CATEGORICAL,
+    "poisson": POISSON,
+    "gamma": GAMMA,
+    "normal": NORMAL,
 }
 
 
@@ -170,7 +129,7 @@ def family_divergence(family: Family, one: Sequence[float], other: Sequence[floa
     Holds for:  any two members of a family.
     Tightness:  exact but for rounding.
 
-    >>> round(family_divergence(Poisson(), [math.log(3.0)], [math.log(2.0)], order=2.0), 6)
+    >>> round(family_divergence(POISSON, [math.log(3.0)], [math.log(2.0)], order=2.0), 6)
     0.5
     """
     first, second = checked_natural(family, "one", one), checked_natural(family, "other", other)

@@ -28,6 +28,7 @@ __all__ = ["CumulantAccountant"]
 
 BACKENDS = ("cumulant", "rdp")  # whose states hold the same events
 STATE_SCHEMA = 1  # version of Flower's states
+EVENT = ("noise_multiplier", "sample_size", "population_size")
 
 
 @final
@@ -109,14 +110,7 @@ class CumulantAccountant:
             "backend": BACKENDS[0],
             "config": _config_as_data(self._config),
             "compositions": [
-                {
-                    "event": {
-                        "noise_multiplier": event.noise_multiplier,
-                        "sample_size": event.sample_size,
-                        "population_size": event.population_size,
-                    },
-                    "count": count,
-                }
+                {"event": {name: getattr(event, name) for name in EVENT}, "count": count}
                 for event, count in self._events.items()
             ],
         }

@@ -32,18 +32,18 @@ import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_end import beyond
-from cumulant.inversion.ball_line import BallLine
-from cumulant.inversion.ball_whole import ChernoffInBalls
-from cumulant.inversion.enclosure import WholeEnclosure
+from cumulant.inversion.ball_kernels import PlainKernel
+from cumulant.inversion.ball_line import BallLine, ChernoffInBalls
+from cumulant.inversion.ball_whole import WholeInBalls
 from cumulant.inversion.split_plan import Between, SplitPlan, Steps, plan_ball_split, steps_down
 from cumulant.inversion.work_budget import WorkBudget
-from cumulant.numerics.balls import as_ball, log_sum_ball, lower_float, precision, upper_float
+from cumulant.numerics.balls import as_ball, log_sum_ball, precision
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.cut_law import WindowLaw
 from cumulant.pairs.grid import tilt
 from cumulant.pairs.proven_rule import Moment, log_integral, whole_span
-from cumulant.pairs.window_law import WindowLaw
 
 if TYPE_CHECKING:
     from flint import arb
@@ -53,12 +53,11 @@ SPLIT_OF_WIDE_NATS = 1e-4  # of slack, with which a split is of no use
 DIGITS_SHARED = 4  # of ε and log δ, to which questions share a split
 SPLIT_OF_SETTLED_NATS = 2e-11  # of slack, with which no other line is planned
 BEFORE_INNER = 6.0  # over the sharpness, before the inner cut
-BESIDE_SPLIT = 1e-6  # of ε, at which a slope is looked for
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class SplitInBalls(WholeEnclosure):
+class SplitInBalls(WholeInBalls):
     """The line of middle losses, that of far ones in the mirror, and what quiet ones may add."""
 
     middle: BallLine | ChernoffInBalls
@@ -72,15 +71,10 @@ class SplitInBalls(WholeEnclosure):
 
     enough = SPLIT_OF_SETTLED_NATS
 
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        with precision(self.bits):
-            low, high = (bound.log() if bound > 0 else None for bound in self._bounds(as_ball(epsilon)))
-            return (
-                -math.inf if low is None else lower_float(low),
-                0.0 if high is None or not high.is_finite() else min(upper_float(high), 0.0),
-            )
+    def bits_at(self, epsilon: float) -> int:
+        return self.bits
 
-    def _bounds(self, epsilon: arb) -> tuple[arb, arb]:
+    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
         low, high = self.middle.bounds(epsilon)
         high += self.quiet.bounds(epsilon)[1] + self.unseen
         if self.mirror is not None:
@@ -91,11 +85,6 @@ class SplitInBalls(WholeEnclosure):
 
     def start(self, log_delta: float) -> float:
         return self.near
-
-    def slope(self, epsilon: float) -> float:
-        with precision(self.bits):
-            here, there = (self._bounds(as_ball(epsilon * x))[1].log() for x in (1, 1 + BESIDE_SPLIT))
-            return float((there - here).mid()) / (BESIDE_SPLIT * epsilon)
 
 
 def split_line(steps: Steps, epsilon: float, log_delta: float) -> SplitInBalls:
@@ -148,7 +137,7 @@ def _line_between(part: Between, n: int, bits: int, budget: WorkBudget) -> BallL
     moments = [_power_difference(j, s, n) / start for j, s in zip(between, inner, strict=True)]
     most = bound_between(part.pairs[0], as_ball(part.theta), end, as_ball(part.y), part.likely)
     tail = beyond(-(_power_difference(most, inner[0].real, n) / start).log(), end, step)
-    return BallLine(part.theta, step, moments, start.log(), tail, chernoff, None, as_ball(0.0), bits)
+    return BallLine(part.theta, step, moments, start.log(), chernoff, PlainKernel(tail), as_ball(0.0), bits)
 
 
 def _log_difference(part: Between, index: int, n: int, bits: int, budget: WorkBudget) -> arb:

@@ -1,68 +1,91 @@
-"""δ(ε) enclosed in balls: smoothed, closed forms, Chernoff's bound, the largest loss; a line is `ball_line.BallLine`.
+"""δ(ε) enclosed in balls where no line is needed: closed forms, finite sums, and what the largest loss alone says.
 
-And the largest loss and the failure probability themselves.
+And the largest loss and the failure probability themselves. A line is a `ball_line.BallLine`.
+
+n releases with k outputs have C(n+k-1, k-1) sums of losses, each with a multinomial probability. Where these are few,
+the profile of the composition is a finite sum, and nothing is left to bound but rounding:
+
+    δ(ε) = Σ_{L > ε} P(L) (1 - e^{ε-L}) = P(L > ε) - e^ε Q(L > ε).
+
+One release has as many as it has outputs; they are put in order and added up (`pairs.ordered`).
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, final
 
-import numpy as np
-
-from cumulant.inversion.ball_line import BallLine, k_ball, left_out_of
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import Enclosure, WholeEnclosure, gaussian_epsilon
-from cumulant.inversion.plan import Tilts
-from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 from cumulant.numerics.search import smallest_true
-from cumulant.pairs.certified import failure_ball, supremum_ball, top_mass_ball
+from cumulant.pairs.certified import ball_nodes, excess_of_pair, failure_ball, supremum_ball, top_mass_ball
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.grid import tilt
 from cumulant.pairs.maps import MixtureMap
 from cumulant.pairs.noise import GaussianNoise
+from cumulant.pairs.ordered import Excess, of_losses
 from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
 
 if TYPE_CHECKING:
     from flint import arb
 
+Law = list[tuple["arb", "arb"]]
+
 ENCLOSURE_BITS = 192  # of precision
+MOST_SUMS = 4000  # of losses that are formed in balls
+LARGEST_LOSS_NATS = 1e6  # beyond it e^ε takes more bits than there are
+SUM_BITS = 256  # of precision
+START = 1e-6  # how near to the answer a search begins
+BESIDE = 2.0**-24  # of ε, at which a slope is looked for
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class SmoothedBallLine(Enclosure):
-    """The loss with one more Gaussian release of tiny mean s: D_s - e^{3s²/8}(D_2s - D_s) <= D <= D_s.
+class BallEnclosure(Enclosure):
+    """δ(ε) between two balls, of which the lower end of the one and the upper end of the other count."""
 
-    A release more never costs less; and for fixed r = e^L the derivative of E(rR_s - t)_+ in s, R_s the ratio of that
-    Gaussian, is √(rt/2π) exp(-x²/2s² - s²/8), x = log r/t, so that what (s, 2s] adds is at least e^{-3s²/8} times what
-    (0, s] adds. Away from kinks of the profile both errors are of order s².
-    """
+    __slots__ = ()
 
-    once: BallLine
-    twice: BallLine
-    variance: float
+    def bits_at(self, epsilon: float) -> int:
+        """Return with how many bits the bounds are computed."""
+        return ENCLOSURE_BITS
+
+    @abstractmethod
+    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
+        """Return a lower and an upper bound of δ(ε)."""
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        low, high = self.once.log_bounds(epsilon)
-        if low == -math.inf:
-            return low, high
-        with precision(ENCLOSURE_BITS):
-            upper = as_ball(self.twice.log_bounds(epsilon)[1])
-            gain = (as_ball(self.variance) * 3 / 8).exp() * (upper - as_ball(low)).expm1()
-            left = 1 - gain if gain > 0 else as_ball(1.0)
-            return (lower_float(as_ball(low) + left.log()) if left > 0 else -math.inf), high
+        """Return logarithms: what is no number says nothing but that δ lies between 0 and 1."""
+        if epsilon == math.inf:
+            return -math.inf, -math.inf
+        with precision(self.bits_at(epsilon)):
+            low, high = self.bounds(as_ball(epsilon))
+            log_low = lower_float(low.log()) if low > 0 and low.is_finite() else -math.inf
+            if not high.is_finite():
+                return log_low, 0.0
+            most = high.upper()
+            return log_low, min(upper_float(most.log()), 0.0) if most > 0 else -math.inf
 
     def slope(self, epsilon: float) -> float:
-        return self.once.slope(epsilon)
+        beside = epsilon * (1 + BESIDE)
+        if not epsilon < beside < math.inf:
+            return math.nan
+        with precision(self.bits_at(epsilon)):
+            here, there = (self.bounds(as_ball(x))[1].log() for x in (epsilon, beside))
+            return float((there - here).mid()) / (beside - epsilon)
+
+
+class WholeInBalls(BallEnclosure, WholeEnclosure):
+    """An enclosure in balls that needs no plan."""
+
+    __slots__ = ()
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class GaussianInBalls(WholeEnclosure):
+class GaussianInBalls(WholeInBalls):
     """δ = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle and Wang 2018, Theorem 5), which grows with μ; μ was rounded up."""
 
     mean: float
@@ -70,21 +93,12 @@ class GaussianInBalls(WholeEnclosure):
     def start(self, log_delta: float) -> float:
         return gaussian_epsilon(GaussianPair(self.mean), log_delta)
 
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        if epsilon == math.inf:
-            return -math.inf, -math.inf
-        far = 2 * math.log2(1 + epsilon / self.mean) + 2 * math.log2(1 + 1 / self.mean)
-        with precision(ENCLOSURE_BITS + math.ceil(far)):
-            mean, at = as_ball(self.mean), as_ball(epsilon)
-            low, high = _gaussian_delta(mean * (1 - as_ball(MEAN_ROUNDED_UP)), at), _gaussian_delta(mean, at)
-            # what is no number says nothing: δ lies between 0 and 1
-            log_high = min(upper_float(high.log()), 0.0) if high > 0 and high.is_finite() else 0.0
-            return (lower_float(low.log()) if low > 0 else -math.inf), log_high
+    def bits_at(self, epsilon: float) -> int:
+        return ENCLOSURE_BITS + math.ceil(2 * math.log2(1 + epsilon / self.mean) + 2 * math.log2(1 + 1 / self.mean))
 
-    def slope(self, epsilon: float) -> float:
-        step = 1e-6 * epsilon + 1e-9 * self.mean
-        here, there = self.log_bounds(epsilon)[1], self.log_bounds(epsilon + step)[1]
-        return (there - here) / step
+    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
+        mean = as_ball(self.mean)
+        return _gaussian_delta(mean * (1 - as_ball(MEAN_ROUNDED_UP)), epsilon), _gaussian_delta(mean, epsilon)
 
 
 def _gaussian_delta(mean: arb, at: arb) -> arb:
@@ -95,7 +109,7 @@ def _gaussian_delta(mean: arb, at: arb) -> arb:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class OneSampleInBalls(WholeEnclosure):
+class OneSampleInBalls(WholeInBalls):
     """One release of Gaussian noise on a Poisson sample, from the profile δ_G of the noise alone.
 
     With M = (1-γ)Q + γP the integrand of ∫ (M - e^ε Q)_+ is γ(P - tQ)_+, t = 1 + (e^ε - 1)/γ, and that of
@@ -114,29 +128,21 @@ class OneSampleInBalls(WholeEnclosure):
             return OneSampleInBalls(law, sampling)
         return None
 
-    def _delta(self, epsilon: float) -> arb:
-        """Return δ; a ball around 0 where nothing is left of it, or may be left."""
-        rate, more = as_ball(self.sampling.rate), as_ball(epsilon).expm1()
+    def bits_at(self, epsilon: float) -> int:
+        far = math.log2(2 + epsilon) - math.log2(self.sampling.rate) - math.log2(min(self.law.mean, 1.0))
+        return 2 * ENCLOSURE_BITS + 4 * math.ceil(far)
+
+    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
+        rate, more = as_ball(self.sampling.rate), epsilon.expm1()
         share, ratio = rate, 1 + more / rate
         if self.sampling.sign < 0:
             share = rate - (1 - rate) * more
-            if not share > 0:
-                return as_ball(0.0).union(share.upper().max(as_ball(0.0)))  # at most Q's share
+            if not share > 0:  # nothing is left of it, or what is left is at most Q's share
+                nothing = as_ball(0.0).union(share.upper().max(as_ball(0.0)))
+                return nothing, nothing
             ratio = rate * (1 + more) / share
-        return share * _gaussian_delta(self.law.in_balls().mean, ratio.log())
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        if epsilon == math.inf:
-            return -math.inf, -math.inf
-        far = math.log2(2 + epsilon) - math.log2(self.sampling.rate) - math.log2(min(self.law.mean, 1.0))
-        with precision(2 * ENCLOSURE_BITS + 4 * math.ceil(far)):
-            delta = self._delta(epsilon)
-            log_high = min(upper_float(delta.upper().log()), 0.0) if delta.upper() > 0 else -math.inf
-            return (lower_float(delta.log()) if delta > 0 else -math.inf), log_high if delta.is_finite() else 0.0
-
-    def slope(self, epsilon: float) -> float:
-        step = 1e-6 * epsilon + 1e-300
-        return (self.log_bounds(epsilon + step)[1] - self.log_bounds(epsilon)[1]) / step
+        delta = share * _gaussian_delta(self.law.in_balls().mean, ratio.log())
+        return delta, delta
 
     def start(self, log_delta: float) -> float:
         def is_enough(epsilon: float) -> bool:
@@ -150,73 +156,104 @@ class OneSampleInBalls(WholeEnclosure):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class ChernoffInBalls(Enclosure):
-    """δ(ε) <= e^{K(τ) - τε}·τ^τ/(1+τ)^{1+τ} at one tilt τ > 0, plus what a cut left out; no bound from below."""
-
-    tau: float
-    log_scale: arb  # K(τ) + τ log τ - (1+τ) log(1+τ)
-    left_out: arb
-
-    @staticmethod
-    def of(losses: ComposedPairs, around: Tilts, epsilon: float, budget: WorkBudget) -> ChernoffInBalls:
-        """Return the bound of the tilt that is the best at ε, about."""
-        index = around.index + int(np.argmin(log_chernoff(around.theta) + around.k - around.theta * epsilon))
-        bits = 128 + math.ceil(1.5 * math.log2(losses.releases + 1))
-        with precision(bits):
-            return ChernoffInBalls.at(index, k_ball(losses, index, bits, budget), left_out_of(losses))
-
-    @staticmethod
-    def at(index: int, k: arb, left_out: arb) -> ChernoffInBalls:
-        """Return the bound of one tilt, from K there."""
-        t = as_ball(tilt(index))
-        return ChernoffInBalls(tilt(index), k - t * (1 + 1 / t).log() - (1 + t).log(), left_out)
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        with precision(ENCLOSURE_BITS):
-            high = self.bounds(as_ball(epsilon))[1]
-            return -math.inf, min(upper_float(high.log()), 0.0) if high.is_finite() and high > 0 else 0.0
-
-    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
-        """Return 0 and the bound."""
-        return as_ball(0.0), (self.log_scale - as_ball(self.tau) * epsilon).exp() + self.left_out
-
-    def slope(self, epsilon: float) -> float:
-        return -self.tau
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class LargestLossInBalls(WholeEnclosure):
+class LargestLossInBalls(WholeInBalls):
     """P(L = sup L)(1 - e^{ε - sup L}) <= δ(ε) <= 1 - e^{ε - sup L}, where no line is affordable.
 
     Without a largest loss nothing is said but that δ is a probability.
     """
 
     top: arb | None
-    log_mass: arb
+    mass: arb
 
     @staticmethod
     def of(losses: ComposedPairs) -> LargestLossInBalls:
         with precision(ENCLOSURE_BITS):
-            masses = [(top_mass_ball(pair, ENCLOSURE_BITS), n) for pair, n in losses.parts]
-            log_mass = sum((n * (p.log() if p > 0 else as_ball(-1e300)) for p, n in masses), as_ball(0.0))
-            return LargestLossInBalls(largest_loss(losses), log_mass)
+            mass = as_ball(1.0)
+            for pair, n in losses.parts:
+                mass *= top_mass_ball(pair, ENCLOSURE_BITS) ** n
+            return LargestLossInBalls(largest_loss(losses), mass)
 
     def start(self, log_delta: float) -> float:
         return max(upper_float(self.top), 0.0) if self.top is not None else 0.0
 
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
         if self.top is None:
-            return -math.inf, 0.0
-        with precision(ENCLOSURE_BITS):
-            gap = -(as_ball(epsilon) - self.top).expm1()
-            if not gap > 0:
-                return -math.inf, -math.inf if gap <= 0 else min(upper_float(gap.upper().log()), 0.0)
-            return lower_float(gap.log() + self.log_mass), min(upper_float(gap.log()), 0.0)
+            return as_ball(0.0), as_ball(1.0)
+        gap = -(epsilon - self.top).expm1()
+        return gap * self.mass, gap
 
-    def slope(self, epsilon: float) -> float:
-        gap = max(float(self.top.mid()) - epsilon, 1e-300) if self.top is not None else 1.0
-        return -1 / math.expm1(min(gap, 700.0))
+
+# Finite sums ----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=16)
+def sum_one_release(losses: ComposedPairs) -> FiniteSum | None:
+    """Return the profile of one release with finitely many outputs, however many; None where balls do not tell it."""
+    pair = losses.one_table
+    if pair is None or not losses.supremum <= LARGEST_LOSS_NATS:
+        return None
+    return FiniteSum(excess_of_pair(pair, SUM_BITS), losses.supremum)
+
+
+@lru_cache(maxsize=8)
+def enumerate_sums(losses: ComposedPairs) -> FiniteSum | None:
+    """Return the profile of all sums of losses, or None where they are too many or not finitely many."""
+    if losses.one_table is not None:
+        return sum_one_release(losses)
+    if not 0 < losses.sums <= MOST_SUMS or not losses.supremum <= LARGEST_LOSS_NATS:
+        return None
+    with precision(SUM_BITS):
+        law: Law = [(as_ball(0.0), as_ball(1.0))]
+        for pair, n in losses.parts:
+            nodes = ball_nodes(pair, 0.0, 0.0, 0.0, bits=SUM_BITS)
+            if len(law) * math.comb(n + len(nodes.losses) - 1, n) > MOST_SUMS:  # balls may tell more outputs apart
+                return None
+            part = list(_powers(list(zip(nodes.losses, nodes.weights, strict=True)), n))
+            law = [(x + y, p * q) for x, p in law for y, q in part]
+        return FiniteSum(of_losses(law, as_ball(0.0), as_ball(0.0)), losses.supremum)
+
+
+def _powers(atoms: Law, n: int) -> Iterator[tuple[arb, arb]]:
+    """Yield the sums of n losses with their probabilities: output by output, those first that no release is left of."""
+    unfinished = [(as_ball(0.0), as_ball(1.0), n)]
+    *first, (last, last_mass) = atoms
+    for loss, mass in first:
+        further = []
+        for total, probability, left in unfinished:
+            for k in range(left + 1):
+                share = probability * math.comb(left, k) * mass**k
+                if k == left:
+                    yield total + k * loss, share
+                else:
+                    further.append((total + k * loss, share, left - k))
+        unfinished = further
+    for total, probability, left in unfinished:
+        yield total + left * last, probability * last_mass**left
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class FiniteSum(WholeInBalls):
+    """δ(ε) of a finite law, given that the loss is finite: Σ (p - e^ε q)_+ over 1 - P(L = ∞)."""
+
+    gains: Excess
+    largest: float
+
+    route = "every sum"
+
+    def bits_at(self, epsilon: float) -> int:
+        return SUM_BITS
+
+    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
+        delta = self.gains.at(epsilon.expm1()) / (1 - self.gains.failure)
+        return delta, delta
+
+    def start(self, log_delta: float) -> float:
+        most = max(self.largest, 0.0)
+        return smallest_true(lambda epsilon: self.log_bounds(epsilon)[1] <= log_delta, 0.0, most, relative=START)
+
+
+# What is asked before anything else -----------------------------------------------------------------------------------
 
 
 def largest_loss(losses: ComposedPairs) -> arb | None:

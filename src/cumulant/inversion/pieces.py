@@ -215,7 +215,7 @@ def sum_few(losses: ComposedPairs) -> WholeEnclosure | None:
         return pieces
     if losses.one_table is None and not 0 < losses.sums <= FEW_SUMS:
         return None
-    from cumulant.inversion.enumeration import enumerate_sums
+    from cumulant.inversion.ball_whole import enumerate_sums
 
     return enumerate_sums(losses)
 
@@ -224,7 +224,7 @@ def sum_one(losses: ComposedPairs) -> WholeEnclosure | None:
     """Return δ(ε) of one release with finitely many outputs, more than a line would take; else None."""
     if losses.one_table is None or losses.one_table.outputs <= MOST_OUTPUTS:
         return None
-    from cumulant.inversion.enumeration import sum_one_release
+    from cumulant.inversion.ball_whole import sum_one_release
 
     return sum_one_release(losses)
 

@@ -149,12 +149,14 @@ def _follow(rows: Rows, excess: Excess, normal: Callable[[Array], Array]) -> Sad
     large that their nodes are out of reach it ends before them: any tilt gives bounds.
     """
     octaves: dict[int, Octave] = {}
+    values: dict[int, Array] = {}
 
     def look(octave: int) -> Array:
         """Return `excess` at the first and the last tilt of an octave, in every row."""
         if octave not in octaves:
             octaves[octave] = rows.cumulants(octave)
-        return excess(Saddles.at({octave: octaves[octave]}))[:, [0, -1]]
+            values[octave] = excess(Saddles.at({octave: octaves[octave]}))[:, [0, -1]]
+        return values[octave]
 
     start, ends = 0, look(0)
     # in closed form every octave is cheap, and welcome
@@ -173,10 +175,12 @@ def _follow(rows: Rows, excess: Excess, normal: Callable[[Array], Array]) -> Sad
         while lowest - 1 > FIRST_OCTAVE and np.any(look(lowest)[:, 0] < 0):
             look(lowest - 1)
             lowest -= 1
-    while lowest < highest and np.all(look(lowest)[:, 1] >= 0):  # no saddle is so far down
+    while lowest < highest and np.all(look(highest)[:, 0] < 0):  # no saddle is so far up
+        highest -= 1
+    while lowest < highest and np.all(look(lowest)[:, 1] >= 0):  # nor so far down
         lowest += 1
     for near in (lowest - 1, lowest - 2, highest + 1):
-        if near not in octaves:
+        if near not in octaves and FIRST_OCTAVE < near < LAST_OCTAVE:
             with contextlib.suppress(OutOfReach):
                 octaves[near] = rows.cumulants(near)
     # beside an octave that is out of reach others stand alone

@@ -30,6 +30,7 @@ from cumulant.inversion.enclosure import (
 from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  # noqa: PLC0414 - an entry point
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
 from cumulant.inversion.lines import paid_enclosures_at
+from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.inversion.pieces import sum_few, sum_one, sum_top, sum_top_at_delta
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.question import Question, Road, Solution
@@ -133,11 +134,14 @@ def _is_within(question: Question, epsilon: float, log_delta: float) -> bool:
     losses = question.losses
     if math.isnan(log_delta) or not epsilon < math.inf:
         return False
+    if losses.supremum <= epsilon:
+        return True
     if (whole := sum_one(losses)) is not None:
         return whole.log_bounds(epsilon)[1] <= log_delta
     if not losses.parts or question.road.is_certain(losses, epsilon):
         return False
-    return bool(question.seen.row.are_within(np.array([epsilon]), np.array([log_delta]))[0])
+    seen = leave_out_unseen(losses, log_delta)
+    return bool(seen.row.are_within(np.array([epsilon]), np.array([log_delta]))[0])
 
 
 def epsilon_ceiling(question: Question) -> float:

@@ -17,11 +17,10 @@ from cumulant.inversion.out_of_sight import LOG_SHARE
 from cumulant.inversion.plan import Plan, Tilts, plan_for
 from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.cut_law import CutLaw, log_half_erfc, place_of_cut
+from cumulant.pairs.cut_law import CutLaw, WindowLaw, log_half_erfc, place_of_cut
 from cumulant.pairs.grid import PER_OCTAVE, tilts
 from cumulant.pairs.maps import Join, Leave, MixtureMap
 from cumulant.pairs.noise import GaussianNoise
-from cumulant.pairs.window_law import WindowLaw
 
 RARE_SHARE, FARTHEST_RARE = 0.1, 11.0  # of ε, the spread of all losses; t of one that makes up ε
 SPLIT_QUIET_NATS = 26.0  # below δ, where quiet losses are nothing beside it
@@ -234,7 +233,14 @@ class _Split:
         omega, y, likely = self._end(line, sampling, between, (float(log_s[place]), float(k[place])))
         points = math.ceil(omega / line.eta) + 1
         return Between(
-            pairs, line, points, y, likely, tuple(chernoff_tilts(line, line.eta)), self.first, (log_j, log_s)
+            pairs,
+            line,
+            points,
+            y,
+            likely,
+            tuple(chernoff_tilts(tilts_known, line.index, line.eta)),
+            self.first,
+            (log_j, log_s),
         )
 
     def _end(

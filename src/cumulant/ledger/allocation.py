@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 from cumulant.errors import BudgetExceeded, UnprovenCombination
 from cumulant.ledger.lines import (
@@ -44,6 +45,9 @@ CLOSED = (
 Way = tuple[tuple[int, int], ...]
 """How one release may be charged: (line, units) of some lines, together."""
 
+Ways = Sequence[tuple[Way, ...]]
+"""How each part of a release may be charged."""
+
 
 class Taken(NamedTuple):
     """A number of copies of a part of a release, charged one way; its units are of one."""
@@ -73,41 +77,94 @@ def ways_of(lines: Lines, release: AbstractMechanism) -> tuple[Way, ...]:
     return tuple(tuple((place, costs[place]) for place in way) for way in ways if costs.keys() >= set(way))
 
 
-def allocate(
-    lines: Lines,
-    spent: Sequence[int],
-    release: AbstractMechanism,
-    *,
-    stage: int,
-    standing: Standing | None = None,
-    ways: Sequence[tuple[Way, ...]] | None = None,
-) -> tuple[Taken, ...]:
-    """Return how a release is charged in a block; `BudgetExceeded` says what is missing.
+@final
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of the data, or all of it: its lines, what was taken of them, the stage, and all that stands in it.
 
-    By the lines, if they pay for all of it and for all before; else, what they do not pay for goes beyond them, if
-    everything is pure and adds up to no more than ε: `pure`. Where nobody says what is standing, nothing does.
-    `ways` are those of its parts, where they were asked for before.
+    Where nobody says what is standing, nothing goes beyond the lines.
     """
-    known = [ways_of(lines, part) for part, _ in release.releases()] if ways is None else ways
-    taken, refusal = _filled(lines, left_of(lines, spent, stage=stage), release, known)
-    if refusal is None and not is_overdrawn(lines, spent):
+
+    lines: Lines
+    spent: Sequence[int]
+    stage: int
+    standing: Standing | None = None
+
+    def allocate(self, release: AbstractMechanism, ways: Ways | None = None) -> tuple[Taken, ...]:
+        """Return how a release is charged; `BudgetExceeded` says what is missing.
+
+        By the lines, if they pay for all of it and for all before; else, what they do not pay for goes beyond them, if
+        everything is pure and adds up to no more than ε: `pure`. `ways` are those of its parts, where they were asked
+        for before.
+        """
+        known = [ways_of(self.lines, part) for part, _ in release.releases()] if ways is None else ways
+        taken, refusal = _filled(self.lines, self.left(), release, known)
+        if refusal is None and not self.is_overdrawn:
+            return taken
+        why, (_, beyond) = CLOSED if refusal is None else str(refusal), self.beyond
+        if beyond is None or self.standing is None or isinstance(refusal, UnprovenCombination):
+            raise refusal or BudgetExceeded(why)
+        taken, impure = _filled(self.lines, self.left(beyond=True), release, known)
+        if impure is not None:
+            raise BudgetExceeded(why)
+        after = [n + more for n, more in zip(self.spent, units_of(taken, self.lines), strict=True)]
+        beside = [*self.standing(), *unused_slots(self.lines, after)]
+        if not beyond.admits(PureSum([*beside, *release.releases()])):
+            raise BudgetExceeded(f"{why}; {_beyond_text(beyond, PureSum(beside), release)}")
         return taken
-    why = CLOSED if refusal is None else str(refusal)
-    _, beyond = beyond_in(lines)
-    if beyond is None or standing is None or beyond.stage > stage or isinstance(refusal, UnprovenCombination):
-        raise refusal or BudgetExceeded(why)
-    taken, impure = _filled(lines, left_of(lines, spent, stage=stage, beyond=True), release, known)
-    if impure is not None:
-        raise BudgetExceeded(why)
-    after = [n + more for n, more in zip(spent, units_of(taken, lines), strict=True)]
-    beside = [*standing(), *unused_slots(lines, after)]
-    if not beyond.admits(PureSum([*beside, *release.releases()])):
-        raise BudgetExceeded(f"{why}; {_beyond_text(beyond, PureSum(beside), release)}")
-    return taken
+
+    @property
+    def beyond(self) -> tuple[int, PureBeyond | None]:
+        """The line that stands for pure DP beyond the others, and its place, once its stage has begun."""
+        place, line = beyond_in(self.lines)
+        return (place, line) if line is not None and line.stage <= self.stage else (place, None)
+
+    @property
+    def is_overdrawn(self) -> bool:
+        """Whether something went beyond the lines: then they pay for nothing any more."""
+        place, line = beyond_in(self.lines)
+        return line is not None and self.spent[place] > 0
+
+    def left(self, *, beyond: bool = False) -> list[int]:
+        """Return the units left of each line; none before its stage has begun, and of what is beyond if asked."""
+        return [
+            line.units - n if line.stage <= self.stage and (beyond or not isinstance(line, PureBeyond)) else 0
+            for line, n in zip(self.lines, self.spent, strict=True)
+        ]
+
+    def left_beyond(self) -> Fraction:
+        """Return the ε that pure releases may still take, as long as everything is pure."""
+        _, beyond = self.beyond
+        standing = () if self.standing is None else self.standing()
+        beside = PureSum([*standing, *unused_slots(self.lines, self.spent)])
+        return Fraction(0) if beyond is None else beyond.left(beside)
+
+    def most_that_fit(self, release: AbstractMechanism, ways: Ways | None = None) -> int:
+        """Return how often a release would still fit, up to 1e18; 0 if no line may be charged with it."""
+        block = self if self.standing is None else replace(self, standing=cache(self.standing))
+
+        def fits(count: int) -> bool:
+            try:
+                block.allocate(release * count, ways)
+            except (BudgetExceeded, UnprovenCombination):
+                return False
+            return True
+
+        if not any(count for _, count in release.releases()) or not fits(1):
+            return 0
+        largest = MOST // max(count for _, count in release.releases())
+        low, high = 1, 2
+        while high <= largest and fits(high):
+            low, high = high, 2 * high
+        high = min(high, largest + 1)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return low
 
 
 def _filled(
-    lines: Lines, left: list[int], release: AbstractMechanism, known: Sequence[tuple[Way, ...]]
+    lines: Lines, left: list[int], release: AbstractMechanism, known: Ways
 ) -> tuple[tuple[Taken, ...], BudgetExceeded | UnprovenCombination | None]:
     """Return what is taken of what is left, part by part, each as far as the first way reaches, and what is missing."""
     taken: list[Taken] = []
@@ -138,62 +195,6 @@ def unused_slots(lines: Lines, spent: Sequence[int]) -> list[tuple[AbstractMecha
 def beyond_in(lines: Lines) -> tuple[int, PureBeyond | None]:
     """Return the line that stands for pure DP beyond the others, and its place, if the account has it."""
     return next(((place, line) for place, line in enumerate(lines) if isinstance(line, PureBeyond)), (-1, None))
-
-
-def is_overdrawn(lines: Lines, spent: Sequence[int]) -> bool:
-    """Return whether something went beyond the lines: then they pay for nothing any more."""
-    place, beyond = beyond_in(lines)
-    return beyond is not None and spent[place] > 0
-
-
-def left_of(lines: Lines, spent: Sequence[int], *, stage: int, beyond: bool = False) -> list[int]:
-    """Return the units that are left of each line; none before its stage has begun, and of what is beyond if asked."""
-    return [
-        line.units - n if line.stage <= stage and (beyond or not isinstance(line, PureBeyond)) else 0
-        for line, n in zip(lines, spent, strict=True)
-    ]
-
-
-def left_beyond(
-    lines: Lines, spent: Sequence[int], *, stage: int, standing: Sequence[tuple[AbstractMechanism, int]]
-) -> Fraction:
-    """Return the ε that pure releases may still take, as long as everything is pure."""
-    _, beyond = beyond_in(lines)
-    if beyond is None or beyond.stage > stage:
-        return Fraction(0)
-    return beyond.left(PureSum([*standing, *unused_slots(lines, spent)]))
-
-
-def most_that_fit(
-    lines: Lines,
-    spent: Sequence[int],
-    release: AbstractMechanism,
-    *,
-    stage: int,
-    standing: Standing | None = None,
-    ways: Sequence[tuple[Way, ...]] | None = None,
-) -> int:
-    """Return how often a release would still fit, up to 1e18; 0 if no line may be charged with it."""
-    there = None if standing is None else cache(standing)
-
-    def fits(count: int) -> bool:
-        try:
-            allocate(lines, spent, release * count, stage=stage, standing=there, ways=ways)
-        except (BudgetExceeded, UnprovenCombination):
-            return False
-        return True
-
-    if not any(count for _, count in release.releases()) or not fits(1):
-        return 0
-    largest = MOST // max(count for _, count in release.releases())
-    low, high = 1, 2
-    while high <= largest and fits(high):
-        low, high = high, 2 * high
-    high = min(high, largest + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
 
 
 def units_of(taken: Sequence[Taken], lines: Lines) -> Spent:

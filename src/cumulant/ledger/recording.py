@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from cumulant import parameters
 from cumulant.errors import BudgetExceeded, InvalidParameter, LedgerTampered
-from cumulant.ledger.allocation import Standing, Taken, Way, allocate, most_that_fit, ways_of
+from cumulant.ledger.allocation import Block, Standing, Taken, Ways, ways_of
 from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
 from cumulant.ledger.effects import effects_of, releases_of, rows_to_data
 from cumulant.ledger.entries import NO_HASH, Entry, canonical, seal
@@ -125,7 +125,7 @@ class Priced:
 
     release: AbstractMechanism
     declaration: str
-    ways: Sequence[tuple[Way, ...]]
+    ways: Ways
 
 
 def priced(declaration: str, release: AbstractMechanism) -> Priced:
@@ -158,14 +158,14 @@ def charged(locked: Locked, asked: Priced, request: Request) -> dict[str, Any]:
 
 def _taken(locked: Locked, asked: Priced, spent: Sequence[int], block: str) -> tuple[Taken, ...]:
     """Return how a release is charged in a block, or refuse it."""
-    lines, stage, standing = locked.declaration.lines, locked.row.stage, locked.standing(block)
+    there = Block(locked.declaration.lines, spent, locked.row.stage, locked.standing(block))
     try:
-        return allocate(lines, spent, asked.release, stage=stage, standing=standing, ways=asked.ways)
+        return there.allocate(asked.release, asked.ways)
     except BudgetExceeded as error:
         where = "" if block == WHOLE else f" in block {block!r}"
         raise Refused(
             f"account {locked.row.name!r}{where}: {error}",
-            lambda: most_that_fit(lines, spent, asked.release, stage=stage, standing=standing, ways=asked.ways),
+            lambda: there.most_that_fit(asked.release, asked.ways),
             account=locked.row.name,
             block=block,
         ) from None
@@ -200,16 +200,8 @@ def record_opening(storage: Storage, request: Request, declaration: Declaration,
 
 
 def _sealed(request: Request, body: dict[str, Any], before: AccountRow) -> Entry:
-    return seal(
-        account=request.account,
-        version=before.version + 1,
-        time=request.time,
-        author=request.author,
-        key=request.key,
-        kind=request.kind,
-        body={**body, "charged_by": __version__},
-        previous=before.head,
-    )
+    asked = {name: getattr(request, name) for name in ("account", "time", "author", "key", "kind")}
+    return seal(version=before.version + 1, previous=before.head, body={**body, "charged_by": __version__}, **asked)
 
 
 def apply_effects(

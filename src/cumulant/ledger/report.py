@@ -21,6 +21,7 @@ from cumulant.ledger.values import WHOLE, Status, Verification
 from cumulant.mechanisms.data import from_dict
 from cumulant.printed import counted, given, rounded_up
 from cumulant.report.chart import COLORS, Chart, Series, described
+from cumulant.report.document import writing
 from cumulant.version import __version__
 
 if TYPE_CHECKING:
@@ -319,30 +320,27 @@ def write_report(report: Report, file: Path) -> list[Path]:
     """
     if file.suffix not in ENDINGS:
         raise InvalidParameter(f"a report ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {str(file)!r}")
-    picture = file.with_suffix(".svg")
-    try:
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".pdf":
             from cumulant.ledger.report_pages import write_pages
 
             write_pages(report, file)
             return [file]
+        svg = _drawn(report.chart)
         if file.suffix == ".html":
-            with tempfile.TemporaryDirectory() as directory:
-                drawn = _drawn(report.chart, Path(directory) / "chart.svg")
-                svg = drawn.read_text(encoding="utf-8") if drawn else None
-            inline = None if svg is None else svg[svg.index("<svg") :]
-            file.write_text(html_of(report, picture=inline), encoding="utf-8")
+            file.write_text(html_of(report, picture=svg and svg[svg.index("<svg") :]), encoding="utf-8")
             return [file]
-        drawn = _drawn(report.chart, picture)
-        file.write_text(markdown_of(report, picture=picture.name if drawn else None), encoding="utf-8")
-        return [file, picture] if drawn else [file]
-    except OSError as error:
-        raise CumulantError(f"{str(file)!r} cannot be written: {error.strerror}") from error
+        picture = file.with_suffix(".svg")
+        file.write_text(markdown_of(report, picture=svg and picture.name), encoding="utf-8")
+        if svg is None:
+            return [file]
+        picture.write_text(svg, encoding="utf-8")
+        return [file, picture]
 
 
-def _drawn(chart: Chart, file: Path) -> Path | None:
-    """Draw the chart into a file; None where matplotlib is missing."""
+def _drawn(chart: Chart) -> str | None:
+    """Return the chart as SVG; None where matplotlib is missing."""
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
@@ -352,5 +350,6 @@ def _drawn(chart: Chart, file: Path) -> Path | None:
     axes = draw(chart)
     axes.set_ylim(0.0, 1.05)
     figure: Any = axes.get_figure()
-    save(figure, file)
-    return file
+    with tempfile.TemporaryDirectory() as directory:
+        save(figure, file := Path(directory) / "chart.svg")
+        return file.read_text(encoding="utf-8")

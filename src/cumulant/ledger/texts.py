@@ -31,10 +31,15 @@ def checked_name(what: str, value: Any) -> str:
     cumulant.errors.InvalidParameter: account must be 1 to 100 letters, digits or . : / @ + - _ with blanks between...
     """
     rule = f"{what} must be 1 to {LONGEST_NAME} letters, digits or . : / @ + - _ with blanks between"
+    return _text(
+        value, rule, LONGEST_NAME, lambda it: bool(NAME.fullmatch(it)) and unicodedata.is_normalized("NFC", it)
+    )
+
+
+def _text(value: Any, rule: str, longest: int, obeys: Callable[[str], bool]) -> str:
     require(isinstance(value, str), rule, value)
-    require(len(value) <= LONGEST_NAME, rule, f"{len(value)} characters")
-    fine = NAME.fullmatch(value) is not None and unicodedata.is_normalized("NFC", value)
-    require(fine, rule, value)
+    require(len(value) <= longest, rule, f"{len(value)} characters")
+    require(obeys(value), rule, value)
     return str(value)
 
 
@@ -58,10 +63,7 @@ def new_name(what: str, value: Any) -> str:
 def checked_remark(what: str, value: Any) -> str:
     """Return a short text that can be printed, or nothing."""
     rule = f"{what} must be a text of at most {LONGEST_REMARK} characters that can be printed on a line"
-    require(isinstance(value, str), rule, value)
-    require(len(value) <= LONGEST_REMARK, rule, f"{len(value)} characters")
-    require(value.isprintable(), rule, value)
-    return str(value)
+    return _text(value, rule, LONGEST_REMARK, str.isprintable)
 
 
 def checked_unit(value: Any) -> str:

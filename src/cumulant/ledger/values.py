@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, final
 
-from cumulant.ledger.allocation import is_overdrawn, left_beyond, left_of, most_that_fit
+from cumulant.ledger.allocation import Block
 from cumulant.ledger.declaration import Declaration, check_relation
 from cumulant.ledger.entries import Entry
 from cumulant.ledger.lines import PureBeyond
@@ -96,7 +96,7 @@ class Status:
     def left(self, block: str | None = None) -> tuple[str, ...]:
         """Return what is left of each line in words; without a block, of the one that has least."""
         names = [block] if block else list(self.spent)
-        closed = any(is_overdrawn(self.declaration.lines, self.spent[name]) for name in names)
+        closed = any(self._block(name).is_overdrawn for name in names)
         rows = [self._left(name) for name in names]
         return tuple(
             line.show_left(min(row[place] for row in rows))
@@ -107,11 +107,13 @@ class Status:
 
     def _left(self, block: str) -> list[Fraction]:
         """Return the units that are left of each line in a block, and the ε of pure DP beyond them."""
-        lines, spent, stage = self.declaration.lines, self.spent[block], self.stage
-        beyond = left_beyond(lines, spent, stage=stage, standing=self.released.get(block, ()))
-        units = [0] * len(lines) if is_overdrawn(lines, spent) else left_of(lines, spent, stage=stage)
-        pairs = zip(lines, units, strict=True)
+        there = self._block(block)
+        beyond, left = there.left_beyond(), [0] * len(there.lines) if there.is_overdrawn else there.left()
+        pairs = zip(there.lines, left, strict=True)
         return [beyond if isinstance(line, PureBeyond) else Fraction(n) for line, n in pairs]
+
+    def _block(self, name: str) -> Block:
+        return Block(self.declaration.lines, self.spent[name], self.stage, lambda: self.released.get(name, ()))
 
     def shares_left(self) -> tuple[float, ...]:
         """Return the share of each line that is left, rounded down, in the block that has least."""
@@ -121,17 +123,7 @@ class Status:
     def fits(self, release: AbstractMechanism, *, block: str | None = None) -> int:
         """Return how often a release would still fit: in a block, or in all of them at once."""
         check_relation(release, self.declaration.neighbors)
-        lines, names = self.declaration.lines, [block] if block else list(self.spent)
-        return min(
-            most_that_fit(
-                lines,
-                self.spent[name],
-                release,
-                stage=self.stage,
-                standing=lambda name=name: self.released.get(name, ()),  # type: ignore[misc]
-            )
-            for name in names
-        )
+        return min(self._block(name).most_that_fit(release) for name in ([block] if block else self.spent))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 from cumulant.errors import CumulantError, LedgerTampered
-from cumulant.ledger.allocation import Taken, Way, beyond_in, is_overdrawn, ways_of
+from cumulant.ledger.allocation import Block, Taken, Way, beyond_in, ways_of
 from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
 from cumulant.ledger.effects import BEFORE, Effects, effects_of, part_texts, release_of, rows_from_data
 from cumulant.ledger.entries import KINDS, NO_HASH, Entry, Export, canonical
@@ -32,6 +32,7 @@ class Replay:
     """An account as its history says it is."""
 
     account: str
+    kept: str | None = None  # a hash that was kept elsewhere, until it is met
     declaration: Declaration | None = None
     opened: str = ""
     stage: int = 0
@@ -55,6 +56,7 @@ class Replay:
                 raise
             raise LedgerTampered(f"{_place(entry)}: its body is not what a {entry.kind} holds ({error!r})") from error
         self.version, self.head = entry.version, entry.hash
+        self.kept = None if self.kept == entry.hash else self.kept
 
     def _check_chain(self, entry: Entry) -> None:
         after = {"account": self.account, "version": self.version + 1, "previous": self.head}
@@ -113,7 +115,7 @@ class Replay:
             self.sums.setdefault(block, PureSum()).add(release_of(text), times)
         for block in effects.spent:
             released = self.sums.get(block, PureSum())
-            if is_overdrawn(lines, self.blocks[block]) and not line.admits(released):
+            if Block(lines, self.blocks[block], self.stage).is_overdrawn and not line.admits(released):
                 today = "some of it is not pure" if released.impure else "it adds up to more"
                 said = f"was admitted beyond the lines in block {block!r}, as pure DP up to {given(line.epsilon)}"
                 self._changed(entry, said, today, forged=f"block {block!r} would be over its budget beyond the lines")
@@ -128,8 +130,12 @@ class Replay:
         if self.warned <= MOST_WARNINGS:
             self.warnings.append(f"{_place(entry)}: {then} by rules of {rules}; by those of {__version__} {today}")
 
-    def told(self) -> tuple[str, ...]:
-        """Return the first warnings, and how many more there were."""
+    def finished(self) -> tuple[str, ...]:
+        """Return the first warnings, and how many more there were; a head that was kept must have been met by now."""
+        if self.kept is not None:
+            raise LedgerTampered(
+                f"account {self.account!r}: the head {self.kept!r} that was kept is not part of its history"
+            )
         more = self.warned - len(self.warnings)
         return (*self.warnings, *((f"account {self.account!r}: {more} more of these",) if more else ()))
 
@@ -222,36 +228,22 @@ def verify_accounts(
     counts, found, done = {}, {}, 0
     warnings: list[str] = []
     for name in names:
-        replay = Replay(name)
-        wanted = heads.pop(name, None)
+        replay = Replay(name, kept=heads.pop(name, None))
         for entry in transaction.entries(name):
             replay.add(entry)
-            wanted = None if wanted == entry.hash else wanted
             done += 1
             if done % OFTEN == 0:
                 progress(done)
-        if wanted is not None:
-            raise LedgerTampered(_not_kept(name, wanted))
+        warnings += replay.finished()
         compare(transaction, replay)
         counts[name], found[name] = replay.version, replay.head
-        warnings += replay.told()
     progress(done)
     for name in heads:
         raise LedgerTampered(f"account {name!r}: its head was kept, but it is not in this ledger")
-    if account is None:
-        _check_strangers(transaction, set(names))
+    for table, named in transaction.named_accounts().items() if account is None else ():
+        for name in sorted(set(named) - set(names)):
+            raise LedgerTampered(f"table {table} has rows of account {name!r}, which is not in this ledger")
     return Verification(entries=counts, heads=found, warnings=tuple(warnings))
-
-
-def _not_kept(account: str, head: str) -> str:
-    return f"account {account!r}: the head {head!r} that was kept is not part of its history"
-
-
-def _check_strangers(transaction: Transaction, names: set[str]) -> None:
-    for table, named in transaction.named_accounts().items():
-        for name in named:
-            if name not in names:
-                raise LedgerTampered(f"table {table} has rows of account {name!r}, which is not in this ledger")
 
 
 def compare(transaction: Transaction, replay: Replay) -> None:
@@ -291,19 +283,11 @@ def verify_export(lines: Iterable[str], *, heads: Mapping[str, str] | None = Non
     are hashes that were kept elsewhere, by account: that of this one must be part of it.
     """
     replay: Replay | None = None
-    export, kept = Export(lines), dict(heads or {})
+    export = Export(lines)
     for entry in export:
-        replay = Replay(entry.account) if replay is None else replay
+        replay = replay or Replay(entry.account, kept=(heads or {}).get(entry.account))
         replay.add(entry)
-        if kept.get(replay.account) == entry.hash:
-            del kept[replay.account]
     if replay is None:
         raise LedgerTampered("this export has no entries")
-    if replay.account in kept:
-        raise LedgerTampered(_not_kept(replay.account, kept[replay.account]))
-    return Verification(
-        entries={replay.account: replay.version},
-        heads={replay.account: replay.head},
-        closed=export.closed,
-        warnings=replay.told(),
-    )
+    counts, found, warnings = {replay.account: replay.version}, {replay.account: replay.head}, replay.finished()
+    return Verification(entries=counts, heads=found, closed=export.closed, warnings=warnings)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from cumulant.curves.curve import Array, Curve
+from cumulant.curves.curve import Array, Curve, at_least
 from cumulant.curves.families import FAMILIES, STEPS, Family, checked_natural, family_divergence
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
@@ -74,17 +74,13 @@ class FamilyPair(AbstractMechanism):
         return 4 * STEPS * ULP * (1 + order * sum(sizes))
 
     def _curve(self) -> Curve:
-        def rdp(order: float) -> float:
-            there = family_divergence(self._family, self.natural, self.neighbor_natural, order=order)
-            return max(there, family_divergence(self._family, self.neighbor_natural, self.natural, order=order))
-
         if self.natural == self.neighbor_natural:
             return Curve(log_moment=np.zeros_like, kl=0.0, pure=0.0)
         one, other = np.array(self.natural), np.array(self.neighbor_natural)
         pure = max(self._family.largest_loss(one, other), self._family.largest_loss(other, one))
+        both = at_least(*self.directed_curves(), pure=pure)
 
         def log_moment(lam: Array) -> Array:
-            values = np.array([x * rdp(1 + x) for x in lam.tolist()])
-            return np.asarray(np.minimum(np.maximum(values, LEAST), lam * pure))
+            return np.asarray(np.minimum(np.maximum(both.log_moment(lam), LEAST), lam * pure))
 
-        return Curve(log_moment=log_moment, kl=min(max(rdp(1.0), LEAST), pure), pure=pure)
+        return replace(both, log_moment=log_moment, kl=min(max(both.kl, LEAST), pure))

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from cumulant.curves.curve import Array, Curve
-from cumulant.errors import InvalidParameter, OutOfReach
+from cumulant.curves.curve import Array, Curve, at_least, at_most
+from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.mechanisms.known import Known
+from cumulant.mechanisms.known import Known, curve_of_pair
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.balls import LOG_ROOT
 from cumulant.numerics.logspace import log_mean
 from cumulant.numerics.quadrature import nodes_on
-from cumulant.numerics.rounding import LEAST
+from cumulant.numerics.rounding import LEAST, ULP
 from cumulant.numerics.search import roots
-from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.pairs.gaussian_mixture import StatedMixture
-from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import nonnegative, positive, probability, require
 from cumulant.profiles.profile import PrivacyProfile
 
@@ -35,6 +32,7 @@ FINEST_PIECE = 0.5  # of the coordinate, or one over the largest mean
 FEWEST_PIECES = 10  # of an integral: on each the integrand falls by a few nats
 PROFILE_ERROR = 1e-11  # in nats, of an integral of 16 nodes on each piece
 EXPONENT_ERROR = 4e-15  # relative, of what is exponentiated: a few units of each term
+FARTHEST_PEAK = 2e5  # standard deviations up to which the peak of an order is followed
 K_ERROR = 1e-13  # of K, relatively
 
 
@@ -159,48 +157,27 @@ def _threshold(law: StatedMixture, u: float, side: int) -> float:
 
 
 def _mean_of_curves(means: Array, log_shares: Array) -> Curve:
-    """Return a bound of K of either direction: x^{1+λ} and x^{-λ} are convex, so it is log Σ p_i e^{λ(λ+1)m_i²/2}."""
+    """Return a bound of K of either direction: x^{1+λ} and x^{-λ} are convex, so it is log Σ p_i e^{λ(λ+1)m_i²/2}.
+
+    It is convex in λ and 0 at 0, so at least λ times its slope there: next to 0, where the sum loses all digits, that
+    is what is left of it.
+    """
+    log_shares = log_shares - np.logaddexp.reduce(log_shares)
+    with np.errstate(over="ignore", under="ignore"):
+        kl = max(float(np.exp(log_shares) @ (means * means / 2)) * (1 + 2 * K_ERROR), LEAST)
 
     def log_moment(lam: Array) -> Array:
         with np.errstate(over="ignore", under="ignore"):
             parts = (lam[:, None] * means) * ((lam[:, None] + 1) * means) / 2
-            return np.asarray(np.maximum(log_mean(parts, log_shares) * (1 + 2 * K_ERROR), LEAST))
+            mean = log_mean(parts, log_shares) * (1 + 2 * K_ERROR) + 4 * ULP  # up: the rounding of a sum next to 1
+            return np.asarray(np.maximum(np.maximum(mean, lam * kl), LEAST))
 
-    with np.errstate(over="ignore", under="ignore"):
-        kl = float(np.exp(log_shares) @ (means * means / 2)) * (1 + 2 * K_ERROR)
-    return Curve(log_moment=log_moment, kl=max(kl, LEAST), exact=False)
+    return Curve(log_moment=log_moment, kl=kl, exact=False)
 
 
-@lru_cache(maxsize=256)
 def _curve_of_mixture(law: StatedMixture) -> Curve:
     """Return K of both directions by quadrature, and a bound of them where that would take too long."""
+    bound, farthest = _mean_of_curves(law.means, law.log_shares), law.farthest_tilt(FARTHEST_PEAK)
     pairs: Sequence[Any] = law.unsampled(None)
-    bound = _mean_of_curves(law.means, law.log_shares)
-
-    def log_moment(lam: Array) -> Array:
-        values = np.full(len(lam), -math.inf)
-        octaves = np.ceil(np.log2(np.maximum(lam, 2.0**-10)))
-        for octave in np.unique(octaves).tolist():
-            there = octaves == octave
-            both = [_moments_of_direction(pair, octave, lam[there]) for pair in pairs]
-            values[there] = np.max(both, axis=0)
-        return np.asarray(np.maximum(np.minimum(values, bound.log_moment(lam)), LEAST))
-
-    try:
-        kl = max(float(_nodes_up_to(pair, 0.0).divergence[0]) for pair in pairs) * (1 + K_ERROR)
-    except OutOfReach:
-        kl = bound.kl
-    return Curve(log_moment=log_moment, kl=max(kl, LEAST))
-
-
-def _moments_of_direction(pair: DominatingPair, octave: float, lam: Array) -> Array:
-    """Return K of one direction, rounded up; inf where its rule is out of reach."""
-    try:
-        return np.asarray(_nodes_up_to(pair, octave).cumulants(lam)[0][0]) * (1 + K_ERROR)
-    except OutOfReach:
-        return np.full(len(lam), math.inf)
-
-
-@lru_cache(maxsize=256)
-def _nodes_up_to(pair: DominatingPair, octave: float) -> DiscreteLosses:
-    return pair.nodes(2.0**octave, 0.0)
+    found = at_least(*(curve_of_pair(pair, farthest, lambda: bound) for pair in pairs))
+    return replace(at_most(found, bound), summed=False)

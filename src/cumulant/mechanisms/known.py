@@ -6,16 +6,25 @@ known of its samples and compositions. What is left out is not known: answers be
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
-from cumulant.curves.curve import Curve, rdp_at
+import numpy as np
+
+from cumulant.curves.curve import Array, Curve, rdp_at
+from cumulant.errors import OutOfReach
 from cumulant.inversion.solve import Directions
 from cumulant.neighbors import Neighbors
+from cumulant.pairs.curve import divergence, log_moments
 from cumulant.pairs.noise import Noise, Pairs
+from cumulant.pairs.pair import DominatingPair
 from cumulant.pairs.sampled_gaussian import SampledReleases
 from cumulant.profiles.profile import GroupProfiles, PrivacyProfile
+
+QUADRATURE_ERROR = 2e-13  # relative, generous for rules that leave out e^-50 and sums of 1e4 terms
+LINE_REACH = 2000.0  # standard deviations up to which peaks are followed on the whole line
 
 Relation = Neighbors | None
 """The relation of the whole run, for mechanisms that have none of their own; None where it has none either."""
@@ -127,3 +136,27 @@ class Known:
 def one_release(pairs: Pairs | None) -> Directions | None:
     """Return the pairs of one release, in each direction of the neighbours."""
     return None if pairs is None else tuple(((pair, 1),) for pair in pairs)
+
+
+def curve_of_pair(pair: DominatingPair, farthest: float, far: Callable[[], Curve], *, pure: float = math.inf) -> Curve:
+    """Return K of a pair on the nodes of its characteristic function, and another bound where they are too many.
+
+    Beyond the farthest tilt the nodes do not follow the loss.
+    """
+
+    def log_moment(lam: Array) -> Array:
+        near = lam <= farthest
+        values = np.empty(lam.shape)
+        try:
+            values[near] = log_moments(pair, lam[near]) * (1 + QUADRATURE_ERROR)  # rounded up
+        except OutOfReach:
+            near = np.zeros_like(near)
+        if not np.all(near):
+            values[~near] = far().log_moment(lam[~near])
+        return values
+
+    try:
+        kl = divergence(pair) * (1 + QUADRATURE_ERROR)  # rounded up
+    except OutOfReach:
+        kl = far().kl
+    return Curve(log_moment=log_moment, kl=kl, pure=pure, summed=True)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from cumulant.curves.curve import Array, Curve
+from cumulant.curves.curve import Array, Curve, at_least
 from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
@@ -56,27 +56,21 @@ class MultivariateGaussian(AbstractMechanism):
     def directed_curves(self) -> tuple[Curve, Curve]:
         """Return K of each direction of the pair."""
         shift, one, other = (np.array(x) for x in (self.shift, self.covariance, self.neighbor_covariance))
-        return _curve_of_direction(*_directions(one, other, shift)), _curve_of_direction(
-            *_directions(other, one, shift)
-        )
+        return _curve_of_direction(one, other, shift), _curve_of_direction(other, one, shift)
 
     def _curve(self) -> Curve:
-        there, back = self.directed_curves()
         same = self.covariance == self.neighbor_covariance and not any(self.shift)
-        return Curve(
-            log_moment=lambda lam: np.maximum(there.log_moment(lam), back.log_moment(lam)),
-            kl=max(there.kl, back.kl),
-            pure=0.0 if same else math.inf,
-        )
+        return at_least(*self.directed_curves(), pure=0.0 if same else math.inf)
 
 
-def _curve_of_direction(m: Array, eta: Array) -> Curve:
+def _curve_of_direction(first: Array, second: Array, shift: Array) -> Curve:
+    m, eta = _whitened(first, second, shift)
     with np.errstate(over="ignore", invalid="ignore"):
         kl = float(np.sum(m * m + log1p_deficit(eta)) / 2)
     return Curve(log_moment=lambda lam: _one_way(lam, m, eta), kl=kl)
 
 
-def _directions(first: Array, second: Array, shift: Array) -> tuple[Array, Array]:
+def _whitened(first: Array, second: Array, shift: Array) -> tuple[Array, Array]:
     """Return (m_i, η_i): in coordinates where the second is standard, the first has variances 1 + η_i."""
     root = np.linalg.cholesky(second)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -28,8 +29,12 @@ from cumulant.numerics.balls import (
 from cumulant.numerics.decay import Cells
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.coordinate import CELL_WIDTH, Branch, CoordinatePair, straight_width
+from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.finite_pair import FinitePair
 from cumulant.pairs.grid import tilt
+from cumulant.pairs.law import NormalMixture
+from cumulant.pairs.maps import Join
+from cumulant.pairs.mixed import MixedPair
 from cumulant.pairs.ordered import Excess, excess_of
 from cumulant.pairs.pair import DominatingPair
 from cumulant.pairs.proven_rule import ProvenRule, proven_rule
@@ -45,7 +50,7 @@ NODE_MICROSECONDS, TERM_MICROSECONDS = 12, 4  # a loss and its weight; more for 
 SLIVER = 1e-9  # left out at both ends of a stretch, whose ends are known to rounding only
 EXCESS_BITS = 256  # of precision
 FEW_OUTPUTS = 1000  # whose losses are formed to look for the largest
-MARGIN = 1 + 1e-9  # on products of doubles that bound curvature
+BEND_ROUNDING = 2.0**-30  # of the terms of a bound of curvature: 2^22 units, and it takes a few dozen operations
 
 
 @final
@@ -176,34 +181,51 @@ def excess_of_pair(pair: FinitePair, bits: int) -> Excess:
 
 
 def supremum_ball(pair: DominatingPair, bits: int) -> arb | None:
-    """Return the largest loss; None where there is none."""
+    """Return the largest loss, from the parameters; None where there is none."""
     if math.isinf(pair.supremum):
         return None
-    if isinstance(pair, FinitePair):
-        if len(pair.losses) <= FEW_OUTPUTS:
-            return _largest(_finite_columns(pair, bits)[0])
-        with precision(bits):
+    with precision(bits):
+        if isinstance(pair, FinitePair) and len(pair.losses) > FEW_OUTPUTS:
             return excess_of_pair(pair, EXCESS_BITS).top().log1p()
-    if isinstance(pair, CoordinatePair) and pair.atoms:
-        return _largest([loss for loss, _ in _atoms(pair)])
-    return as_ball(pair.supremum) * (1 - as_ball(2.0**-49, 2.0**-49))  # rounded up from its formula
+        if isinstance(pair, MixedPair):
+            return _largest([as_ball(0.0), *(supremum_ball(part, bits) for _, part in pair.parts)])
+        if top := _top_atoms(pair, bits):
+            return _hull([loss for loss, _ in top])
+        assert isinstance(pair, CoordinatePair)
+        assert isinstance(pair.sampling, Join)  # of the others without atoms none has a largest loss
+        law = (pair.law.law if isinstance(pair.law, CutLaw) else pair.law).in_balls()
+        assert isinstance(law, NormalMixture)
+        # w falls to the share of what lies where Q does
+        shares = [share for share, mean in law.components(as_ball(pair.sampling.rate)) if mean == 0]
+        return -sum(shares, as_ball(0.0)).log()
 
 
 def top_mass_ball(pair: DominatingPair, bits: int) -> arb:
-    """Return P(L = sup L) given that L is finite, from below."""
+    """Return P(L = sup L) given that L is finite, from below; losses that balls do not tell apart count together."""
+    with precision(bits):
+        return sum((mass for _, mass in _top_atoms(pair, bits)), as_ball(0.0))
+
+
+def _top_atoms(pair: DominatingPair, bits: int) -> list[tuple[arb, arb]]:
+    """Return the losses that may be the largest, with their masses; none where no atom is."""
     if isinstance(pair, FinitePair):
-        losses, masses = _finite_columns(pair, bits)
-        return max(zip(losses, masses, strict=True), key=lambda atom: float(atom[0].mid()))[1]
-    atoms = _atoms(pair) if isinstance(pair, CoordinatePair) else []
-    return max(atoms, key=lambda atom: float(atom[0].mid()))[1] if atoms else as_ball(0.0)
+        atoms = list(zip(*_finite_columns(pair, bits), strict=True))
+    else:
+        atoms = _atoms(pair) if isinstance(pair, CoordinatePair) else []
+    top = _largest([loss for loss, _ in atoms])
+    return [(loss, mass) for loss, mass in atoms if loss.overlaps(top)]
 
 
 def failure_ball(pair: DominatingPair) -> arb:
     return excess_of_pair(pair, EXCESS_BITS).failure if isinstance(pair, FinitePair) else as_ball(pair.failure)
 
 
-def _largest(losses: list[arb]) -> arb:
-    return max(losses, key=lambda loss: float(loss.mid()))
+def _largest(losses: list[Any]) -> Any:
+    return reduce(lambda x, y: x.max(y), losses) if losses else None
+
+
+def _hull(losses: list[Any]) -> Any:
+    return reduce(lambda x, y: x.union(y), losses)
 
 
 # The law in cells -----------------------------------------------------------------------------------------------------
@@ -257,8 +279,9 @@ def _branch_cells(branch: Branch, theta: float, k_theta: arb) -> list[CellRow]:
     apart = bends.quotient - branch.law.curvature
     t = branch.law.cell_ends(low, high, lambda curvature: straight_width(apart + curvature, CELL_WIDTH))
     t = t if len(t) <= MOST_CELLS + 1 else np.linspace(low, high, MOST_CELLS + 1)
-    bends_up_to = (apart + branch.law.curvature_up_to(t[1:])) * MARGIN
-    most = as_ball(max(bends.most, 0.0) * MARGIN)
+    rounded = BEND_ROUNDING * (abs(bends.quotient) + branch.law.curvature)
+    bends_up_to = apart + branch.law.curvature_up_to(t[1:]) + rounded
+    most = as_ball(max(bends.most, 0.0) + rounded)
     points = _points(branch, [as_ball(x) for x in t.tolist()], as_ball(theta), k_theta)
     cells = zip(pairwise(points), bends_up_to.tolist(), strict=True)
     return [_cell(a, b, bend, most) if branch.rises else _cell(b, a, bend, most) for (a, b), bend in cells]

@@ -149,26 +149,24 @@ class Multiplicity:
         return np.where(at_peak, float(np.max(self.log_weights(around))), at_ends) + np.log(high - low + 1)
 
 
-def mixture_of_groups(groups: GroupProfiles, law: Multiplicity) -> Callable[[Array], Array]:
+def mixture_of_groups(groups: GroupProfiles, blocks: Blocks) -> Callable[[Array], Array]:
     """Return ε ↦ log Σ_k Pr[multiplicity = k] δ_k(ε), from above.
 
-    δ_k does not decrease with k: a block costs at most what its last does, and the rest what all draws do. Blocks are
-    added up for those ε at which what is left still counts.
+    δ_k does not decrease with k: a block costs at most what its last does, and what is left what the last of all
+    does. Blocks, which leave no rest, are added up for those ε at which what is left still counts.
     """
-    blocks = law.fine_blocks()
     log_left = np.logaddexp.accumulate(np.append(blocks.log_rest, blocks.log_weights[:0:-1]))[::-1]
 
     def log_mixture(epsilons: Array) -> Array:
         total, left = np.full(len(epsilons), -np.inf), np.arange(len(epsilons))
-        rest = groups(law.draws).log_deltas(epsilons)
-        for size, weight, log_rest in zip(blocks.ends.tolist(), blocks.log_weights, log_left, strict=True):
+        most = groups(int(blocks.ends[-1])).log_deltas(epsilons)
+        for size, weight, log_more in zip(blocks.ends.tolist(), blocks.log_weights, log_left, strict=True):
             total[left] = np.logaddexp(total[left], weight + groups(int(size)).log_deltas(epsilons[left]))
-            settled = log_rest + rest[left] <= total[left] + NEGLIGIBLE
-            total[left[settled]] = np.logaddexp(total[left], log_rest + rest[left])[settled]
+            settled = log_more + most[left] <= total[left] + NEGLIGIBLE
+            total[left[settled]] = np.logaddexp(total[left], log_more + most[left])[settled]
             left = left[~settled]
             if not len(left):
                 break
-        total[left] = np.logaddexp(total[left], blocks.log_rest + rest[left])
         return total + 1e-13
 
     return log_mixture

@@ -257,7 +257,8 @@ def with_replacement_profile(groups: GroupProfiles, *, draws: int, population: i
     law = Multiplicity.checked(draws, population)
     if law.draws == 0:
         return NOTHING
-    mixture, pure = mixture_of_groups(groups, law), amplified_epsilon(groups(law.draws).pure, law.rate)
+    mixture = mixture_of_groups(groups, law.fine_blocks())
+    pure = amplified_epsilon(groups(law.draws).pure, law.rate)
     return PrivacyProfile.of(lambda epsilons: mixture(base_epsilon(epsilons, law.rate)), pure)
 
 

@@ -1,13 +1,18 @@
-"""The document of an answer: version, question, answer, mechanism and proof, as plain data that JSON can hold."""
+"""The document of an answer: version, question, answer, mechanism and proof, as plain data that JSON can hold.
+
+And what is said where a file cannot be written.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from cumulant.answer import Explanation
-from cumulant.errors import InvalidParameter
+from cumulant.errors import CumulantError, InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.version import __version__
 
@@ -41,6 +46,15 @@ def written(run: AbstractMechanism) -> dict[str, Any] | None:
         return run.to_dict()
     except InvalidParameter:  # a part that no data can describe
         return None
+
+
+@contextmanager
+def writing(file: Path, *, done: str = "written") -> Iterator[None]:
+    """Say in one sentence why a file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise CumulantError(f"{str(file)!r} cannot be {done}: {error.strerror}") from error
 
 
 def plain_value(value: Any) -> Any:

@@ -11,6 +11,7 @@ from cumulant.errors import CumulantError
 from cumulant.parameters import by_name
 from cumulant.printed import rounded_up
 from cumulant.report.chart import COLORS, Chart
+from cumulant.report.document import writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,11 +94,8 @@ def save(figure: Figure, file: Path) -> None:
     from matplotlib import rc_context
 
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    try:
-        with rc_context(WRITTEN):
-            figure.savefig(file, dpi=110, metadata=undated.get(file.suffix))
-    except OSError as error:
-        raise CumulantError(f"{str(file)!r} cannot be written: {error.strerror}") from error
+    with writing(file), rc_context(WRITTEN):
+        figure.savefig(file, dpi=110, metadata=undated.get(file.suffix))
 
 
 def draw_comparison(rows: Sequence[Row], *, title: str) -> Figure:

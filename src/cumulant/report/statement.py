@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Literal, final
@@ -26,6 +26,23 @@ Format = Literal["text", "markdown", "json"]
 """How a statement is written."""
 
 FORMATS = ("text", "markdown", "json")
+ABOUT: Mapping[Neighbors | None, tuple[str, str]] = {
+    ADD_REMOVE: (
+        "whether one record was in the data",
+        "whether one person's records, at most {k}, were in the data, all of them,",
+    ),
+    REPLACE_ONE: (
+        "which of any two values one record had",
+        "which of any two values each of one person's records, at most {k}, had",
+    ),
+    ZERO_OUT: (
+        "whether one record was in the data or a null record, which adds nothing, in its place",
+        "whether one person's records, at most {k}, were in the data or as many null records in their place",
+    ),
+    None: ("one change", "{k} changes"),
+}
+"""What a relation is about: for one record, and for k of them."""
+
 FALSE_POSITIVE_RATE = 0.01  # of outsiders whom an attacker may call members
 OUTSIDERS = "1 %"  # the same in words
 LABEL_WIDTH = 14  # columns
@@ -92,8 +109,7 @@ class Statement:
         g = self.explanation.guarantee
         return [
             ("promise", self.promise),
-            ("proven by", g.theorem + order_text(g.order)),
-            ("which is", tightness_text(g)),
+            *g.rows,
             *([] if self.interval is None else [("interval", self.interval.words())]),
             ("attacker", self.attacker),
             *(("release", text) for text in self.releases),
@@ -113,19 +129,7 @@ class Statement:
 
     def _about(self) -> str:
         k, relation = self.user_records, self.explanation.neighbors
-        known: dict[Neighbors | None, str] = {
-            ADD_REMOVE: "whether one record was in the data"
-            if k == 1
-            else f"whether one person's records, at most {k}, were in the data, all of them,",
-            REPLACE_ONE: "which of any two values one record had"
-            if k == 1
-            else f"which of any two values each of one person's records, at most {k}, had",
-            ZERO_OUT: "whether one record was in the data or a null record, which adds nothing, in its place"
-            if k == 1
-            else f"whether one person's records, at most {k}, were in the data or as many null records in their place",
-            None: "one change" if k == 1 else f"{k} changes",
-        }
-        return f"{known[relation]} ({relation_text(relation)})"
+        return f"{ABOUT[relation][k > 1].format(k=k)} ({relation_text(relation)})"
 
     @property
     def attacker(self) -> str:

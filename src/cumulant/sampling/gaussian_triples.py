@@ -15,14 +15,13 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from cumulant.curves.curve import Curve, projected
+from cumulant.curves.curve import Curve, at_most, projected
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.known import Known
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, reciprocal_up
 from cumulant.parameters import positive, probability, require
-from cumulant.sampling.mixture import at_most
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
 SEARCHED_TILTS = tuple(2.0 ** (k / 4) for k in range(-8, 25))  # λ up to 64: beyond, the envelope is as good

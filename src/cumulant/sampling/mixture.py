@@ -15,12 +15,11 @@ from functools import cache, partial
 
 import numpy as np
 
-from cumulant.curves.curve import Curve, interpolated, remembered
+from cumulant.curves.curve import Curve, at_most, interpolated, remembered
 from cumulant.errors import OutOfReach, UnprovenCombination
-from cumulant.mechanisms.known import Known
+from cumulant.mechanisms.known import LINE_REACH, QUADRATURE_ERROR, Known, curve_of_pair
 from cumulant.mechanisms.randomized_response import binary_loss
 from cumulant.numerics.logspace import Array, log_expm1
-from cumulant.pairs.curve import divergence, log_moments
 from cumulant.pairs.finite_pair import FinitePair, finite_loss
 from cumulant.pairs.noise import FiniteNoise, Noise, Pair, Pairs
 from cumulant.pairs.pair import DominatingPair
@@ -29,8 +28,7 @@ from cumulant.profiles.sampling import amplified_epsilon
 from cumulant.sampling.poisson_theorems import poisson_tight
 from cumulant.sampling.without_replacement_theorems import best_black_box
 
-QUADRATURE_ERROR = 2e-13  # relative, generous for rules that leave out e^-50 and sums of 1e4 terms
-LINE_REACH, HALF_LINE_REACH = 2000.0, 100.0  # standard deviations up to which peaks are followed by either rule
+HALF_LINE_REACH = 100.0  # standard deviations up to which peaks of halves are followed
 FARTHEST_ORDER = 1e8  # beyond it sums over integers are not attempted: they take as long as its square root
 NESTED_ORDER = 256  # the same for samples of samples
 TINIEST_RATE = 1e-140  # its square is still a double; the loss grows with the rate, so a larger rate is safe
@@ -98,8 +96,8 @@ def _curve_of_pairs(
     if not isinstance(leaving, DominatingPair):
         return None
     far = cache(partial(beyond, rate))  # few orders are so far
-    pure = amplified_pure(curve.pure, rate)
-    return near_and_far(leaving, noise.farthest_tilt(reach), far, pure=pure)
+    pure = amplified_epsilon(curve.pure, rate)
+    return curve_of_pair(leaving, noise.farthest_tilt(reach), far, pure=pure)
 
 
 def _curve_of_finite(sample: Sample, noise: FiniteNoise, base: Curve, rate: float) -> Curve | None:
@@ -113,36 +111,6 @@ def _curve_of_finite(sample: Sample, noise: FiniteNoise, base: Curve, rate: floa
     return replace(loss, summed=noise.symmetric)  # sums of sums over its orders, which reach far, take seconds
 
 
-def near_and_far(
-    pair: DominatingPair,
-    farthest: float,
-    far: Callable[[], Curve],
-    *,
-    pure: float = math.inf,
-) -> Curve:
-    """Return K of a pair on the nodes of its characteristic function, and another bound where they are too many.
-
-    Beyond the farthest tilt the nodes do not follow the loss.
-    """
-
-    def log_moment(lam: Array) -> Array:
-        near = lam <= farthest
-        values = np.empty(lam.shape)
-        try:
-            values[near] = log_moments(pair, lam[near]) * (1 + QUADRATURE_ERROR)  # rounded up
-        except OutOfReach:
-            near = np.zeros_like(near)
-        if not np.all(near):
-            values[~near] = far().log_moment(lam[~near])
-        return values
-
-    try:
-        kl = divergence(pair) * (1 + QUADRATURE_ERROR)  # rounded up
-    except OutOfReach:
-        kl = far().kl
-    return Curve(log_moment=log_moment, kl=kl, pure=pure, summed=True)
-
-
 def antithetic_curve(pair: Pair, base: Known, envelope: Curve) -> Curve:
     """Return K of the antithetic pair of a Poisson sample under replace-one, at most that of the envelope.
 
@@ -152,7 +120,7 @@ def antithetic_curve(pair: Pair, base: Known, envelope: Curve) -> Curve:
         return at_most(finite_loss([pair]), envelope)
     assert isinstance(pair, DominatingPair)
     assert base.noise is not None
-    near = near_and_far(pair, base.noise.farthest_tilt(LINE_REACH), lambda: envelope, pure=pair.supremum)
+    near = curve_of_pair(pair, base.noise.farthest_tilt(LINE_REACH), lambda: envelope, pure=pair.supremum)
     return at_most(near, envelope)
 
 
@@ -230,7 +198,7 @@ def convex_bound(base: Curve, rate: float) -> Curve:
         return moment_of_mixed(base.log_moment(lam), rate)
 
     kl = product_above(Fraction(rate), base.kl)
-    return replace(base, log_moment=log_moment, kl=kl, pure=amplified_pure(base.pure, rate), exact=False)
+    return replace(base, log_moment=log_moment, kl=kl, pure=amplified_epsilon(base.pure, rate), exact=False)
 
 
 def moment_of_mixed(k: Array, rate: float) -> Array:
@@ -240,25 +208,6 @@ def moment_of_mixed(k: Array, rate: float) -> Array:
     """
     far = np.logaddexp(math.log1p(-rate), math.log(rate) + k) if rate < 1 else k
     return np.asarray(np.where(k < 1, np.log1p(rate * np.expm1(np.minimum(k, 1.0))), far) * (1 + QUADRATURE_ERROR))
-
-
-def at_most(cgf: Curve, other: Curve) -> Curve:
-    """Return the smaller of two bounds at every order: chords between integers may be above what holds anyway.
-
-    A loss of at most ε has K(λ) <= λε.
-    """
-    pure = min(cgf.pure, other.pure)
-
-    def log_moment(lam: Array) -> Array:
-        least = np.minimum(cgf.log_moment(lam), other.log_moment(lam))
-        return np.minimum(least, lam * pure * (1 + 4e-16)) if math.isfinite(pure) else least  # rounded up
-
-    return replace(cgf, log_moment=log_moment, kl=min(cgf.kl, other.kl, pure), pure=pure, summed=True)
-
-
-def amplified_pure(pure: float, rate: float) -> float:
-    """Return log(1 + γ(e^ε - 1)), rounded up: Balle, Barthe and Gaboardi (2018), Theorems 8 and 9 at δ = 0."""
-    return amplified_epsilon(pure, rate)
 
 
 def amplified_failure(base: Curve, rate: float) -> Curve:
@@ -273,4 +222,4 @@ def amplified_failure(base: Curve, rate: float) -> Curve:
             "covered by a theorem here; sample the parts and compose the samples instead"
         )
     failure = product_above(Fraction(rate), base.failure)
-    return replace(binary_loss(amplified_pure(base.pure, rate)), failure=failure, exact=False)
+    return replace(binary_loss(amplified_epsilon(base.pure, rate)), failure=failure, exact=False)

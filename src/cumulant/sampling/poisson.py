@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, final
 
-from cumulant.curves.curve import Curve
+from cumulant.curves.curve import Curve, at_most
 from cumulant.errors import UnprovenCombination
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.mechanisms.known import Known, one_release
+from cumulant.mechanisms.known import Known, curve_of_pair, one_release
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.pure_dp import PureDP
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
@@ -29,11 +29,9 @@ from cumulant.sampling.mixture import (
     NO_LOSS,
     TINIEST_RATE,
     antithetic_curve,
-    at_most,
     convex_bound,
     envelope_curve,
     mixture_curve,
-    near_and_far,
 )
 from cumulant.sampling.relation import checked_relation, lower_moment, rate_is_close
 
@@ -248,5 +246,5 @@ def replaced_gaussian_curve(noise_multiplier: float, rate: float) -> Curve:
     """
     noise, rate = gaussian_noise(noise_multiplier), max(rate, TINIEST_RATE)
     far = convex_bound(Gaussian(noise_multiplier=noise_multiplier / 2)._known().curve(), rate)
-    near = near_and_far(CoordinatePair(noise, Replace(rate)), REPLACED_REACH / noise.mean - 1, lambda: far)
+    near = curve_of_pair(CoordinatePair(noise, Replace(rate)), REPLACED_REACH / noise.mean - 1, lambda: far)
     return at_most(near, far)

@@ -12,7 +12,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from cumulant.curves.curve import Array, Curve, projected
+from cumulant.curves.curve import Array, Curve, at_most, projected
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
@@ -28,26 +28,23 @@ from cumulant.pairs.mixed import MixedPair
 from cumulant.pairs.noise import NO_PAIRS, FiniteNoise, GaussianNoise, Pairs
 from cumulant.pairs.pair import DominatingPair
 from cumulant.parameters import MOST, require, whole_number
-from cumulant.profiles.multiplicity import Multiplicity
-from cumulant.profiles.profile import PrivacyProfile, smaller_profile
-from cumulant.profiles.sampling import hybrid_with_replacement_profile, with_replacement_profile
+from cumulant.profiles.multiplicity import Multiplicity, mixture_of_groups
+from cumulant.profiles.profile import PrivacyProfile, gaussian_groups, smaller_profile
+from cumulant.profiles.sampling import base_epsilon, hybrid_with_replacement_profile, with_replacement_profile
 from cumulant.profiles.to_curve import cgf_from_profile
 from cumulant.profiles.to_pair import pair_at_knots
 from cumulant.profiles.weighted_draws import pure_with_replacement, weighted_with_replacement_profile
 from cumulant.sampling.groups import group_of, group_profiles
-from cumulant.sampling.mixture import NO_LOSS, at_most, black_box_loss, replace_one_bound
+from cumulant.sampling.mixture import NO_LOSS, black_box_loss, replace_one_bound
 from cumulant.sampling.relation import checked_relation
 from cumulant.sampling.without_replacement_theorems import by_profiles
 
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
-FARTHEST_DEVIATION = 9.0  # standard deviations of a record drawn once, where knots may end
-FAR_EPSILON = 300.0  # whose exponential over a rate is a double
 LEAST_REVEALED = 1e-290  # δ at the last knot, that is charged as if everything were revealed
-LAST_KNOT, KNOT_RATIO = 600.0, 1.2  # of ε, and by how much it grows until that is reached
+LAST_KNOT = 600.0  # of ε
 EVEN_KNOTS = 800  # for a typical loss, up to four of them
-GEOMETRIC_RATIO = 1.001  # of knots beyond
-PROFILE_ERROR = 1e-11  # relative, of a difference of two normal tails
-LEAST_MEAN_TOLD = 1e-3  # of noise whose profile keeps its digits
+FURTHER = 1e-3  # of log ε, between knots beyond
+LEAST_MEAN_TOLD = 1e-3  # of Gaussian noise whose pair is made of knots: of more noise they are many
 RARELY = 1e-3  # a rate below which few losses make up δ, and chords are not near enough
 FEW_TIMES = 4  # mean multiplicity up to which each has its pair
 OFTEN = 10  # mean multiplicity from which on moments are mixed: hardly any sample lacks the record
@@ -220,8 +217,10 @@ def _told_multiplicity(sampled: SampledWithReplacement) -> Pairs | None:
     weights, rest = np.exp(blocks.log_weights), math.exp(blocks.log_rest)
     rate = max(law.rate, math.fsum([*weights.tolist(), rest]) * (1 + 1e-14))
     base = sampled.mechanism._known().noise
-    if isinstance(base, GaussianNoise) and RARELY <= rate < 1:
-        found = _gaussian_told(base.mean, rate, blocks.ends, weights, rest)
+    if isinstance(base, GaussianNoise) and RARELY <= rate < 1 and base.mean >= LEAST_MEAN_TOLD:
+        mixed = PrivacyProfile.of(mixture_of_groups(gaussian_groups(base.mean), blocks.up_to(law.draws)))
+        envelope = PrivacyProfile.of(lambda epsilons: mixed.log_deltas(base_epsilon(epsilons, rate)))
+        found = _pair_at_close_knots(envelope, 2 * envelope.delta(0.0))
         if found is not None:
             return (found,)
     parts: list[tuple[float, DominatingPair]] = []
@@ -234,45 +233,18 @@ def _told_multiplicity(sampled: SampledWithReplacement) -> Pairs | None:
     return (MixedPair(tuple(parts), rest),)
 
 
-def _gaussian_told(mean: float, rate: float, sizes: Array, weights: Array, rest: float) -> FinitePair | None:
-    """Return the envelope's profile Σ_j w_j δ_j(1 + (t-1)/γ), and what is left, on knots with chords between.
+def _pair_at_close_knots(profile: PrivacyProfile, typical: float) -> FinitePair | None:
+    """Return the pair of a profile on knots so near one another that chords cost less than 1e-5 of ε.
 
-    Knots are so near one another that chords cost less than 1e-5 of ε: at most 1/800 of the typical loss apart, or
-    1/1000 of themselves.
+    They are at most 1/800 of a `typical` loss apart, or 1/1000 of themselves.
     """
-    if mean < LEAST_MEAN_TOLD:
-        return None  # differences of normal tails would lose more than PROFILE_ERROR
-    last = math.log1p(rate * math.expm1(min(FARTHEST_DEVIATION * mean * sizes[0] + (mean * sizes[0]) ** 2, 300.0)))
-    profile = _mixed_profile(mean, rate, sizes, weights, rest)
-    while profile(np.array([last]))[0] > max(rest * 1.01, 2 * LEAST_REVEALED) and last < LAST_KNOT:
-        last *= KNOT_RATIO
-    typical = 2 * float(profile(np.zeros(1))[0])
+    last = profile.epsilon(math.log(LEAST_REVEALED))
+    if not last < LAST_KNOT:
+        last = LAST_KNOT
     even = typical * np.arange(EVEN_KNOTS * 4) / EVEN_KNOTS
-    apart = even[-1] * GEOMETRIC_RATIO ** np.arange(
-        1, max(math.ceil(math.log(last / even[-1]) / math.log(GEOMETRIC_RATIO)), 0) + 1
-    )
-    knots = np.concatenate([even, apart])
-    with np.errstate(divide="ignore"):
-        return pair_at_knots(knots, np.log(profile(knots)))
-
-
-def _mixed_profile(mean: float, rate: float, sizes: Array, weights: Array, rest: float) -> Callable[[Array], Array]:
-    means = mean * sizes[:, None]
-
-    def delta(epsilon: Array) -> Array:
-        from scipy.special import erfcx, ndtr
-
-        near_zero = np.log1p(np.expm1(np.minimum(epsilon, FAR_EPSILON)) / rate)
-        inner = np.where(epsilon < FAR_EPSILON, near_zero, epsilon - math.log(rate))  # beyond it -1 is nothing
-        x = inner / means - means / 2
-        above = np.maximum(x, 0.0)
-        near = ndtr(-x) - np.exp(np.minimum(inner, 700.0)) * ndtr(-x - means)
-        far = np.exp(-above * above / 2) * (erfcx(above / math.sqrt(2)) - erfcx((above + means) / math.sqrt(2))) / 2
-        rows = np.where(x > 0, far, near)
-        # losses have no largest value: what underflows is still revealed by some
-        return np.asarray(weights @ np.maximum(rows, 0.0) * (1 + PROFILE_ERROR) + (rest + LEAST_REVEALED))
-
-    return delta
+    apart = np.geomspace(even[-1], max(last, even[-1]), 1 + math.ceil(max(math.log(last / even[-1]), 0.0) / FURTHER))
+    knots = np.concatenate([even, apart[1:]])
+    return pair_at_knots(knots, np.maximum(profile.log_deltas(knots), math.log(LEAST_REVEALED)))
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,6 @@ from cumulant.integrations.requirement import require_package
 require_package("dp_accounting", distribution="dp-accounting", at_least="0.6", extra="dp-accounting")
 
 from cumulant.integrations.dp_accounting.accountant import CumulantAccountant  # noqa: E402
-from cumulant.integrations.dp_accounting.from_events import EventRefused, InvalidEvent, from_event  # noqa: E402
-from cumulant.integrations.dp_accounting.to_events import to_event  # noqa: E402
+from cumulant.integrations.dp_accounting.events import EventRefused, InvalidEvent, from_event, to_event  # noqa: E402
 
 __all__ = ["CumulantAccountant", "EventRefused", "InvalidEvent", "from_event", "to_event"]

@@ -11,7 +11,7 @@ from cumulant import parameters
 from cumulant.answer import Method
 from cumulant.composition import Composed
 from cumulant.errors import CumulantError, InvalidParameter
-from cumulant.integrations.dp_accounting.from_events import REVEALED, EventRefused, from_event
+from cumulant.integrations.dp_accounting.events import REVEALED, EventRefused, from_event
 
 
 @final

@@ -22,6 +22,7 @@ from opacus.optimizers import AdaClipDPOptimizer
 
 import cumulant as cm
 from cumulant import parameters
+from cumulant.accountant import agreed_budget
 from cumulant.integrations.opacus.loaders import drawn_by
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
@@ -215,12 +216,8 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
                 f"the state is about {stated}, this accountant about {self.neighbors.name}; they protect different "
                 "things and do not add"
             )
-        budget = None if ours["budget"] is None else (float(ours["budget"][0]), float(ours["budget"][1]))
-        if self.budget is not None and budget is not None and budget != self.budget:
-            raise cm.InvalidParameter(
-                f"this accountant has the budget (epsilon, delta) = {self.budget}, the state has {budget}; give the "
-                "accountant the same, or none"
-            )
+        stated_budget = None if ours["budget"] is None else (float(ours["budget"][0]), float(ours["budget"][1]))
+        budget = agreed_budget(self.budget, stated_budget)
         if known != MECHANISM:
             warnings.warn(
                 f"a checkpoint of {known!r} does not say how its batches were drawn; they are read as Poisson samples",
@@ -228,7 +225,7 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
             )
         self.history, self.epochs_begun = rows, int(ours["epochs_begun"])
         self._epochs_charged = self.epochs_begun
-        self.budget = self.budget if budget is None else budget
+        self.budget = budget
 
     # What it knows beside ------------------------------------------------------------------------
 

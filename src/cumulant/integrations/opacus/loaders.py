@@ -14,6 +14,12 @@ from torch.utils.data.distributed import DistributedSampler
 from cumulant.errors import UnprovenCombination
 from cumulant.printed import rounded_up
 
+KEPT = (
+    *("dataset", "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context"),
+    *("generator", "prefetch_factor", "persistent_workers"),
+)
+"""What a loader with other batches has of the one before."""
+
 Drawn = Literal["poisson", "poisson without empty batches", "counted epochs", "something else"]
 """What is seen of a loader."""
 
@@ -46,14 +52,8 @@ class KeepsEmptyBatches(DistributedUniformWithReplacementSampler):  # type: igno
 
     @classmethod
     def of(cls, sampler: DistributedUniformWithReplacementSampler) -> KeepsEmptyBatches:
-        return cls(
-            total_size=sampler.total_size,
-            sample_rate=sampler.sample_rate,
-            shuffle=sampler.shuffle,
-            shuffle_seed=sampler.shuffle_seed,
-            steps=sampler.num_batches,
-            generator=sampler.generator,
-        )
+        same = ("total_size", "sample_rate", "shuffle", "shuffle_seed", "generator")
+        return cls(steps=sampler.num_batches, **{name: getattr(sampler, name) for name in same})
 
     def __iter__(self) -> Iterator[Any]:
         order = torch.arange(self.total_size)
@@ -104,12 +104,10 @@ def refuse_repeats(loader: Any) -> None:
         raise UnprovenCombination("a loader without batches has no steps; give the DataLoader a batch_size")
     if isinstance(sampler, SequentialSampler):
         return
-    longer = isinstance(sampler, RandomSampler) and sampler.num_samples > len(sampler.data_source)
-    if (
-        isinstance(sampler, WeightedRandomSampler)
-        or (isinstance(sampler, RandomSampler) and sampler.replacement)
-        or longer
-    ):
+    again = isinstance(sampler, WeightedRandomSampler)
+    if isinstance(sampler, RandomSampler):
+        again = sampler.replacement or sampler.num_samples > len(sampler.data_source)
+    if again:
         raise UnprovenCombination(
             f"{type(sampler).__name__} may use a record several times in an epoch, and no theorem here covers that; "
             "use poisson_sampling=True, or a loader that uses every record once"
@@ -149,16 +147,4 @@ def draw_with(loader: Any, rate: float) -> None:
 
 def with_batch_sampler(loader: Any, sampler: Any) -> Any:
     """Return a loader of the data of another one, with other batches."""
-    return DataLoader(
-        dataset=loader.dataset,
-        batch_sampler=sampler,
-        num_workers=loader.num_workers,
-        collate_fn=loader.collate_fn,
-        pin_memory=loader.pin_memory,
-        timeout=loader.timeout,
-        worker_init_fn=loader.worker_init_fn,
-        multiprocessing_context=loader.multiprocessing_context,
-        generator=loader.generator,
-        prefetch_factor=loader.prefetch_factor,
-        persistent_workers=loader.persistent_workers,
-    )
+    return DataLoader(batch_sampler=sampler, **{name: getattr(loader, name) for name in KEPT})

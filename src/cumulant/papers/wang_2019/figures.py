@@ -31,8 +31,8 @@ from cumulant.papers.wang_2019.asymptotics import (
     approximate_divergence_of_constant_data,
 )
 from cumulant.papers.wang_2019.theorems import theorem19_of, theorem26
+from cumulant.profiles.sampling import amplified_epsilon
 from cumulant.report.chart import Chart, Series, geometric_counts
-from cumulant.sampling.mixture import amplified_pure
 from cumulant.sampling.without_replacement_theorems import proposition20, theorem9
 
 REGIMES: tuple[Mapping[str, AbstractMechanism], ...] = (
@@ -170,13 +170,13 @@ class Baseline:
 def theorem9_loss(loss: Curve, rate: float) -> Curve:
     """Return Theorem 9 at chosen integer orders and, in between, the bound that follows by convexity."""
     points = [(order - 1.0, theorem9(order, rate=rate, cgf=loss)) for order in ORDERS]
-    return projected(points, pure=amplified_pure(loss.pure, rate))
+    return projected(points, pure=amplified_epsilon(loss.pure, rate))
 
 
 def theorem19_loss(mechanism: AbstractMechanism, rate: float) -> Curve:
     """Return the curve of Theorem 19 as printed."""
     points = [(order - 1.0, theorem19_of(mechanism, order, rate=rate)) for order in FEWER_ORDERS]
-    return projected(points, pure=amplified_pure(mechanism._known().curve().pure, rate))
+    return projected(points, pure=amplified_epsilon(mechanism._known().curve().pure, rate))
 
 
 def _moments_accountant(loss: Curve) -> Callable[[int], float]:

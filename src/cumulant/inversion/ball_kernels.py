@@ -1,0 +1,191 @@
+"""What the terms of a line in balls are multiplied by: the payoff's transform, a band's two, or that of a lattice.
+
+With G(x) = e^{-θx} (1 - e^{-x})_+ the payoff tilted by θ, and L of the tilted law, the sum over z_j = θ + ijη
+
+    (η/π) Re Σ' T̂(z_j) M(z_j)/M(θ) e^{-ijηε},   the first term halved,
+
+is Σ_k E T(L - ε + kW), W = 2π/η (Poisson). Each kernel says which T: G itself, functions on either side of it whose
+transforms end (`kernels`), or G on the points of a lattice.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+from cumulant.errors import OutOfReach
+from cumulant.inversion.composed import ComposedPairs
+from cumulant.numerics.balls import as_ball, complex_ball, pi_ball, upper_float
+from cumulant.pairs.certified import BallNodes, ball_nodes
+from cumulant.pairs.finite_pair import FinitePair
+from cumulant.pairs.pair import DominatingPair
+
+if TYPE_CHECKING:
+    from flint import arb
+
+TurnedSum = Callable[[int, "arb"], "arb"]
+"""Of which column of weighted terms, turned back by how much of the loss."""
+
+
+class Kernel(ABC):
+    """A choice of T: its transform, one column or two, and what sums of the columns say of E G(L - ε).
+
+    `moved` bounds by how much losses were moved before they were summed.
+    """
+
+    __slots__ = ()
+
+    @property
+    def moved(self) -> arb:
+        return as_ball(0.0)
+
+    @abstractmethod
+    def transforms(self, z: Any) -> tuple[Any, ...]:
+        """Return T̂ at one point, a number for each column."""
+
+    @abstractmethod
+    def enclose(self, turned: TurnedSum, below: arb, above: arb) -> tuple[arb, arb]:
+        """Return what is at most Σ_k E G(L - ε + kW) at ε = `above`, and what is at least E G(L - ε) at `below`."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class PlainKernel(Kernel):
+    """The payoff itself, 1/(z(z+1)); `tail` bounds what lies beyond the end of the line."""
+
+    tail: arb
+
+    def transforms(self, z: Any) -> tuple[Any, ...]:
+        return (1 / (z * (z + 1)),)
+
+    def enclose(self, turned: TurnedSum, below: arb, above: arb) -> tuple[arb, arb]:
+        total = turned(0, below.union(above))
+        return total - self.tail, total + self.tail
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BandKernel(Kernel):
+    """The extremal T₋ <= G <= T₊ whose transforms vanish from 2π/h on: the line ends there whatever the losses are.
+
+    Theorem and proof: `kernels`. With B(w) = w/(1 - e^{-w}), a = θh, b = (θ+1)h, S_g(w) = (1 + iwh/2π) e^{-wgh}
+    / (1 - e^{-wh}) and g = log(B(b)/B(a))/h,
+
+        T̂₊ = h (S_g(z) - S_g(z+1)),     T̂₋ = h (S_0(z) - S_0(z+1) + i(B(b) - B(a))/2π).
+
+    Holds for:  any law of losses; points below 2π/h.
+    Tightness:  bounds of ε are about (θ+1)h²/8 apart.
+    """
+
+    h: arb
+    shift: arb  # g
+    risen: arb  # B(b) - B(a)
+
+    @staticmethod
+    def of(theta: arb, h: arb) -> BandKernel:
+        at, behind = (w / -(-w).expm1() for w in (theta * h, (theta + 1) * h))
+        return BandKernel(h, (behind / at).log() / h, behind - at)
+
+    def transforms(self, z: Any) -> tuple[Any, ...]:
+        h, turn = self.h, complex_ball(as_ball(0.0), self.h / (2 * pi_ball()))
+        once, less = (-z * h).exp(), (-h).exp()
+        first, second = (1 + turn * z) / (1 - once), (1 + turn * (z + 1)) / (1 - once * less)
+        shifted = (-z * (h * self.shift)).exp()
+        above = shifted * (first - (-h * self.shift).exp() * second)
+        return h * above, h * (first - second) + turn * self.risen
+
+    def enclose(self, turned: TurnedSum, below: arb, above: arb) -> tuple[arb, arb]:
+        return turned(1, above), turned(0, below)
+
+
+# Lattices -------------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BallLattice:
+    """Points offset + k·span that all losses lie on, each within `error`; exact numbers."""
+
+    offset: arb
+    span: arb
+    error: arb
+
+    @staticmethod
+    def of(losses: ComposedPairs, bits: int) -> BallLattice:
+        """Return the lattice of all losses together: exact numbers near the losses, and how far these may be off."""
+        offset, error, span = as_ball(0.0), as_ball(0.0), None
+        for pair, n in losses.parts:
+            found, steps = _places(pair, bits)
+            if span is None:
+                span = ((found[-1] - found[0]) / steps[-1]).mid()
+            start = found[0].mid()
+            offset += n * start
+            error += n * as_ball(max(upper_float(abs(x - start - k * span)) for x, k in zip(found, steps, strict=True)))
+        if span is None:
+            raise OutOfReach("nothing lies on a lattice")
+        return BallLattice(offset.mid(), span, error + as_ball(upper_float(offset.rad())))
+
+    def snap(self, nodes: BallNodes) -> BallNodes:
+        """Return nodes moved onto the lattice."""
+        start = min(nodes.losses, key=lambda x: float(x.mid())).mid()
+        places = [round(float((x - start).mid()) / float(self.span)) for x in nodes.losses]
+        return BallNodes([start + k * self.span for k in places], nodes.weights, nodes.error)
+
+    def gaps(self, epsilon: arb) -> list[arb]:
+        """Return the way from ε to the next point above it; two candidates where rounding does not tell them apart."""
+        near = math.floor(float(((epsilon - self.offset) / self.span).mid()))
+        gaps = [self.offset + k * self.span - epsilon for k in (near - 1, near, near + 1, near + 2)]
+        return [gap for gap in gaps if not gap <= 0 and not gap > self.span] or gaps[1:3]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LatticeKernel(Kernel):
+    """The payoff on the points of a lattice only; one period of its transform is the whole line.
+
+    At x = gap, gap + span, … the transform is a geometric series,
+
+        span·Σ (1 - e^{-x}) e^{-zx} = span·e^{-z·gap} (1 - e^{-gap} - e^{-z·span} e^{-gap} (e^{gap-span} - 1))/D(z),
+
+    D(z) = (1 - e^{-z·span})(1 - e^{-(z+1)·span}); `tail` bounds what the points of a period that are left out add.
+    """
+
+    lattice: BallLattice
+    theta: arb
+    tail: arb
+
+    @property
+    def moved(self) -> arb:
+        return self.lattice.error
+
+    def transforms(self, z: Any) -> tuple[Any, ...]:
+        """Return 1/D(z) and e^{-z·span}/D(z): the rest depends on ε."""
+        span = self.lattice.span
+        turned = (-z * span).exp()
+        share = 1 / ((1 - turned) * (1 - (-(z + 1) * span).exp()))
+        return share, turned * share
+
+    def enclose(self, turned: TurnedSum, below: arb, above: arb) -> tuple[arb, arb]:
+        return self._sum(turned, above) - self.tail, self._sum(turned, below) + self.tail
+
+    def _sum(self, turned: TurnedSum, epsilon: arb) -> arb:
+        first, *rest = [self._beyond_gap(turned, epsilon, gap) for gap in self.lattice.gaps(epsilon)]
+        return first.union(rest[0]) if rest else first
+
+    def _beyond_gap(self, turned: TurnedSum, epsilon: arb, gap: arb) -> arb:
+        """Return the sum for a lattice whose first point beyond ε is so far away."""
+        span = self.lattice.span
+        near, far = (turned(column, epsilon + gap) for column in (0, 1))
+        here, next_one = -(-gap).expm1(), (-gap).exp() * (gap - span).expm1()
+        return span * (-self.theta * gap).exp() * (here * near - next_one * far)
+
+
+def _places(pair: DominatingPair, bits: int) -> tuple[list[arb], list[int]]:
+    """Return sorted losses, and how many spans each lies above the first."""
+    if not isinstance(pair, FinitePair) or pair.lattice is None:
+        raise OutOfReach(f"no lattice is known for {type(pair).__name__}")
+    losses = sorted(ball_nodes(pair, 0.0, 0.0, 0.0, bits=bits).losses, key=lambda x: float(x.mid()))
+    return losses, [round(float((x - losses[0]).mid()) / pair.lattice.span) for x in losses]

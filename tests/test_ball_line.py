@@ -1,0 +1,115 @@
+"""Lines in balls whose ends nothing proves: bands, against sums over all outcomes and against their definition."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from mpmath import mp, mpc, mpf
+
+pytest.importorskip("flint")
+
+import cumulant as cm
+from cumulant.inversion.ball_kernels import BandKernel
+from cumulant.inversion.ball_line import band_line
+from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.plan import tilts_for_epsilon
+from cumulant.inversion.work_budget import WorkBudget
+from cumulant.numerics.balls import as_ball, complex_ball, pi_ball, precision
+from cumulant.pairs.atoms import Table
+from cumulant.pairs.finite_pair import FinitePair
+
+Masses = Sequence[tuple[float, float]]  # (P, Q) of each output
+
+KINDS: list[tuple[Masses, int]] = [
+    (((0.75, 0.25), (0.25, 0.75)), 4),
+    (((0.5, 0.125), (0.25, 0.5), (0.25, 0.375)), 3),
+    (((0.625, 0.25), (0.375, 0.75)), 5),
+]
+
+
+def all_sums(kinds: list[tuple[Masses, int]]) -> dict[Any, tuple[Any, Any]]:
+    """Return losses with what P and Q have there, outcome by outcome."""
+    law: dict[tuple[int, ...], tuple[Any, Any]] = {(): (mpf(1), mpf(1))}
+    for outputs, count in kinds:
+        grown = {}
+        for times in itertools.product(range(count + 1), repeat=len(outputs)):
+            if sum(times) != count:
+                continue
+            ways = mpf(math.factorial(count)) / math.prod(math.factorial(k) for k in times)
+            p, q = (mp.fprod(mpf(o[i]) ** k for o, k in zip(outputs, times, strict=True)) for i in (0, 1))
+            for key, (a, b) in law.items():
+                grown[key + times] = a * p * ways, b * q * ways
+        law = grown
+    return {mp.log(p / q): (p, q) for p, q in law.values()}
+
+
+def losses_of(kinds: list[tuple[Masses, int]]) -> ComposedPairs:
+    return ComposedPairs.of([(FinitePair(Table(tuple(p for p, _ in o), tuple(q for _, q in o))), n) for o, n in kinds])
+
+
+@pytest.mark.parametrize("kinds", [KINDS[:2], KINDS[1:], KINDS], ids=["two", "others", "three"])
+def test_a_band_encloses_the_sum_over_all_outcomes(kinds: list[tuple[Masses, int]]) -> None:
+    """Between atoms, next to them and on them, where the profile has its kinks."""
+    with mp.workdps(40):
+        law = all_sums(kinds)
+        places = sorted(float(x) for x in law if x > 0.3)
+        asked = [0.4, 1.7, 3.1, *places[::7], *(math.nextafter(x, 9.0) for x in places[::11])]
+        for epsilon in asked:
+            exact = mp.fsum(max(p - mp.exp(mpf(epsilon)) * q, 0) for p, q in law.values())
+            tilts = tilts_for_epsilon(losses_of(kinds), epsilon)
+            if tilts is None or exact == 0:
+                continue
+            low, high = band_line(losses_of(kinds), tilts, WorkBudget()).log_bounds(epsilon)
+            assert low <= mp.log(exact) <= high
+            assert high - low < 1e-3 or exact < 1e-6  # next to the largest loss bounds are as far apart as ε is from it
+
+
+@pytest.mark.parametrize(("theta", "h"), [(0.3, 0.5), (4.0, 0.3), (60.0, 0.01), (7.0, 2.0)])
+def test_the_functions_of_a_band_lie_on_their_sides(theta: float, h: float) -> None:
+    """T(x) from its transform over the band, by quadrature, beside the tilted payoff that it is to bound."""
+    with precision(200):
+        kernel = BandKernel.of(as_ball(theta), as_ball(h))
+        end = 2 * pi_ball() / as_ball(h)
+
+        def transform(share: Any, column: int) -> Any:
+            z = complex_ball(as_ball(theta), end * as_ball(float(share)))
+            value = kernel.transforms(z)[column]
+            return mpc(*(mpf(part.mid().str(50, radius=False)) for part in (value.real, value.imag)))
+
+        with mp.workdps(40):
+            nodes = [(mpf(float((k + 0.5) / 512))) for k in range(512)]
+            frequencies = [2 * mp.pi / mpf(h) * x for x in nodes]
+            step = 2 * mp.pi / mpf(h) / 512
+            columns = [[transform(x, column) for x in nodes] for column in (0, 1)]
+            for x in (-3.3, -0.4, 0.0, 0.3, 0.5, 1.0, 2.7, 6.2):
+                at = mpf(x) * mpf(h)
+                above, below = (
+                    mp.fsum((value * mp.expj(w * at)).real for value, w in zip(column, frequencies, strict=True))
+                    * step
+                    / mp.pi
+                    for column in columns
+                )
+                payoff = mp.exp(-theta * at) * (1 - mp.exp(-at)) if at > 0 else mpf(0)
+                # the midpoint rule sees Σ (-1)^k T(x + 512kh): what other periods add is of order h/512² as θh > 0.1
+                room = 4 * mpf(h) / 512**2
+                assert below - room <= payoff <= above + room
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        cm.Laplace(scale=20.0) * 31,
+        cm.Laplace(scale=8.7).poisson(rate=0.0015) * 4,
+        cm.RandomizedResponse(p=0.75) * 300 + cm.RandomizedResponse(p=0.7) * 200,
+    ],
+    ids=["Laplace", "sampled Laplace", "two kinds"],
+)
+def test_runs_whose_lines_do_not_end_are_certified(run: cm.Composed) -> None:
+    interval = run.epsilon_interval(delta=1e-5)
+    assert interval.certified
+    assert interval.width <= 1e-6 * interval.upper
+    assert interval.lower <= run.epsilon(delta=1e-5)
