@@ -29,9 +29,9 @@ from cumulant.numerics.balls import (
 from cumulant.numerics.decay import Cells
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.coordinate import CELL_WIDTH, Branch, CoordinatePair, straight_width
+from cumulant.pairs.curve import tilt
 from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.finite_pair import FinitePair
-from cumulant.pairs.grid import tilt
 from cumulant.pairs.law import NormalMixture
 from cumulant.pairs.maps import Join
 from cumulant.pairs.mixed import MixedPair

@@ -46,7 +46,7 @@ WIDEST_STRIP = 9.0  # of the coordinate
 
 POINTS = 24  # of a Gauss-Legendre rule
 RHO = 4.0  # half axes of the ellipse in which an integrand is bounded, summed, in half widths of a piece
-MOST_PIECES = 20_000  # of a stretch
+MOST_PIECES = 6_000  # of a stretch
 ELLIPSE_NATS = 20.0  # by which an integrand may grow on the ellipse around a piece, about
 
 
@@ -249,19 +249,17 @@ def _by_pieces(branch: Branch, moment: Moment, edges: list[arb], bits: int) -> P
     rule = legendre_balls(POINTS, bits)
     still = Moment(branch, moment.theta, 0 * moment.omega, moment.k_theta)
     # nothing is left out where the pieces begin; as much as beyond their end is counted there all the same
+    pieces = [(a, b, still.log_modulus_bound(a, b, 0 * a) + (b - a).log()) for a, b in pairwise(edges)]
+    seen = [(a, b) for a, b, plain in pieces if not plain < NEGLIGIBLE_NATS]
+    if len(seen) * POINTS > MOST_PROVEN_NODES:
+        raise OutOfReach(f"a certificate would take more than {MOST_PROVEN_NODES} nodes")
     nodes, errors = [], [moment.log_tails(-edges[-1], edges[-1], 0 * edges[0])]
-    for a, b in pairwise(edges):
-        width = b - a
-        half, middle = width / 2, (a + b) / 2
-        plain = still.log_modulus_bound(a, b, 0 * a) + width.log()
-        if plain < NEGLIGIBLE_NATS:
-            errors.append(plain)
-            continue
+    errors += [plain for *_, plain in pieces if plain < NEGLIGIBLE_NATS]
+    for a, b in seen:
+        half, middle = (b - a) / 2, (a + b) / 2
         reach, y = half * (RHO + 1 / RHO) / 2, half * (RHO - 1 / RHO) / 2
         errors.append(moment.log_modulus_bound(middle - reach, middle + reach, y) + half.log() + constant)
-        nodes += [(a + width * node, weight * width) for node, weight in rule]
-        if len(nodes) > MOST_PROVEN_NODES:
-            raise OutOfReach(f"a certificate would take more than {MOST_PROVEN_NODES} nodes")
+        nodes += [(a + 2 * half * node, 2 * half * weight) for node, weight in rule]
     return ProvenRule(nodes, log_sum_ball(errors), 2 * len(edges))
 
 
@@ -273,7 +271,8 @@ def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
     """
     low, high = whole_span(branch, theta)
     t = np.linspace(low, high, PROVEN_LOOKS)
-    turn = abs(theta + 1 + 1j * omega) * np.exp(np.broadcast_to(branch.log_slope(t), t.shape)) / ELLIPSE_NATS
+    slope = np.minimum(np.exp(np.broadcast_to(branch.log_slope(t), t.shape)), branch.steepest_on(theta))
+    turn = abs(theta + 1 + 1j * omega) * slope / ELLIPSE_NATS
     each = np.maximum(turn, max(1 / min(0.9, 0.9 * branch.law.resolved), branch.steepest / 0.7))
     pieces = np.concatenate(([0.0], np.cumsum(np.maximum(each[1:], each[:-1]) * np.diff(t))))
     count = max(math.ceil(pieces[-1]), 1)
