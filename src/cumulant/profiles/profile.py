@@ -23,7 +23,7 @@ from cumulant.numerics.quadrature import legendre
 from cumulant.numerics.rounding import LEAST, ULP, exp_above, log_above, logs_above
 from cumulant.numerics.scalar_logspace import log1p_exp, log_expm1
 from cumulant.numerics.search import root
-from cumulant.parameters import nonnegative, probability, product_above, real, require, whole_number
+from cumulant.parameters import log_of_delta, nonnegative, probability, product_above, whole_number
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float
 EXPONENT_OF_LEAST = 745.0  # e^-745 is the smallest double > 0
@@ -80,8 +80,7 @@ class PrivacyProfile:
 
     def epsilon(self, log_delta: float) -> float:
         """Return the smallest ε with δ(ε) <= δ, rounded up: the value returned has been tested itself."""
-        log_delta = real("log_delta", log_delta, "must be a number <= 0")
-        require(log_delta <= 0, "log_delta must be a number <= 0", log_delta)
+        log_delta = log_of_delta(delta=None, log_delta=log_delta)
 
         def spare(epsilon: float) -> float:
             return math.inf if epsilon >= self.pure else log_delta - self.log_delta(epsilon)

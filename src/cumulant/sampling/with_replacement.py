@@ -6,11 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
 from typing import ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cumulant.curves.curve import Array, Curve, at_most, projected
 from cumulant.inversion.solve import Directions
@@ -110,10 +108,16 @@ class SampledWithReplacement(AbstractMechanism):
 
     @property
     def _failure(self) -> float:
-        """The probability that all is revealed: the mean of those of groups, rounded up."""
+        """The probability that all is revealed: Σ_k w_k f_k, f_k <= 1 that of groups of k, rounded up.
+
+        Blocks of k are charged at their largest.
+        """
         if self.draws == 0 or self.mechanism._known().failure() == 0:
             return 0.0
-        return _failure_of_draws(self)
+        blocks = self._law.blocks()
+        failures = np.array([group_of(self.mechanism, int(size))._known().failure() for size in blocks.ends])
+        terms = np.exp(blocks.log_weights) * np.maximum.accumulate(failures)
+        return min(1.0, (float(np.sum(terms)) + math.exp(blocks.log_rest)) * (1 + 1e-12))
 
     def _directions(self) -> Directions | None:
         """Return the envelope of groups whose size, how often the record was drawn, is told; only under replace-one.
@@ -162,16 +166,6 @@ class SampledWithReplacement(AbstractMechanism):
         return at_most(curve, binary_loss(self._pure)) if self._pure < math.inf else curve
 
 
-@lru_cache(maxsize=1024)
-def _failure_of_draws(sampled: SampledWithReplacement) -> float:
-    """Return Σ_k w_k f_k, f_k <= 1 that of groups of k, charged in blocks of k at their largest, rounded up."""
-    blocks = sampled._law.blocks()
-    groups = (group_of(sampled.mechanism, int(size))._known().failure() for size in blocks.ends)
-    terms = np.exp(blocks.log_weights) * np.array(list(accumulate(groups, max)))
-    return min(1.0, (float(np.sum(terms)) + math.exp(blocks.log_rest)) * (1 + 1e-12))
-
-
-@lru_cache(maxsize=64)
 def told_curve(sampled: SampledWithReplacement) -> Curve:
     """Return K of draws with replacement of a mechanism that is known by the curves of its groups.
 
@@ -238,9 +232,7 @@ def _pair_at_close_knots(profile: PrivacyProfile, typical: float) -> FinitePair 
 
     They are at most 1/800 of a `typical` loss apart, or 1/1000 of themselves.
     """
-    last = profile.epsilon(math.log(LEAST_REVEALED))
-    if not last < LAST_KNOT:
-        last = LAST_KNOT
+    last = min(profile.epsilon(math.log(LEAST_REVEALED)), LAST_KNOT)
     even = typical * np.arange(EVEN_KNOTS * 4) / EVEN_KNOTS
     apart = np.geomspace(even[-1], max(last, even[-1]), 1 + math.ceil(max(math.log(last / even[-1]), 0.0) / FURTHER))
     knots = np.concatenate([even, apart[1:]])
@@ -263,9 +255,9 @@ def _moments(sampled: SampledWithReplacement) -> Curve:
         return projected(zip(PROFILE_TILTS, ceiling(PROFILE_TILTS).tolist(), strict=True), pure=profile.pure)
     moments = cgf_from_profile(profile, ceiling=ceiling)
     points: list[tuple[float, float]] = []
-    for lam, hopeless in zip(PROFILE_TILTS, _hopeless(sampled, np.array(PROFILE_TILTS)).tolist(), strict=True):
-        useful = (not points or points[-1][1] < USELESS_CGF) and not hopeless
-        points.append((lam, moments.at(lam) if useful else ceiling.at(lam)))
+    for lam in PROFILE_TILTS:
+        is_useful = not points or points[-1][1] < USELESS_CGF
+        points.append((lam, (moments if is_useful else ceiling).at(lam)))
     return projected(points, pure=profile.pure)
 
 
@@ -281,17 +273,3 @@ def mixed_moments(sampled: SampledWithReplacement) -> Callable[[Array], Array]:
     blocks = sampled._law.fine_blocks().up_to(sampled.draws)
     losses = [sampled.mechanism.group(size=int(k))._known().curve() for k in blocks.ends]
     return lambda lam: _log_mixed(np.array([loss.log_moment(lam) for loss in losses]), blocks.log_weights)
-
-
-def _hopeless(sampled: SampledWithReplacement, lam: Array) -> NDArray[np.bool_]:
-    """Whether the record coming up k times, however rarely, makes K useless at λ: about Pr[k] e^{K_k(λ)} too large.
-
-    Either answer is safe; the integral that is spared would be long, as it has to reach losses of k records.
-    """
-    if sampled.population == 1:
-        return np.zeros(len(lam), dtype=bool)
-    law = sampled._law
-    times = sorted({*(2**i for i in range(sampled.draws.bit_length())), sampled.draws})
-    moments = np.array([sampled.mechanism.group(size=k)._known().curve().log_moment(lam) for k in times])
-    log_weights = law.log_weights(np.array(times, dtype=float))
-    return np.asarray(np.max(log_weights[:, None] + moments, axis=0) + (lam + 1) * math.log(law.rate) > USELESS_CGF)
