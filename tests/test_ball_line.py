@@ -16,8 +16,8 @@ import cumulant as cm
 from cumulant.inversion.ball_kernels import BandKernel
 from cumulant.inversion.ball_line import band_line
 from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import tilts_for_epsilon
-from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import as_ball, complex_ball, pi_ball, precision
 from cumulant.pairs.atoms import Table
 from cumulant.pairs.finite_pair import FinitePair

@@ -155,8 +155,7 @@ def test_rounding_of_the_log_moment_is_within_its_bound(size: float, theta: floa
 
 def test_k_of_a_sampled_gaussian_keeps_its_digits() -> None:
     """With γ = 1e-6 a release costs 1e-11; K(z) on the line has to be known to a part in 1e12 of that."""
-    from cumulant.pairs.curve import k_at
-    from cumulant.pairs.grid import tilt
+    from cumulant.pairs.curve import k_at, tilt
     from sampled_pairs import removed_gaussian
 
     mean, rate, index = 1.0, 1e-6, 17

@@ -12,12 +12,12 @@ import cumulant as cm
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.neighbors import Neighbors
+from cumulant.numerics.balls import as_ball
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.gaussian_mixture import GroupedGaussian
 from cumulant.pairs.maps import Envelope, Leave, Replace
 from cumulant.pairs.noise import GaussianNoise
-from cumulant.pairs.normal_law import turn_of
 
 DIGITS = 40
 
@@ -70,17 +70,20 @@ def test_the_cut_is_small_off_the_line_and_bends_as_stated() -> None:
 
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_mixture_turns_no_more_than_stated(size: int) -> None:
-    """|arg w| <= s/(1-s)·min(angle, π/2) where s is below ½, of two terms and of several."""
+    """|arg w| and |w| stay within the bounds that balls take, of two terms and of several."""
     mean, rate = 0.8, 0.05
     law = GaussianNoise(mean) if size == 1 else GroupedGaussian(mean, rate, size)
-    branch = CoordinatePair(law, Leave(rate if size == 1 else 1.0)).branches[0]
-    t = np.linspace(-4.0, 6.0, 60)
-    turn = turn_of(branch, t)
-    terms = [math.comb(size, j) * rate**j * (1 - rate) ** (size - j) for j in range(size + 1)]
-    for angle in (0.1, 1.0, math.pi / 2, *([3.0] if size == 1 else [])):
+    branch = CoordinatePair(law, Leave(rate if size == 1 else 1.0)).branches[0].in_balls()
+    (_, sampling), *_ = branch.factors
+    shares = [math.comb(size, j) * rate**j * (1 - rate) ** (size - j) for j in range(size + 1)]
+    for angle in (0.1, 1.0, 1.5, *([3.0] if size == 1 else [])):
         y = angle / (size * mean)
-        w = sum(b * np.exp(j * mean * (t + 1j * y) - (j * mean) ** 2 / 2) for j, b in enumerate(terms))
-        assert np.all(np.abs(np.angle(w)) <= np.minimum(turn * min(angle, math.pi / 2), angle) * (1 + 1e-12))
+        for t in np.linspace(-4.0, 6.0, 21).tolist():
+            w = sum(b * np.exp(j * mean * (t + 1j * y) - (j * mean) ** 2 / 2) for j, b in enumerate(shares))
+            where = branch.law.bound_on_rectangle(as_ball(t), as_ball(t), as_ball(y))
+            least, most, turned = map(float, sampling.bound_on_rectangle(*where))
+            assert least - 1e-12 <= math.log(abs(w)) <= most + 1e-12
+            assert abs(np.angle(w)) <= turned * (1 + 1e-12)
 
 
 def inverted_delta(run: tuple[float, float, int], epsilon: float, line: tuple[float, float]) -> mpf:

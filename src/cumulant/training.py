@@ -160,6 +160,8 @@ class TrainingRun:
             raise InvalidParameter(f"sampling must be {' or '.join(map(repr, NATURAL))}, got {sampling!r}{hint}")
         rate = _exact_rate(batch_size, dataset_size, sample_rate)
         count = _steps(epochs, steps, rate if sample_rate is None else _nearest_unit(rate))
+        # of the last batch of an epoch nothing is known, so it may be missing: fewer steps each
+        begun = math.ceil(Fraction(count, int(1 / rate)) if epochs is None else _written(epochs))
         return cls(
             noise_multiplier=parameters.positive("noise_multiplier", noise_multiplier),
             rate=float_above(rate),
@@ -168,7 +170,7 @@ class TrainingRun:
             neighbors=_relation(sampling, neighbors),
             batch_size=batch_size if sample_rate is None else None,
             dataset_size=dataset_size if sample_rate is None else None,
-            epochs_begun=_epochs_begun(epochs, count, rate) if sampling in BY_EPOCH else None,
+            epochs_begun=begun if sampling in BY_EPOCH else None,
         )
 
     @property
@@ -249,11 +251,6 @@ def _steps(epochs: Any, steps: Any, rate: Fraction) -> int:
     if steps is not None:
         return parameters.whole_number("steps", steps)
     return math.ceil(_written(epochs) / rate)
-
-
-def _epochs_begun(epochs: Any, steps: int, rate: Fraction) -> int:
-    """Return how many epochs are begun; of the last batch nothing is known, so it may be missing: fewer steps each."""
-    return math.ceil(_written(epochs)) if epochs is not None else math.ceil(Fraction(steps, int(1 / rate)))
 
 
 def _written(epochs: Any) -> Fraction:

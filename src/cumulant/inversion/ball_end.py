@@ -18,14 +18,13 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_kernels import BallLattice
 from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import Plan
-from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import as_ball, ball_below, lower_float, pi_ball, upper_float
 from cumulant.numerics.decay import escapes
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, proven_cells
-from cumulant.pairs.curve import k_at
-from cumulant.pairs.grid import CHUNKS, SCALES, chunk_frequencies, tilt
+from cumulant.pairs.curve import CHUNKS, SCALES, chunk_frequencies, k_at, tilt
 from cumulant.pairs.pair import MEAN_ROUNDED_UP
 
 if TYPE_CHECKING:

@@ -35,14 +35,14 @@ from cumulant.inversion.ball_end import beyond
 from cumulant.inversion.ball_kernels import PlainKernel
 from cumulant.inversion.ball_line import BallLine, ChernoffInBalls
 from cumulant.inversion.ball_whole import WholeInBalls
+from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.split_plan import Between, SplitPlan, Steps, plan_ball_split, steps_down
-from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import as_ball, log_sum_ball, precision
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.curve import tilt
 from cumulant.pairs.cut_law import WindowLaw
-from cumulant.pairs.grid import tilt
 from cumulant.pairs.proven_rule import Moment, log_integral, whole_span
 
 if TYPE_CHECKING:

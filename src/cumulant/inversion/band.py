@@ -34,8 +34,7 @@ from cumulant.inversion.rows import FINE_LINES, LinePoints, LineTable
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cache import CACHE, BatchedTable
-from cumulant.pairs.curve import k_of_each
-from cumulant.pairs.grid import tilt
+from cumulant.pairs.curve import k_of_each, tilt
 from cumulant.pairs.pair import DominatingPair
 
 MOST_PLANNED, MOST_TILTED = 0.5, 8.0  # of (θ+1)h, up to which the gap is about (θ+1)h²/8, and kernels are computed

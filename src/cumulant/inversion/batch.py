@@ -29,7 +29,7 @@ from cumulant.inversion.rows import Rows
 from cumulant.inversion.solve import AGREED_NATS, Directions, Inversion
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding
-from cumulant.pairs.grid import PER_OCTAVE
+from cumulant.pairs.curve import PER_OCTAVE
 
 ROUNDS = 2  # plans that are made, each from the answer of the last
 TURNS = 12  # points at which the bounds of one line are tried
@@ -98,10 +98,10 @@ def meet_in_rows(line: Contour, asked: Asked, accuracy: float) -> tuple[Array, N
     for _ in range(TURNS):
         here, sums = epsilon[active], still.sums(epsilon[active])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            slope = sums.slope
+            slope = still.slope(sums)
             slope = np.where(np.isnan(slope), line.theta, slope)  # that of the scale where errors rule
             way = (still.upper(here, sums) - goal[active]) / slope
-            bent = sums.bend * way**2 / (2 * slope)
+            bent = still.bend(sums, slope) * way**2 / (2 * slope)
             way = way + np.where(np.abs(bent) <= MOST_BENT * np.abs(way), bent, 0.0)
         slack = still.slack(sums)
         more[active] = np.where(slack > AGREED_NATS, np.minimum(2 * slack, CLOSE_NATS), 0.0) / slope
@@ -114,7 +114,7 @@ def meet_in_rows(line: Contour, asked: Asked, accuracy: float) -> tuple[Array, N
             still = line.of_rows(active)
     epsilon = np.where(epsilon > 0, epsilon * (1 + SAFE) + more, 0.0)
     sums = line.sums(epsilon)
-    slope = SLOPE_SHARE * np.nan_to_num(sums.slope)
+    slope = SLOPE_SHARE * np.nan_to_num(line.slope(sums))
     room = np.log1p(slope * -np.expm1(-np.maximum(accuracy * epsilon, EXACT_AT_ZERO)))
     is_near = (line.lower(epsilon, sums) + room >= goal) | (epsilon == 0)
     return epsilon, is_near & (line.upper(epsilon, sums) <= goal)
@@ -138,7 +138,7 @@ def log_delta_of_rows(rows: Rows, epsilon: Array, accuracy: float = EXACTLY) -> 
             sums = line.sums(here[group])
             high[group] = np.minimum(line.upper(here[group], sums), 0.0)
             low[group] = line.lower(here[group], sums)
-            enough[group] = np.maximum(CLOSE_NATS, np.nan_to_num(sums.slope * share * here[group]))
+            enough[group] = np.maximum(CLOSE_NATS, np.nan_to_num(line.slope(sums) * share * here[group]))
         in_sight = (some.log_left_out <= low + LEFT_OUT_NATS) | (accuracy > EXACTLY)
         is_settled = (high - low <= enough) & in_sight
         found[todo[is_settled]] = high[is_settled]

@@ -85,20 +85,6 @@ class Sums(NamedTuple):
     first: Array
     doubt: Array
     terms: Complex
-    z: Complex
-
-    @property
-    def slope(self) -> Array:
-        """About -d log δ/dε, positive; NaN where errors rule."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where((self.total > self.doubt) & (self.first > 0), self.first / self.total, np.nan)
-
-    @property
-    def bend(self) -> Array:
-        """About the second derivative of log δ; NaN where errors rule."""
-        theta, omega, slope = float(self.z[0].real), self.z.imag, self.slope
-        second = theta * (2 * self.first - theta * self.total) - self.terms.real @ omega**2  # Re Σ z²t
-        return np.where(np.isnan(slope), np.nan, second / np.where(self.total > 0, self.total, 1.0) - slope**2)
 
 
 @final
@@ -178,7 +164,7 @@ class Contour:
         """Return the upper bound of log δ(ε), and its slope, approximately: that of the scale where errors rule."""
         below = self._move(epsilon, -1)
         sums = self.sums(below)
-        slope = float(sums.slope)
+        slope = float(self.slope(sums))
         return float(self.upper(below, sums)), -self.theta if math.isnan(slope) else -slope
 
     def log_lower(self, epsilon: float) -> float:
@@ -212,6 +198,16 @@ class Contour:
         fine = (sums > 0) & (sums < math.inf) & ~is_lost(self.scale, self.theta, epsilon)
         return np.where(fine, self._scale(epsilon) + np.log(np.where(fine, sums, 1.0)) + more, otherwise)
 
+    def slope(self, sums: Sums) -> Array:
+        """Return about -d log δ/dε, positive; NaN where errors rule."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where((sums.total > sums.doubt) & (sums.first > 0), sums.first / sums.total, np.nan)
+
+    def bend(self, sums: Sums, slope: Array) -> Array:
+        """Return about the second derivative of log δ."""
+        second = self.theta * (2 * sums.first - self.theta * sums.total) - sums.terms.real @ self.z.imag**2  # Re Σ z²t
+        return np.asarray(second / np.where(sums.total > 0, sums.total, 1.0) - slope**2)
+
     def slack(self, sums: Sums) -> Array:
         """Return about how far apart the bounds of log δ are, but for aliases."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -230,7 +226,7 @@ class Contour:
             kernel = self.lattice.payoff(self.z, epsilon)
             terms, doubt = terms * kernel, np.abs(kernel) @ doubt
         total = np.sum(terms.real, axis=-1)
-        return Sums(total, self.theta * total - terms.imag @ self.z.imag, doubt, terms, self.z)
+        return Sums(total, self.theta * total - terms.imag @ self.z.imag, doubt, terms)
 
     def _phases(self, epsilon: float | Array) -> Complex:
         """Return e^{-iωε} at the nodes."""

@@ -32,8 +32,8 @@ from cumulant.inversion.rows import LineTable, Rows
 from cumulant.numerics.compensated import ADDED_UP, CompensatedSum
 from cumulant.numerics.rounding import less_rounding
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.curve import k_of_each
-from cumulant.pairs.grid import PER_OCTAVE
+from cumulant.pairs.curve import PER_OCTAVE, k_of_each
+from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.maps import Join, Leave
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import DominatingPair
@@ -263,10 +263,18 @@ def coarsen(pair: DominatingPair) -> DominatingPair:
 
 
 def sight_by_kinds(releases: Mapping[DominatingPair, int], variance: float, log_delta: float) -> Sight:
-    """Return what is seen of a pair, kept for the next time."""
-    sight = sight_of(tuple(releases.items()), variance, log_delta, SPARE_SIGHT)
-    seen = dict[DominatingPair, DominatingPair]()
-    return lambda pair: seen[pair] if pair in seen else seen.setdefault(pair, sight(pair))
+    """Return what is seen of a pair: cut where its kind is, which is farther out, so that a place serves many."""
+    sight = lru_cache(maxsize=None)(sight_of(tuple(releases.items()), variance, log_delta, SPARE_SIGHT))
+
+    def see(pair: DominatingPair) -> DominatingPair:
+        cut = sight(coarsen(pair))
+        if not _is_noise_on_samples(pair) or not isinstance(cut, CoordinatePair):
+            return cut
+        if not isinstance(cut.law, CutLaw):
+            return pair
+        return CoordinatePair(replace(cut.law, law=GaussianNoise(_mean(pair))), pair.sampling)
+
+    return see
 
 
 def is_dominated(pair: DominatingPair, by: DominatingPair) -> bool:

@@ -12,14 +12,13 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.band import BandInDoubles, bands
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Contour, Indices, Lattice
-from cumulant.inversion.enclosure import LineInDoubles
+from cumulant.inversion.enclosure import LineInDoubles, WorkBudget
 from cumulant.inversion.plan import DROWNING_NATS, Plan, round_count
 from cumulant.inversion.rows import FINE_LINES, LINES, LineTable, Rows
-from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
+from cumulant.pairs.curve import CHUNKS, SCALES
 from cumulant.pairs.discrete import line_effort
-from cumulant.pairs.grid import CHUNKS, SCALES
 
 SPARE_NATS = 10.0  # more than needed, at which bounds stop being improved
 FOLLOWED = 1000.0  # times the end of the longest line, up to which decay is followed to bound all that is beyond
@@ -71,8 +70,10 @@ def ends_of(rows: Rows, plan: Plan, below: Array, farthest: float) -> list[End]:
     tails = _tails(pieces, beyond(float(low[-1]), rest))
     fine = (tails <= np.exp(-below)[:, None]) & (low <= farthest)
     place, there = np.argmax(fine, axis=1), np.any(fine, axis=1)
-    counts = np.array([round_count(float(omega) / eta) for omega in low])[place]
-    groups = [(np.flatnonzero(there & (counts == count)), int(count)) for count in np.unique(counts[there])]
+    ends: dict[int, list[int]] = {}
+    for at in np.unique(place[there]).tolist():
+        ends.setdefault(round_count(float(low[at]) / eta), []).append(at)
+    groups = [(np.flatnonzero(there & np.isin(place, some)), count) for count, some in ends.items()]
     return [End(some, count, tails[some, place[some]]) for some, count in groups]
 
 

@@ -22,7 +22,7 @@ from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.rows import FIRST_OCTAVE, LAST_OCTAVE, Octave, Rows
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.grid import PER_OCTAVE
+from cumulant.pairs.curve import PER_OCTAVE
 
 SHARE_OF_EPSILON, AT_ZERO = 5e-7, 5e-10  # of ε, and near 0 ε itself, by which bounds are planned to be apart
 TAIL_NATS = 30.0  # below δ, to which alias and tail are pushed: 1e-13

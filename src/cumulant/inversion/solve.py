@@ -21,11 +21,13 @@ from cumulant.inversion.band import BandInDoubles
 from cumulant.inversion.composed import ComposedPairs, Direction
 from cumulant.inversion.contour import bound_epsilon
 from cumulant.inversion.enclosure import (
+    MOST_SINES,
     Enclosure,
     GaussianInDoubles,
     LargestLossInDoubles,
     LineInDoubles,
     WholeEnclosure,
+    WorkBudget,
 )
 from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  # noqa: PLC0414 - an entry point
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
@@ -34,7 +36,6 @@ from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.inversion.pieces import sum_few, sum_one, sum_top, sum_top_at_delta
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.question import Question, Road, Solution
-from cumulant.inversion.work_budget import MOST_SINES, WorkBudget
 from cumulant.numerics.rounding import LEAST, less_rounding
 from cumulant.pairs.pair import GaussianPair
 

@@ -1,6 +1,8 @@
 """K of a dominating pair at real orders, on the nodes that its characteristic function is computed on.
 
-At the tilts of the grid K, K' and K'' are kept for every pair, and computed together for pairs with one batch key.
+Tilts are θ_k = 2^{k/8}, spacings of nodes along a line η_m = 2^{m/4}; frequencies of decay come two per octave. All
+questions share this grid, so that what was computed about a pair is met again: at its tilts K, K' and K'' are kept for
+every pair, and computed together for pairs with one batch key.
 """
 
 from __future__ import annotations
@@ -14,8 +16,31 @@ import numpy as np
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cache import CACHE, BatchedTable
 from cumulant.pairs.discrete import DiscreteLosses
-from cumulant.pairs.grid import PER_OCTAVE, shared_octaves, tilts
 from cumulant.pairs.pair import DominatingPair
+
+PER_OCTAVE = 8  # tilts per doubling: the best one is missed by 4 %, which costs nothing
+SCALES = 16  # frequencies of one chunk of decay bounds, two per octave
+CHUNKS = 12  # of decay bounds that are followed, one after the other
+FEW_NODES_OCTAVE = 4  # octave up to which the nodes of one tilt are few enough to serve smaller ones
+
+
+# The grid -------------------------------------------------------------------------------------------------------------
+
+
+def tilt(index: int) -> float:
+    return float(2.0 ** (index / PER_OCTAVE))
+
+
+def tilts(octave: int) -> Array:
+    return np.asarray(2.0 ** (octave + np.arange(PER_OCTAVE) / PER_OCTAVE))
+
+
+def chunk_frequencies(chunk: int) -> Array:
+    """Return SCALES + 1 frequencies, two per octave."""
+    return np.asarray(2.0 ** ((chunk * SCALES + np.arange(SCALES + 1)) / 2))
+
+
+# K at real orders -----------------------------------------------------------------------------------------------------
 
 
 def log_moments(pair: DominatingPair, lam: Array) -> Array:
@@ -75,6 +100,22 @@ def _cumulants(pairs: Sequence[DominatingPair], first: int, size: int) -> list[C
 CUMULANTS = BatchedTable("cumulants", _cumulants)
 
 
+def shared_octaves(pair: DominatingPair, octave: int) -> tuple[int, int]:
+    """Return the first of the octaves that share their nodes, and how many they are."""
+    size = pair.octaves if octave < FEW_NODES_OCTAVE else 1
+    return octave - octave % size, size
+
+
+def blocks_of(pairs: Sequence[DominatingPair], octave: int) -> list[Cumulants]:
+    """Return what is kept of each pair in the octaves that share their nodes with this one."""
+    return CUMULANTS.of(pairs, [shared_octaves(pair, octave) for pair in pairs])
+
+
+def cumulants_of_each(pairs: Sequence[DominatingPair], octave: int) -> Array:
+    """Return K, K' and K'' of each pair at the tilts of an octave."""
+    return np.array([block.at(octave) for block in blocks_of(pairs, octave)]).reshape(len(pairs), 3, PER_OCTAVE)
+
+
 def k_at(pair: DominatingPair, index: int) -> float:
     """Return K at one tilt of the grid."""
     return float(k_of_each([pair], index)[0])
@@ -82,5 +123,4 @@ def k_at(pair: DominatingPair, index: int) -> float:
 
 def k_of_each(pairs: Sequence[DominatingPair], index: int) -> Array:
     octave, place = divmod(index, PER_OCTAVE)
-    blocks = CUMULANTS.of(pairs, [shared_octaves(pair, octave) for pair in pairs])
-    return np.array([block.at(octave)[0, place] for block in blocks])
+    return np.array([block.at(octave)[0, place] for block in blocks_of(pairs, octave)])
