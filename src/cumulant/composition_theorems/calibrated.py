@@ -46,6 +46,6 @@ def calibrated_composition(
 
     tried = [0.0, share]
     if share > 0:
-        best, _ = minimise_positive(at_odds, turns=1)
+        best, _ = minimise_positive(at_odds, turns=2)
         tried.append(share * (best / (1 + best)))
     return min(outcome(round_delta, 1e-13) for round_delta in tried)
