@@ -105,7 +105,7 @@ def test_the_line_ends_where_the_characteristic_function_has_fallen(
 
 
 @given(log_uniform(0.05, 3.0), log_uniform(1e-6, 0.99), log_uniform(0.01, 300.0), st.booleans(), st.booleans())
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 def test_real_moments_are_raised_a_little(mean: float, rate: float, tilt: float, leaves: bool, is_cut: bool) -> None:
     """Sums over nodes lie above K, by less than fifteen digits of it, wherever they are given."""
     law, s, count = SampledGaussian(mean, rate), 1 + tilt if leaves else -tilt, 1000

@@ -237,7 +237,7 @@ def epsilon_on(way: Way, releases: SampledReleases, log_delta: float, least: flo
             low, high = bounds.log_bounds(near)
             if abs(high - log_delta) < REPLANNED_NATS and not high - low <= EXACT_NATS:  # another plan says no more
                 break
-            nearer = _follow(bounds, near, log_delta)
+            nearer = follow_to(bounds, near, log_delta)
             if nearer is None:
                 break
             epsilon = nearer
@@ -287,7 +287,7 @@ def _settle(
     return None
 
 
-def _follow(profile: SplitProfile | Contour, start: float, log_delta: float) -> float | None:
+def follow_to(profile: SplitProfile | Contour, start: float, log_delta: float) -> float | None:
     """Return about the ε of a δ, a few steps of Newton's method away; None where nothing is near."""
     x = start
     for _ in range(STEPS):

@@ -75,8 +75,8 @@ class FarPlace(NamedTuple):
     """Where releases begin to be far: where one loses a share of ε, and how sharply at least, times c_f.
 
     Next to ε the line of N is low where single losses make up δ. Where many small ones do, it is lower if c_f is, and
-    what far ones add may be some times δ. Where ε is next to 0, far ones begin at some times what all releases may lose
-    together when none is large: then none gives back what a far one takes, and δ(0) is P(F) - Q(F) but for near ones.
+    what far ones add may be some times δ. Where ε is next to 0, far ones begin at a share of what all releases may give
+    back together: what is left of δ(0) beside P(F) - Q(F) is small.
     """
 
     share: float
@@ -89,7 +89,7 @@ class FarPlace(NamedTuple):
 
 
 CUTS = FarPlace(1.0, 0.0), FarPlace(0.7, 0.7)  # the second where bounds are too far apart with the first
-VARIATION_CUTS = FarPlace(1.0, 0.0, 1.0), FarPlace(1.0, 0.0, 3.0), FarPlace(1.0, 0.0, 8.0)
+VARIATION_CUTS = FarPlace(1.0, 0.0, 0.25), FarPlace(1.0, 0.0, 0.1)
 
 
 @final
