@@ -17,16 +17,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.contour import (
-    AGREED_SLACKS,
-    EXACT_AT_ZERO,
-    EXACT_NATS,
-    EXACT_SHARE,
-    SMALLEST_LOG_DELTA,
-    Contour,
-    meet_exactly,
-    nats_apart,
-)
+from cumulant.inversion.contour import AGREED_SLACKS, EXACT_NATS, SMALLEST_LOG_DELTA, Contour, meet_exactly, nats_apart
+from cumulant.inversion.enclosure import EXACT_AT_ZERO, EXACT_SHARE
 from cumulant.inversion.guess import guess_epsilon, guess_log_deltas
 from cumulant.inversion.sized_line import JOINS, LEAVES, Direction
 from cumulant.inversion.split import CUTS, VARIATION_CUTS, FarPlace, SplitProfile, follow, plan_other_side, plan_split
