@@ -87,7 +87,7 @@ def test_a_coarse_sum_is_what_poisson_summation_says(mean: float, theta: float, 
     step = 2 * math.pi / window
     contour = gaussian_contour(mean, theta, step, math.ceil(14 / (mean * step)) + 2)
     for epsilon in (0.0, 0.3, 2.5):
-        low, high = contour.log_bounds(epsilon)
+        low, (high, _) = contour.log_lower(epsilon), contour.log_upper(epsilon)
         with mp.workdps(60):
             terms = [
                 mp.exp(mpf(theta) * k * window) * gaussian_delta(mpf(mean), mpf(epsilon) + k * mpf(window))

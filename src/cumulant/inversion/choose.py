@@ -19,14 +19,13 @@ from typing import Any, NamedTuple
 from cumulant.errors import OutOfReach
 from cumulant.inversion.contour import (
     AGREED_SLACKS,
-    EXACT_AT_ZERO,
     EXACT_NATS,
-    EXACT_SHARE,
     SMALLEST_LOG_DELTA,
     Contour,
     meet_exactly,
     nats_apart,
 )
+from cumulant.inversion.enclosure import EXACT_AT_ZERO, EXACT_SHARE
 from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Direction
 from cumulant.inversion.split import (
     CUTS,

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cumulant.errors import OutOfReach
+from cumulant.inversion.enclosure import CLOSE_NATS, EXACT_SHARE, IN_DOUBLES, Effort, Enclosure
 from cumulant.numerics.complex_plane import Complex, turns
 from cumulant.numerics.logspace import Array
 
@@ -40,8 +41,6 @@ NEWTON_TURNS = 30  # of Newton's method
 MET_NATS = 0.1  # of log δ, within which the slack at an answer is taken
 MET_SHARE = 0.1  # of the slack, within which Newton's method ends: rounding goes as far
 NUDGES = tuple(2.0**k for k in range(-50, -30))  # relative, by which ε is raised until δ is reached
-EXACT_SHARE = 1e-9  # of ε, within which an answer is exact
-EXACT_AT_ZERO = 1e-12  # a change of ε near 0 that counts as one by EXACT_SHARE
 MANY_POINTS = 2048  # of a line, whose phases are products of few
 SAME_TILT = 1.01  # ratio of tilts that are taken as the same
 CHERNOFF_SHARE, CHERNOFF_NATS = 1e-12, 1e-9  # of K, and more, by which Chernoff's bound is raised for its rounding
@@ -89,11 +88,11 @@ class Sums(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Contour:
+class Contour(Enclosure):
     """K at the nodes θ + ijη, j >= 0, of one composition or of one in each row, and what bounds the error for every ε.
 
     `tail` is the sum of |e^{K-K(θ)} kernel|·η/π over nodes that were left out; `known` are real τ with K(τ), for
-    Chernoff's bound.
+    Chernoff's bound. It encloses δ near the question that it was planned for; its rounding is estimated.
     """
 
     theta: float
@@ -107,6 +106,10 @@ class Contour:
     lattice: Lattice | None = None
     common: float = 0.0  # error of all K together, in nats: it changes the sum by a factor
     log_left_out: float | Array = -math.inf  # of P, by which δ may be larger
+    route: str = "contour"
+    proven: bool = False
+    enough: float = CLOSE_NATS
+    effort: Effort = IN_DOUBLES
 
     @staticmethod
     def of(
@@ -164,7 +167,7 @@ class Contour:
         """Return the upper bound of log δ(ε), and its slope, approximately: that of the scale where errors rule."""
         below = self._move(epsilon, -1)
         sums = self.sums(below)
-        slope = float(self.slope(sums))
+        slope = float(self.slope_of(sums))
         return float(self.upper(below, sums)), -self.theta if math.isnan(slope) else -slope
 
     def log_lower(self, epsilon: float) -> float:
@@ -173,11 +176,13 @@ class Contour:
         return float(self.lower(above, self.sums(above)))
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return both."""
+        """Return both, the upper one at most 0."""
+        if epsilon == math.inf:
+            return -math.inf, 0.0
         above, below = self._move(epsilon, 1), self._move(epsilon, -1)
         sums = self.sums(above)
         high = self.upper(below, sums if below == above else self.sums(below))
-        return float(self.lower(above, sums)), float(high)
+        return float(self.lower(above, sums)), min(float(high), 0.0)
 
     def upper(self, epsilon: float | Array, sums: Sums) -> Array:
         """Return the upper bound of log δ(ε) in every row from the sums there; 0 where that is nothing."""
@@ -198,7 +203,7 @@ class Contour:
         fine = (sums > 0) & (sums < math.inf) & ~is_lost(self.scale, self.theta, epsilon)
         return np.where(fine, self._scale(epsilon) + np.log(np.where(fine, sums, 1.0)) + more, otherwise)
 
-    def slope(self, sums: Sums) -> Array:
+    def slope_of(self, sums: Sums) -> Array:
         """Return about -d log δ/dε, positive; NaN where errors rule."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where((sums.total > sums.doubt) & (sums.first > 0), sums.first / sums.total, np.nan)
@@ -208,7 +213,7 @@ class Contour:
         second = self.theta * (2 * sums.first - self.theta * sums.total) - sums.terms.real @ self.z.imag**2  # Re Σ z²t
         return np.asarray(second / np.where(sums.total > 0, sums.total, 1.0) - slope**2)
 
-    def slack(self, sums: Sums) -> Array:
+    def slack_of(self, sums: Sums) -> Array:
         """Return about how far apart the bounds of log δ are, but for aliases."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(2 * (sums.doubt + self.tail) / sums.total)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 from cumulant.errors import OutOfReach
-from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE, Contour
 from cumulant.numerics.search import nearest_on_side, smallest_true
 from cumulant.pairs.pair import GaussianPair
 from cumulant.profiles import profile
 
+EXACT_SHARE = 1e-9  # of ε, within which an answer is exact
+EXACT_AT_ZERO = 1e-12  # a change of ε near 0 that counts as one by EXACT_SHARE
 CLOSE_NATS = 1e-9  # slack in log δ that is as good as none
 LIKELY_SHARES = 2e-7, 5e-7, 9.9e-7  # of ε, by which an answer may be above that was raised until others agree
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
@@ -153,36 +154,6 @@ class WholeEnclosure(Enclosure):
     def says_all(self, epsilon: float) -> bool:
         """Return whether ε is so near the largest loss that lines lose more by rounding."""
         return False
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class LineInDoubles(Enclosure):
-    """The sum over a line near the question it was planned for; its rounding is estimated, not enclosed."""
-
-    contour: Contour
-    route: str = "contour"
-    proven: bool = False
-    enough: float = CLOSE_NATS
-    effort: Effort = IN_DOUBLES
-
-    @property
-    def points(self) -> int:
-        """How many frequencies were looked at."""
-        return self.contour.points
-
-    def log_upper(self, epsilon: float) -> tuple[float, float]:
-        high, slope = self.contour.log_upper(epsilon)
-        return min(high, 0.0), slope
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        if epsilon == math.inf:
-            return -math.inf, 0.0
-        low, high = self.contour.log_bounds(epsilon)
-        return low, min(high, 0.0)
-
-    def estimated(self, epsilon: float) -> float:
-        return self.contour.estimated(epsilon)
 
 
 @final

@@ -24,7 +24,8 @@ import numpy as np
 from cumulant.answer import EXACTLY
 from cumulant.errors import OutOfReach
 from cumulant.inversion.batch import Asked, affordable_ends, log_delta_of_rows, meet_in_rows, tail_nats
-from cumulant.inversion.contour import EXACT_SHARE, Contour
+from cumulant.inversion.contour import Contour
+from cumulant.inversion.enclosure import EXACT_SHARE
 from cumulant.inversion.out_of_sight import Sight, sight_of
 from cumulant.inversion.plan import Plan, plan_for, saddles_for_delta, spacing
 from cumulant.inversion.rows import LINES, Rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.band import BandInDoubles, bands
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Contour, Indices, Lattice
-from cumulant.inversion.enclosure import LineInDoubles, WorkBudget
+from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import DROWNING_NATS, Plan, round_count
 from cumulant.inversion.rows import Rows
 from cumulant.numerics.complex_plane import Complex
@@ -29,7 +30,7 @@ SEARCHED = 40  # sines for a frequency of a line on which ε is looked for
 MOST_EVALUATIONS = 3e5  # nodes and frequencies together that one line may take
 
 
-InDoubles = LineInDoubles | BandInDoubles
+InDoubles = Contour | BandInDoubles
 
 
 # Where the line may end -----------------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ def paid_enclosures_at(losses: ComposedPairs, plan: Plan, budget: WorkBudget) ->
 def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[InDoubles]:
     """Yield enclosures that a plan leads to: a whole line where it is short, and bands."""
     if losses.lattice is not None:
-        yield LineInDoubles(_lattice_contour(losses, plan, losses.lattice), route="lattice contour")
+        yield replace(_lattice_contour(losses, plan, losses.lattice), route="lattice contour")
         return
     if losses.closed is not None:
         yield from bands(losses, plan.tilts)
@@ -159,11 +160,11 @@ def _farthest_affordable(losses: ComposedPairs, plan: Plan) -> float:
     return max((budget - a) / (b + 1 / plan.eta), 64 * plan.eta)
 
 
-def _follow_line(losses: ComposedPairs, plan: Plan, end: End) -> LineInDoubles:
+def _follow_line(losses: ComposedPairs, plan: Plan, end: End) -> Contour:
     rows = losses.row
     line = rows.line((plan.index, plan.eta, end.points))
     contour = _contour_of((plan.theta, plan.eta), line, float(end.tails[0]), plan)
-    return LineInDoubles(contour.less_certain(0.0, float(rows.log_left_out[0])))
+    return contour.less_certain(0.0, float(rows.log_left_out[0]))
 
 
 def _contour_of(

@@ -111,12 +111,12 @@ Excess = Callable[[Saddles], Array]
 
 def saddles_for_delta(rows: Rows, log_delta: Array) -> Saddles:
     """Return tilts around the saddles of one δ for each row."""
-    return _follow(rows, lambda at: at.log_delta - log_delta[:, None], lambda spread: np.sqrt(-2 * log_delta / spread))
+    return _walk(rows, lambda at: at.log_delta - log_delta[:, None], lambda spread: np.sqrt(-2 * log_delta / spread))
 
 
 def saddles_for_epsilon(rows: Rows, epsilon: Array) -> Saddles:
     """Return tilts around the saddles of one ε for each row."""
-    return _follow(rows, lambda at: epsilon[:, None] - at.epsilon, lambda spread: epsilon / spread)
+    return _walk(rows, lambda at: epsilon[:, None] - at.epsilon, lambda spread: epsilon / spread)
 
 
 def tilts_for_delta(losses: ComposedPairs, log_delta: float) -> Tilts | None:
@@ -142,7 +142,7 @@ def _is_endless(found: Saddles, excess: Array) -> bool:
     return bool((last >= LAST_OCTAVE and excess[-1] >= 0) or (first <= FIRST_OCTAVE + 1 and excess[0] < 0))
 
 
-def _follow(rows: Rows, excess: Excess, normal: Callable[[Array], Array]) -> Saddles:
+def _walk(rows: Rows, excess: Excess, normal: Callable[[Array], Array]) -> Saddles:
     """Return tilts from below the zero of `excess` in every row to above it, two octaves further down and one up.
 
     The walk begins where normal losses of this variance would have their tilts, if that is far away. Where tilts are so

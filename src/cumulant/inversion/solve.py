@@ -19,13 +19,12 @@ from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.errors import OutOfReach
 from cumulant.inversion.band import BandInDoubles
 from cumulant.inversion.composed import ComposedPairs, Direction
-from cumulant.inversion.contour import bound_epsilon
+from cumulant.inversion.contour import Contour, bound_epsilon
 from cumulant.inversion.enclosure import (
     MOST_SINES,
     Enclosure,
     GaussianInDoubles,
     LargestLossInDoubles,
-    LineInDoubles,
     WholeEnclosure,
     WorkBudget,
 )
@@ -211,7 +210,7 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
     """Return ε, raised until δ(ε), which has a line of its own, is at most δ: by its slack, or by asking again."""
     solution = question.solve()
     line, epsilon, slack = solution.enclosure, solution.epsilon, solution.slack or 0.0
-    if isinstance(line, LineInDoubles | BandInDoubles):
+    if isinstance(line, Contour | BandInDoubles):
         if isinstance(line, BandInDoubles) or not slack <= NEARLY_AGREED_NATS:
             epsilon = _raise_until_agreed(question, line, epsilon, slack)
         elif epsilon > 0:

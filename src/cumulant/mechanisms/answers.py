@@ -15,7 +15,7 @@ from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
 from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.inversion.batch import rough_epsilon, rough_log_delta
 from cumulant.inversion.choose import sampled_epsilon, sampled_log_delta
-from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE
+from cumulant.inversion.enclosure import EXACT_AT_ZERO, EXACT_SHARE
 from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, log_delta_of_pairs
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.neighbors import ADD_REMOVE
