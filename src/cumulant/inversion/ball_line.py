@@ -41,7 +41,7 @@ MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSE = TAIL_NATS, 25.0  # below δ to which a tail is left out, the second where a line would be long: 1e-11
 SETTLED_NATS = 1e-12  # of slack, with which no other line is planned
-MANY_LATTICE_POINTS = 600  # of one period, beyond which the sum is cut
+MANY_BALL_POINTS = 600  # of one period, beyond which the sum is cut
 BAND_MICROSECONDS = 1.5e6  # that a band may take, whose bounds would be little nearer for more
 BAND_SHARE = 0.25  # of how far apart bounds in doubles may be, for bounds of a band
 FAR_APART_NATS = 0.1  # of bounds of log δ, about, from which a band says little
@@ -165,7 +165,7 @@ def _lattice_line(work: _Work, plan: Plan) -> BallLine:
     lattice = BallLattice.of(work.losses, work.bits)
     period = 2 * math.ceil(math.pi / (plan.eta * lower_float(lattice.span))) + 1
     step, count, tail = 2 * pi_ball() / (period * lattice.span), (period + 1) // 2, as_ball(0.0)
-    if count > MANY_LATTICE_POINTS:
+    if count > MANY_BALL_POINTS:
         count, tail = lattice_end(work.losses, plan, lattice, step, work.bits, budget=work.budget)
     points = _Points(step, count, lattice)
     if not work.price(points) <= work.budget.left:

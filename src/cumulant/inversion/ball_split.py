@@ -96,13 +96,13 @@ def split_line(steps: Steps, epsilon: float, log_delta: float) -> SplitInBalls:
 def _split_near(steps: Steps, epsilon: float, log_delta: float) -> SplitInBalls:
     plan, budget = plan_ball_split(steps, epsilon, log_delta), WorkBudget(SPLIT_MICROSECONDS)
     with precision(plan.bits):
-        line = _follow(plan, budget)
+        line = _split_of(plan, budget)
     if not line.slack(epsilon) < SPLIT_OF_WIDE_NATS:
         raise OutOfReach("a split says nothing")
     return replace(line, microseconds=SPLIT_MICROSECONDS - budget.left)
 
 
-def _follow(plan: SplitPlan, budget: WorkBudget) -> SplitInBalls:
+def _split_of(plan: SplitPlan, budget: WorkBudget) -> SplitInBalls:
     n, rate, bits = plan.releases, as_ball(plan.rate), plan.bits
     k = n * _moment_between(plan.middle.inner, plan.quiet_index, plan.log_quiet, bits, budget).log()
     quiet = ChernoffInBalls.at(plan.quiet_index, k, as_ball(0.0))

@@ -161,7 +161,8 @@ def _walk(rows: Rows, excess: Excess, normal: Callable[[Array], Array]) -> Saddl
     start, ends = 0, look(0)
     # in closed form every octave is cheap, and welcome
     if np.all(ends[:, 1] >= 0) and rows.closed is None and not all(pair.lattice for pair in rows.pairs):
-        first = octave_of(float(np.min(normal(np.maximum(octaves[0][3][:, 0], 1e-300)))))
+        with np.errstate(over="ignore"):  # the last octave is the farthest
+            first = octave_of(float(np.min(normal(np.maximum(octaves[0][3][:, 0], 1e-300)))))
         if first > NEAR_OCTAVES:
             with contextlib.suppress(OutOfReach):
                 start, ends = first, look(first)
