@@ -20,7 +20,7 @@ from cumulant.profiles.profile import GroupProfiles
 NEGLIGIBLE = math.log(1e-9)  # multiplicities are summed until the rest can add this part at most
 NEVER_NATS = -700.0  # log-probability of multiplicities that are charged as if they revealed everything
 WIDER = 1.2  # ratio of large multiplicities that are charged together
-FINE = 1 / 32  # of a standard deviation: a finer width of those that are charged together
+FINE, FINEST = 1 / 32, 1 / 128  # of a standard deviation, and of themselves: a finer width of those
 FEWER = 12.0  # standard deviations, and draws, below the mean, up to which all are charged together
 MOST_WEIGHTS = 10**4  # that are added up; beyond, a block has its largest weight times their number
 MOST_TERMS = 10**5  # of a sum over multiplicities, one by one
@@ -104,7 +104,7 @@ class Multiplicity:
 
     def fine_blocks(self) -> Blocks:
         """Return blocks up to all draws, one multiplicity wide where a record comes less than thousands of times."""
-        return self._blocks(1 + FINE / math.sqrt(max(self.mean, 1.0)), self.draws)
+        return self._blocks(1 + min(FINE / math.sqrt(self.mean), FINEST), self.draws)
 
     def _last(self) -> int:
         """Return a multiplicity above which none ever comes, or all draws."""
@@ -123,7 +123,7 @@ class Multiplicity:
         first = min(max(1, math.floor(self.mean - FEWER * (math.sqrt(self.mean) + 1))), self.draws)
         ends, never = [first], self._last()
         while ends[-1] < last:
-            wider = ratio if ends[-1] < never else max(ratio, 1 + FINE)
+            wider = ratio if ends[-1] < never else max(ratio, 1 + FINEST)
             ends.append(min(max(ends[-1] + 1, math.floor(ends[-1] * wider)), last))
         at = np.array(ends, dtype=float)
         near = int(np.searchsorted(at, first + MOST_WEIGHTS))
