@@ -17,7 +17,7 @@ from cumulant.inversion.sized_line import end_of_line
 from cumulant.inversion.whole_line import cut_off, place_unseen
 from cumulant.pairs.sampled_gaussian import RealTilts, SampledGaussian, SampledReleases, log_moments_of
 from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, reach_of
-from strategies import log_uniform
+from strategies import examples, log_uniform
 
 DIGITS = 40
 
@@ -125,7 +125,7 @@ def test_real_moments_are_raised_a_little(mean: float, rate: float, tilt: float,
 
 
 @given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(4.0, 1e6), log_uniform(1e-20, 0.1))
-@settings(deadline=None, max_examples=25)
+@examples(12)
 def test_answers_lie_in_certified_intervals(sigma: float, rate: float, count: float, delta: float) -> None:
     law = law_of(sigma, rate, count)
     epsilon = sampled_epsilon(law, math.log(delta))
@@ -138,7 +138,7 @@ def test_answers_lie_in_certified_intervals(sigma: float, rate: float, count: fl
 
 
 @given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(4.0, 1e6), st.floats(0.5, 8.0))
-@settings(deadline=None, max_examples=25)
+@examples(12)
 def test_deltas_lie_in_certified_intervals(sigma: float, rate: float, count: float, deviations: float) -> None:
     law = law_of(sigma, rate, count)
     epsilon = deviations * law.deviation

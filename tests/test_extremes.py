@@ -154,7 +154,7 @@ def test_no_epsilon_is_so_large_that_unbounded_losses_have_no_delta(name: str) -
         assert all(run.delta(epsilon=epsilon, method=method) > 0 for epsilon in farthest)
         assert np.all(run.delta(epsilon=[1.0, *farthest], method=method) > 0)
         assert np.all(run.log_delta(epsilon=[1.0, *farthest], method=method) > -math.inf)
-    for epsilon in farthest:
+    for epsilon in farthest[::2]:
         interval = run.delta_interval(epsilon=epsilon)
         assert 0 <= interval.lower <= interval.upper
 
