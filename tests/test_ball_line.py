@@ -77,7 +77,7 @@ def test_the_functions_of_a_band_lie_on_their_sides(theta: float, h: float) -> N
 
         def transform(share: Any, column: int) -> Any:
             z = complex_ball(as_ball(theta), end * as_ball(float(share)))
-            value = kernel.transforms(z)[column]
+            (value,) = kernel.transforms([z])[column]
             return mpc(*(mpf(part.mid().str(50, radius=False)) for part in (value.real, value.imag)))
 
         with mp.workdps(40):

@@ -17,7 +17,7 @@ import cumulant as cm
 from cumulant.inversion.choose import JOINING, WAYS, epsilon_on, log_delta_on
 from cumulant.inversion.sized_line import JOINS
 from cumulant.inversion.split import CUTS, plan_split
-from cumulant.inversion.whole_line import JOINING_LOOK, WholeLine
+from cumulant.inversion.whole_line import WIDE_TILTS, WholeLine
 from cumulant.pairs.far_releases import FarTail, FarTails
 from cumulant.pairs.sampled_gaussian import (
     RealTilts,
@@ -245,7 +245,7 @@ def check_profiles(releases: SampledReleases, epsilon: float, truth: float) -> N
         profile = plan_split(releases, guess * epsilon, truth + away, place)
         if profile is None:
             continue
-        low, high = profile.log_bounds(epsilon)
+        low, high = profile.bounds.log_bounds(epsilon)
         assert low - 1e-14 * abs(truth) <= truth <= high + 1e-14 * abs(truth)
     found = log_delta_on(SPLIT, releases, epsilon, SPLIT.guesses(releases, epsilon))
     assert found is not None
@@ -273,7 +273,7 @@ def test_two_releases_of_many_records(seed: int) -> None:
 def test_a_record_joins_two_releases(sigma: float, rate: float, epsilon: float) -> None:
     law, releases = SampledGaussian(1 / sigma, rate), SampledReleases.of(1 / sigma, rate, 2)
     truth = float(two_releases(law, epsilon, False))
-    line = WholeLine.at(releases, JOINS, truth, JOINING_LOOK)
+    line = WholeLine.at(releases, JOINS, truth, WIDE_TILTS)
     assert line is not None
     assert truth <= line.log_ceiling(epsilon)
     assert epsilon <= line.ceiling(truth) * (1 + 1e-9)
@@ -338,7 +338,7 @@ def test_no_plan_takes_much(sigma: float, rate: float, count: float, epsilon: fl
     for log_delta in (-0.5, -30.0, -400.0):
         profile = plan_split(releases, epsilon, log_delta)
         if profile is not None:
-            low, high = profile.log_bounds(epsilon)
+            low, high = profile.bounds.log_bounds(epsilon)
             assert low <= high <= 0
 
 

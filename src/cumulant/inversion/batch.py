@@ -21,7 +21,7 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import multiples_of
 from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE, Contour, Indices, log_chernoff
 from cumulant.inversion.enclosure import CLOSE_NATS
-from cumulant.inversion.lines import End, ends_of, table_for
+from cumulant.inversion.lines import End, ends_of
 from cumulant.inversion.out_of_sight import leave_out_of_rows
 from cumulant.inversion.plan import TAIL_NATS, Plan, Saddles, plan_for, saddles_for_delta, saddles_for_epsilon
 from cumulant.inversion.question import FIRST_LOG_DELTA, LEFT_OUT_NATS
@@ -160,20 +160,13 @@ def shared_lines(rows: Rows, around: Saddles, asked: Asked, accuracy: float) -> 
         height = np.maximum(k - plan.theta * asked.epsilon[group] - asked.log_delta[group], 0.0)
         some = rows.of_rows(group)
         for end in affordable_ends(some, plan, height + nats):
-            # a coarser answer does not show what rounding takes
-            shown = float(np.max(height[end.rows])) - (TAIL_NATS - nats)
             with contextlib.suppress(OutOfReach):
                 for piece in np.array_split(end.rows, math.ceil(len(end.rows) * end.points / NUMBERS)):
+                    here = some.of_rows(piece)
+                    line = here.line((plan.index, plan.eta, end.points))
                     tail = end.tails[np.searchsorted(end.rows, piece)]
-                    known = around.theta, around.k[group[piece]]
-                    yield group[piece], line_of(some.of_rows(piece), plan, (end.points, tail), shown, known)
-
-
-def line_of(rows: Rows, plan: Plan, end: tuple[int, Array], shown: float, known: tuple[Array, Array]) -> Contour:
-    """Return the line of some rows that ends after so many points; rounding shows by `shown` nats and more."""
-    points, tail = end
-    line = rows.line((plan.index, plan.eta, points), table_for(shown, float(np.max(rows.releases))))
-    return Contour.of((plan.theta, plan.eta), line, tail, known).less_certain(0.0, rows.log_left_out)
+                    contour = Contour.of((plan.theta, plan.eta), line, tail, (around.theta, around.k[group[piece]]))
+                    yield group[piece], contour.less_certain(0.0, here.log_left_out)
 
 
 def affordable_ends(rows: Rows, plan: Plan, below: Array, most: int = MOST_SHARED_POINTS) -> list[End]:

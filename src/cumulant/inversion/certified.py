@@ -58,7 +58,7 @@ def certified_epsilon(upper: Directions, lower: Directions, delta: arb, about: f
     def solve(directions: Directions, side: int) -> float:
         epsilon = 0.0
         for question in ask_epsilon(directions, delta, side, new_road):
-            if not _is_below(question, epsilon, question.asked):
+            if not _is_below(question, epsilon, question.asked) and not _is_below_by_line(question, epsilon):
                 epsilon = max(epsilon, question.solve().epsilon)
         return epsilon
 
@@ -110,6 +110,17 @@ def _is_below(question: Question, epsilon: float, log_delta: float) -> bool:
         if question.around is not None:
             chernoff = ChernoffInBalls.of(question.seen, question.around, epsilon, WorkBudget())
             return chernoff.log_bounds(epsilon)[1] <= log_delta
+    return False
+
+
+def _is_below_by_line(question: Question, epsilon: float) -> bool:
+    """Return whether the first line that is planned says that δ(ε) is at most δ: then none is planned at its own ε."""
+    if not 0 < epsilon < math.inf or not -math.inf < question.asked < 0:
+        return False
+    with contextlib.suppress(OutOfReach):
+        if question.around is not None:
+            line = next(iter(question.road.lines(question.seen, question.around)))
+            return line.log_bounds(epsilon)[1] <= question.asked
     return False
 
 

@@ -27,33 +27,38 @@ from cumulant.inversion.contour import (
     meet_exactly,
     nats_apart,
 )
-from cumulant.inversion.guess import guess_epsilon, guess_log_deltas
-from cumulant.inversion.sized_line import JOINS, LEAVES, Direction
-from cumulant.inversion.split import CUTS, VARIATION_CUTS, FarPlace, SplitProfile, follow, plan_other_side, plan_split
+from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Direction
+from cumulant.inversion.split import (
+    CUTS,
+    VARIATION_CUTS,
+    Planned,
+    SplitProfile,
+    guess_epsilon,
+    guess_log_deltas,
+    plan_other_side,
+    plan_split,
+)
 from cumulant.inversion.whole_line import (
-    FIRST_LOOK,
-    JOINING_LOOK,
+    FIRST_TILTS,
     LEAST_NATS,
-    NEAR_LOOK,
-    Look,
+    NEAR_TILTS,
+    WIDE_TILTS,
     WholeLine,
     saddle_log_delta,
 )
+from cumulant.numerics.logspace import Array
 from cumulant.pairs.sampled_gaussian import LARGEST_MEAN, SampledReleases
 
 LEAST_EPSILON = 1e-9  # up to which no tilt makes ε likely
 LEAST_COUNT, LARGEST_COUNT = 2, 10**11  # of releases, between which lines are short; rounding is bounded by itself
 MOST_KEPT = 4096  # answers, a few hundred bytes each
 LOST_NATS = 12.0  # that δ has fallen where little is left of the other side
+FEW_POINTS = 500  # of a plain line
 PLANS = 6  # at one place, each from the answer of the last
+STEPS = 12  # of Newton's method
+BESIDE_EPSILON = 1e-6  # of ε, at which a slope is looked for
+NEAR_SHARE = 1e-4  # of ε, within which steps end
 REPLANNED_NATS, LINE_NATS = 0.02, 0.5  # of log δ, by which it may be off what a split, or a line, was planned for
-
-
-class Planned(NamedTuple):
-    """Bounds of δ(ε), and near which ε."""
-
-    epsilon: float
-    bounds: Contour | SplitProfile
 
 
 class Found(NamedTuple):
@@ -70,37 +75,21 @@ class Way(NamedTuple):
     reason: str
     plan: Callable[[SampledReleases, float | None, float, Any], Planned | None]
     places: tuple[Any, ...]
-    first_epsilon: Callable[[SampledReleases, float], float | None]
-    guesses: Callable[[SampledReleases, float], Sequence[float]]  # of log δ, besides that of a normal loss
     near_nats: float
+    first_epsilon: Callable[[SampledReleases, float], float | None] = lambda releases, log_delta: None
+    guesses: Callable[[SampledReleases, float], Sequence[float]] = lambda releases, epsilon: ()  # of log δ
 
 
-def _plan_line(direction: Direction) -> Callable[[SampledReleases, float | None, float, Look], Planned | None]:
-    def plan(releases: SampledReleases, epsilon: float | None, log_delta: float, look: Look) -> Planned | None:
-        line = WholeLine.at(releases, direction, log_delta, look)
+def _plan_line(
+    direction: Direction, points: int
+) -> Callable[[SampledReleases, float | None, float, Array], Planned | None]:
+    def plan(releases: SampledReleases, epsilon: float | None, log_delta: float, tilts: Array) -> Planned | None:
+        line = WholeLine.at(releases, direction, log_delta, tilts)
         point = None if line is None else line.near(epsilon, log_delta)
-        contour = None if line is None or point is None else line.contour(*point)
+        contour = None if line is None or point is None else line.contour(*point, points)
         return None if contour is None or point is None else Planned(point[0], contour)
 
     return plan
-
-
-def _plan_other_side(releases: SampledReleases, epsilon: float | None, log_delta: float, place: None) -> Planned | None:
-    profile = None if epsilon is None else plan_other_side(releases, epsilon)
-    return None if profile is None or epsilon is None else Planned(epsilon, profile)
-
-
-def _plan_split(releases: SampledReleases, epsilon: float | None, log_delta: float, place: FarPlace) -> Planned | None:
-    profile = None if epsilon is None else plan_split(releases, epsilon, log_delta, place)
-    return None if profile is None or epsilon is None else Planned(epsilon, profile)
-
-
-def _none_of_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
-    return None
-
-
-def _none_of_delta(releases: SampledReleases, epsilon: float) -> Sequence[float]:
-    return ()
 
 
 def _zero_if_near(releases: SampledReleases, log_delta: float) -> float | None:
@@ -115,39 +104,35 @@ WAYS: tuple[Way, ...] = (
     Way(
         "plain line",
         "many releases make up δ, so one line of all losses that δ can see ends soon",
-        _plan_line(LEAVES),
-        (NEAR_LOOK,),
-        _none_of_epsilon,
-        _none_of_delta,
+        _plan_line(LEAVES, FEW_POINTS),
+        (NEAR_TILTS, WIDE_TILTS),
         LINE_NATS,
     ),
     Way(
         "other side",
         "ε is small beside the losses of rare samples, and read from the other direction these have a largest value",
-        _plan_other_side,
+        plan_other_side,
         (None,),
+        math.inf,
         _zero_if_near,
         _variation,
-        math.inf,
     ),
     Way(
         "split",
         "a few large losses make up δ, so small ones and those far beyond are taken apart",
-        _plan_split,
+        plan_split,
         CUTS,
+        REPLANNED_NATS,
         guess_epsilon,
         guess_log_deltas,
-        REPLANNED_NATS,
     ),
 )
 AT_ZERO = (WAYS[1], WAYS[2]._replace(places=VARIATION_CUTS, guesses=_variation))
 JOINING = Way(
     "joining",
     "Chernoff's bound leaves open which direction is worse",
-    _plan_line(JOINS),
-    (JOINING_LOOK,),
-    _none_of_epsilon,
-    _none_of_delta,
+    _plan_line(JOINS, MOST_POINTS),
+    (WIDE_TILTS,),
     LINE_NATS,
 )
 
@@ -169,7 +154,7 @@ def sampled_epsilon(releases: SampledReleases, log_delta: float) -> float | None
         least = next((epsilon for epsilon in found if epsilon is not None), None)
         if least is None:
             return None
-        line = WholeLine.at(releases, JOINS, log_delta, FIRST_LOOK)
+        line = WholeLine.at(releases, JOINS, log_delta, FIRST_TILTS)
         if line is not None and line.ceiling(log_delta) <= least:
             return least
         return epsilon_on(JOINING, releases, log_delta, least)
@@ -212,7 +197,7 @@ def _leaving_log_delta(ways: Sequence[Way], releases: SampledReleases, epsilon: 
 
 def _joined(releases: SampledReleases, epsilon: float, log_delta: float) -> float | None:
     """Return the larger of a log δ and of that at ε when a record joins."""
-    line = WholeLine.at(releases, JOINS, log_delta, FIRST_LOOK) if log_delta < 0 else None
+    line = WholeLine.at(releases, JOINS, log_delta, FIRST_TILTS) if log_delta < 0 else None
     if log_delta >= 0 or (line is not None and line.log_ceiling(epsilon) <= log_delta):
         return log_delta
     joining = log_delta_on(JOINING, releases, epsilon, [log_delta], log_delta)
@@ -252,7 +237,7 @@ def epsilon_on(way: Way, releases: SampledReleases, log_delta: float, least: flo
             low, high = bounds.log_bounds(near)
             if abs(high - log_delta) < REPLANNED_NATS and not high - low <= EXACT_NATS:  # another plan says no more
                 break
-            nearer = follow(bounds, near, log_delta)
+            nearer = _follow(bounds, near, log_delta)
             if nearer is None:
                 break
             epsilon = nearer
@@ -300,3 +285,21 @@ def _settle(
             return planned.bounds
         log_delta = high
     return None
+
+
+def _follow(profile: SplitProfile | Contour, start: float, log_delta: float) -> float | None:
+    """Return about the ε of a δ, a few steps of Newton's method away; None where nothing is near."""
+    x = start
+    for _ in range(STEPS):
+        value, slope = profile.log_upper(x)
+        if x > 0:
+            slope = (profile.log_upper(x * (1 + BESIDE_EPSILON))[0] - value) / (BESIDE_EPSILON * x)
+        if not slope < 0:  # too far from what was planned for
+            return x if x != start else None
+        step = (value - log_delta) / -slope
+        if x > 0:
+            step = min(max(step, -x / 3), x / 2)
+        x += step
+        if not abs(step) > NEAR_SHARE * x:
+            break
+    return x if x > 0 else None

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple, Protocol, final
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -303,8 +303,8 @@ def is_lost(k: float | Array, theta: float, epsilon: float | Array) -> NDArray[n
     return np.asarray(~(ROUNDOFF * (np.abs(k) + theta * np.abs(epsilon)) <= FIRST_ORDER_NATS))
 
 
-def log_chernoff(tau: Array) -> Array:
-    """Return log c(τ), c(τ) = max_x (1 - e^{-x}) e^{-τx} = τ^τ/(1+τ)^{1+τ}."""
+def log_chernoff(tau: Any) -> Any:
+    """Return log c(τ), c(τ) = max_x (1 - e^{-x}) e^{-τx} = τ^τ/(1+τ)^{1+τ}, in doubles or in balls."""
     return -tau * np.log1p(1 / tau) - np.log1p(tau)
 
 

@@ -14,7 +14,7 @@ from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Contour, Indices, Lattice
 from cumulant.inversion.enclosure import LineInDoubles, WorkBudget
 from cumulant.inversion.plan import DROWNING_NATS, Plan, round_count
-from cumulant.inversion.rows import FINE_LINES, LINES, LineTable, Rows
+from cumulant.inversion.rows import Rows
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.curve import CHUNKS, SCALES
@@ -23,7 +23,6 @@ from cumulant.pairs.discrete import line_effort
 SPARE_NATS = 10.0  # more than needed, at which bounds stop being improved
 FOLLOWED = 1000.0  # times the end of the longest line, up to which decay is followed to bound all that is beyond
 SHORT_POINTS = 3072  # of a line that is followed whole; where it is longer a band is shorter
-SHOWN_NATS = 11.0  # of what rounding is raised by, from which small K are kept to their own digits
 MANY_LATTICE_POINTS = 4096  # of a lattice, beyond which the sum is cut
 MOST_PAID_NODES = 1e6  # of a line: about what a rule has at most
 SEARCHED = 40  # sines for a frequency of a line on which ε is looked for
@@ -160,14 +159,9 @@ def _farthest_affordable(losses: ComposedPairs, plan: Plan) -> float:
     return max((budget - a) / (b + 1 / plan.eta), 64 * plan.eta)
 
 
-def table_for(height: float, releases: float) -> LineTable:
-    """Return where K comes from: far above the answer, and of many releases, every unit of M that is rounded shows."""
-    return FINE_LINES if height + math.log(releases + 1) > SHOWN_NATS else LINES
-
-
 def _follow_line(losses: ComposedPairs, plan: Plan, end: End) -> LineInDoubles:
     rows = losses.row
-    line = rows.line((plan.index, plan.eta, end.points), table_for(plan.height, losses.releases))
+    line = rows.line((plan.index, plan.eta, end.points))
     contour = _contour_of((plan.theta, plan.eta), line, float(end.tails[0]), plan)
     return LineInDoubles(contour.less_certain(0.0, float(rows.log_left_out[0])))
 
@@ -189,5 +183,5 @@ def _lattice_contour(losses: ComposedPairs, plan: Plan, lattice: Lattice) -> Con
         if omega / eta > MOST_EVALUATIONS:
             raise OutOfReach(f"one period of the lattice of losses takes {points} points")
         count = min(count, math.ceil(omega / eta) + 1)
-    line = losses.row.line((plan.index, eta, count), LINES)
+    line = losses.row.line((plan.index, eta, count))
     return _contour_of((plan.theta, eta), line, tail, plan, lattice)

@@ -32,11 +32,9 @@ from cumulant.pairs.curve import (
     tilt,
     tilts,
 )
-from cumulant.pairs.discrete import prefers_transform
 from cumulant.pairs.pair import DominatingPair
 
 ALIKE_OCTAVES = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
-FINE_SINES = 2e7  # sines and cosines that accuracy is worth
 FIRST_OCTAVE, LAST_OCTAVE = -70, 60  # in which tilts are looked for
 
 LineTable = BatchedTable[tuple[Complex, Array]]
@@ -161,14 +159,14 @@ class Rows:
                 break
         return frequencies, total[:, :-1], total[:, -1]
 
-    def line(self, points: LinePoints, table: LineTable) -> tuple[Complex, Array]:
+    def line(self, points: LinePoints, table: LineTable | None = None) -> tuple[Complex, Array]:
         """Return K(θ + ijη) of every row for j < count, and a bound of its error."""
         index, eta, count = points
         z = tilt(index) + 1j * eta * np.arange(float(count))
         total = np.asarray(self.variance[:, None] * (z * (z + 1) / 2), dtype=complex)
         if not self.pairs:
             return total, np.zeros(total.shape)
-        kept = table.of(self.pairs, [points] * len(self.pairs))
+        kept = (table or LINES).of(self.pairs, [points] * len(self.pairs))
         values, errors = (np.array([line[i] for line in kept]) for i in range(2))
         # a sum of many parts loses a unit of its terms for each of them, whichever way they are added
         error = self.counts @ errors + HALF_ULP * (len(values) - 1) * (self.counts @ np.abs(values))
@@ -211,15 +209,7 @@ def _lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) 
     return list(zip(*nodes.log_moment(tilt(index), eta, count, k_of_each(pairs, index)), strict=True))
 
 
-def _fine_lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) -> list[tuple[Complex, Array]]:
-    nodes, k = nodes_together(pairs, tilt(index), eta * (count - 1)), k_of_each(pairs, index)
-    kept = LINES.kept(pairs, (index, eta, count))
-    if kept is not None and prefers_transform(nodes.losses.shape[1], count, FINE_SINES):
-        return kept  # so did the other table
-    return list(zip(*nodes.log_moment(tilt(index), eta, count, k, cheap=FINE_SINES), strict=True))
-
-
-LINES, FINE_LINES = BatchedTable("lines", _lines), BatchedTable("fine lines", _fine_lines)
+LINES = BatchedTable("lines", _lines)
 
 
 @CACHE.remember

@@ -21,6 +21,7 @@ import numpy as np
 from cumulant.inversion.contour import Contour
 from cumulant.inversion.plan import Plan, Tilts, plan_for
 from cumulant.numerics.complex_plane import Complex, log1p_complex
+from cumulant.numerics.decay import Cells, escape, escape_of_run
 from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.sampled_gaussian import (
@@ -32,11 +33,14 @@ from cumulant.pairs.sampled_gaussian import (
     missing_of,
     moments_of,
 )
-from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, end_of_line, reach_of
+from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, reach_of
 
+MOST_POINTS, MOST_NODES, MOST_WORK = 20_000, 60_000, 4e8  # of a line, of a rule; points times nodes
 BOUND_RATIO, BOUNDS, FIRST_BOUND = 1.2, 60, 3  # at which lines are bounded; their first point
 ENOUGH_POINTS = 400  # of a line whose end cells find, up to which paths are not asked
 SIZED_RULE_NATS = 38.0  # below what they are added to, and for each release, to which rules go
+END_NATS = 60.0  # that all releases together may take off the end of a line
+SOON = 4  # half octaves within which a line may end without asking for more
 OFF_NATS = 2.0  # by which bounds of moments may be above them
 
 
@@ -52,21 +56,6 @@ class Direction(NamedTuple):
 
 
 LEAVES, JOINS = Direction(1.0, 1), Direction(0.0, -1)
-
-
-class Limits(NamedTuple):
-    """What a line may take: points, nodes of one rule, and points times nodes."""
-
-    points: int
-    nodes: int
-    work: float
-
-    def allow(self, span: tuple[float, float], step: float, count: int) -> bool:
-        nodes = (span[1] - span[0]) / max(step, 1e-300)
-        return nodes <= self.nodes and count * nodes <= self.work
-
-
-LONG = Limits(20_000, 60_000, 4e8)
 
 
 class SizedLaw(NamedTuple):
@@ -147,20 +136,17 @@ class SizedMeasure:
         return any(law.more is not None for law in self.laws)
 
     def contour(
-        self, epsilon: float, log_delta: float, limits: Limits = LONG, tilts: int | None = None
+        self, epsilon: float, log_delta: float, *, tilts: int | None = None, points: int = MOST_POINTS
     ) -> Contour | None:
         """Return a line near a point of the profile, at one of the first tilts; None where it would be long."""
         near = slice(0, tilts)
         plan = plan_for(Tilts(0, self.tau[near], self.k[near], self.curvature[near], epsilon, log_delta))
-        return self._along(plan, limits)
-
-    def _along(self, plan: Plan, limits: Limits) -> Contour | None:
         scale, s = float(self.k[plan.index]), self.direction.power(plan.theta)
         parts = [self._tilted(law, s, plan.index) for law in self.laws]
         end = self._end(plan, parts, scale)
-        if end is None or not end[0] < limits.points * plan.eta:
+        if end is None or not end[0] < points * plan.eta:
             return None
-        followed = self._follow(plan, parts, math.ceil(end[0] / plan.eta) + 1, limits)
+        followed = self._follow(plan, parts, math.ceil(end[0] / plan.eta) + 1)
         if followed is None:
             return None
         line = followed.values, followed.error
@@ -201,7 +187,7 @@ class SizedMeasure:
 
     # The transform --------------------------------------------------------------------------------------------------
 
-    def _follow(self, plan: Plan, parts: Sequence[_Part], count: int, limits: Limits) -> Followed | None:
+    def _follow(self, plan: Plan, parts: Sequence[_Part], count: int) -> Followed | None:
         scale, sign = float(self.k[plan.index]), self.direction.sign
         z, line = plan.theta + 1j * plan.eta * np.arange(float(count)), (plan.eta, count)
         k = np.asarray(self.releases.plain_k(z), dtype=complex)
@@ -209,8 +195,8 @@ class SizedMeasure:
         growth, farther = np.zeros(count, dtype=complex), np.zeros(count)
         nats = SIZED_RULE_NATS + math.log(self.releases.count) + math.log(4 + 4 * abs(self.direction.power(plan.theta)))
         for part in parts:
-            base = _follow_base(part, line, nats, limits)
-            jumps = None if base is None or part.more is None else _follow_more(part, part.more, line, nats, limits)
+            base = _follow_base(part, line, nats)
+            jumps = None if base is None or part.more is None else _follow_more(part, part.more, line, nats)
             if base is None or (jumps is None and part.more is not None):
                 return None
             k, error, common = k + part.n * base[0], error + part.n * base[1], common + part.n * base[2]
@@ -225,6 +211,33 @@ class SizedMeasure:
         return Followed(values, most - np.abs(values) + UNITS * np.abs(values) * (4 + np.abs(k.imag)), common)
 
 
+def end_of_line(
+    parts: Sequence[tuple[Cells, int]], variance: float, line: tuple[float, float, float]
+) -> tuple[float, float] | None:
+    """Return (ω, tail): where a line may end, and a bound of Σ Π|φ_i|^{n_i}/|z(z+1)|·η/π beyond.
+
+    `line` is η, what the tail may be, and a frequency to begin with; `variance` is that of plain Gaussian noise, which
+    multiplies by e^{-vω²/2}.
+    """
+    (eta, negligible, start), total = line, sum(n for _, n in parts)
+    # from twice the variation on, each release takes at least log 2 nats off, and more the farther
+    steepest = max(float(np.sum(cells.variation) + cells.first[0] + cells.last[-1]) for cells, _ in parts)
+    far = 2 * steepest * math.exp(END_NATS / total)
+    if not far < math.inf:
+        return None
+    frequencies = start * 2.0 ** (np.arange(2 * max(math.ceil(math.log2(max(far / start, 1.0))), 1) + 1.0) / 2)
+    ways = 1 / frequencies
+    ways[:-1] -= ways[1:]
+    ways += eta / frequencies**2
+    for bound in (escape_of_run, escape):
+        fallen = sum((n * bound(cells, frequencies) for cells, n in parts), variance * frequencies**2 / 2)
+        tails = (np.exp(-fallen) * ways)[::-1].cumsum()[::-1] / math.pi
+        fine = int((~(tails <= negligible)).sum())  # they fall; what is no number is not fine
+        if fine < len(tails) and (fine <= SOON or bound is escape):
+            return float(frequencies[fine]), float(tails[fine])
+    return None
+
+
 def _find_end(omega: Array, log_bounds: Array, plan: Plan) -> tuple[float, float] | None:
     """Return the first of these frequencies where a line may end, and a bound of what is beyond, over e^scale."""
     bounds = np.exp(np.minimum(log_bounds + 1e-6, EXPONENT_AT_MOST))
@@ -234,11 +247,17 @@ def _find_end(omega: Array, log_bounds: Array, plan: Plan) -> tuple[float, float
     return (float(omega[fine[0]]), float(tails[fine[0]])) if len(fine) else None
 
 
-def _follow_base(part: _Part, line: tuple[float, int], nats: float, limits: Limits) -> LogMoments | None:
+def _is_affordable(tilted: Tilted, step: float, count: int) -> bool:
+    first, last = tilted.classes.span(tilted.size)
+    nodes = (last - first) / max(step, 1e-300)
+    return nodes <= MOST_NODES and count * nodes <= MOST_WORK
+
+
+def _follow_base(part: _Part, line: tuple[float, int], nats: float) -> LogMoments | None:
     """Return log B of one release along a line."""
     base, level = part.base, part.log_base - OFF_NATS  # log B is more than that: it is looked at in the end
     rule = base.rule(level, line[0] * line[1], nats)
-    if rule is None or not limits.allow(base.classes.span(base.size), rule[0], line[1]):
+    if rule is None or not _is_affordable(base, rule[0], line[1]):
         return None
     off = (math.exp(rule[1]) + float(missing_of(base.classes.law, base.classes.ends, base.s))) * math.exp(-level)
     found = log_moments_of(base.classes.nodes(base.size, rule[0]), base.s, line, off)
@@ -246,12 +265,12 @@ def _follow_base(part: _Part, line: tuple[float, int], nats: float, limits: Limi
 
 
 def _follow_more(
-    part: _Part, more: Tilted, line: tuple[float, int], nats: float, limits: Limits
+    part: _Part, more: Tilted, line: tuple[float, int], nats: float
 ) -> tuple[Complex, Array, float] | None:
     """Return J of one release over e^level, with its error, and the level."""
     level = part.log_more
     rule = more.rule(level, line[0] * line[1], nats)
-    if rule is None or not limits.allow(more.classes.span(more.size), rule[0], line[1]):
+    if rule is None or not _is_affordable(more, rule[0], line[1]):
         return None
     values, off = moments_of(more.classes.nodes(more.size, rule[0]), more.s, line, level)
     off = off + math.exp(rule[1] - level)

@@ -33,10 +33,12 @@ import numpy as np
 
 from cumulant.inversion.contour import Contour, log_chernoff
 from cumulant.inversion.sized_line import JOINS, LEAVES, SizedLaw, SizedMeasure
-from cumulant.inversion.whole_line import JOINING_LOOK, OUT_OF_SIGHT_NATS, WholeLine, cut_off, place_unseen
+from cumulant.inversion.whole_line import OUT_OF_SIGHT_NATS, WIDE_TILTS, WholeLine, cut_off, place_unseen
 from cumulant.numerics.logspace import Array
+from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.far_releases import LARGEST_EPSILON, AllFar, FarTail, FarTails, bound_far
 from cumulant.pairs.sampled_gaussian import (
+    EXPONENT_AT_MOST,
     UNITS,
     RealTilts,
     SampledGaussian,
@@ -55,14 +57,17 @@ FAR_TILTS = 2.0 ** (np.arange(-24.0, 18.0) / 6)  # over the tilt of one loss
 FEWEST_FAR_TILTS = 2  # the line, and a larger one that bounds its aliases
 LEANING_NATS = 15.0  # of w^-τ, at most, on a line
 SKIPPED_FAR_NATS = 27.0  # below δ, where what is left of far releases takes no line
-QUIET_SHARES = 0.75, 0.6, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.015  # of ε, the largest quiet loss
+QUIET_SHARES = 0.6, 0.33, 0.17, 0.08, 0.03  # of ε, the largest quiet loss
 QUIET_DELTA_NATS = 27.0  # below δ, where δ_S is nothing beside it
 LEAST_APART = 2.0  # of c_q and c_f, over the sharpness
 FARTHEST_DEVIATIONS = 4.0  # of all losses, beyond which a difference leaves little of the other side
 FARTHEST_EPSILON = 4.0  # likewise
-STEPS = 12  # of Newton's method
-BESIDE_EPSILON = 1e-6  # of ε, at which a slope is looked for
-NEAR_SHARE = 1e-4  # of ε, within which steps end
+LEAST_LOG_EPSILON = -25.0
+GUESS_NATS = 5e-3  # of log ε
+MOST_LARGE = 12  # releases that are large, in a guess
+LEAST_GUESSED = 1e-12  # ε, and a variance over γ²
+LEAST_T = -30.0  # of a guess
+RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was found: it is rather too small
 NO_TILTS = np.ones(1), np.full(1, -np.inf)  # of nothing
 
 
@@ -96,8 +101,8 @@ class SplitProfile:
     quiet: tuple[Array, Array] | None  # τ and K of quiet releases, raised
     tails: FarTails | AllFar
     far: Contour | None  # of -L under Q, where any far release can be seen
-    far_ceiling: tuple[Array, Array]  # τ and K of the same measure, raised
-    log_left_out: float
+    far_ceiling: tuple[Array, Array] = NO_TILTS  # τ and K of the same measure, raised
+    log_left_out: float = -math.inf
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         """Return the upper bound of log δ(ε), and about its slope."""
@@ -147,6 +152,13 @@ class SplitProfile:
         return math.exp(min(low, 0.0) + epsilon) * (1 - UNITS * (4 + abs(low) + epsilon)) if low > -math.inf else 0.0
 
 
+class Planned(NamedTuple):
+    """Bounds of δ(ε), and near which ε."""
+
+    epsilon: float
+    bounds: Contour | SplitProfile
+
+
 def _log_chernoff(tau: Array, k: Array, epsilon: float) -> float:
     return float(np.min(log_chernoff(tau) + k - tau * epsilon)) + 1e-9
 
@@ -156,35 +168,17 @@ def _chernoff(tau: Array, k: Array, epsilon: float) -> float:
     return math.exp(min(_log_chernoff(tau, k, epsilon), 0.0))
 
 
-def follow(profile: SplitProfile | Contour, start: float, log_delta: float) -> float | None:
-    """Return about the ε of a δ, a few steps of Newton's method away; None where nothing is near."""
-    x = start
-    for _ in range(STEPS):
-        value, slope = profile.log_upper(x)
-        if x > 0:
-            slope = (profile.log_upper(x * (1 + BESIDE_EPSILON))[0] - value) / (BESIDE_EPSILON * x)
-        if not slope < 0:  # too far from what was planned for
-            return x if x != start else None
-        step = (value - log_delta) / -slope
-        if x > 0:
-            step = min(max(step, -x / 3), x / 2)
-        x += step
-        if not abs(step) > NEAR_SHARE * x:
-            break
-    return x if x > 0 else None
-
-
 # The other side -------------------------------------------------------------------------------------------------------
 
 
-def plan_other_side(releases: SampledReleases, epsilon: float) -> SplitProfile | None:
+def plan_other_side(releases: SampledReleases, epsilon: float | None, log_delta: float, place: None) -> Planned | None:
     """Return bounds of δ near ε, where all releases are far; None where the line would be long, or ε is large."""
-    if not 0 <= epsilon < min(FARTHEST_DEVIATIONS * releases.deviation, FARTHEST_EPSILON):
+    if epsilon is None or not 0 <= epsilon < min(FARTHEST_DEVIATIONS * releases.deviation, FARTHEST_EPSILON):
         return None
     about = math.log(math.exp(gaussian_log_delta(releases.deviation, epsilon) - epsilon) - math.expm1(-epsilon))
-    line = WholeLine.at(releases, JOINS, about, JOINING_LOOK) if about < 0 else None
+    line = WholeLine.at(releases, JOINS, about, WIDE_TILTS) if about < 0 else None
     contour = None if line is None else line.contour(-epsilon, about)
-    return None if contour is None else SplitProfile(None, None, AllFar(), contour, NO_TILTS, -math.inf)
+    return None if contour is None else Planned(epsilon, SplitProfile(None, None, AllFar(), contour))
 
 
 # The split ------------------------------------------------------------------------------------------------------------
@@ -207,9 +201,11 @@ class _Asked(NamedTuple):
 
 
 def plan_split(
-    releases: SampledReleases, epsilon: float, log_delta: float, place: FarPlace = CUTS[0]
-) -> SplitProfile | None:
+    releases: SampledReleases, epsilon: float | None, log_delta: float, place: FarPlace = CUTS[0]
+) -> Planned | None:
     """Return bounds of δ near ε, where it is about δ, with c_f in that place; None where they would take long."""
+    if epsilon is None:
+        return None
     asked = _Asked(epsilon, log_delta, place.size(releases, epsilon))
     if not 0 < asked.size < LARGEST_EPSILON:
         return None
@@ -223,7 +219,7 @@ def plan_split(
     unseen = math.fsum(law.n for law in known if not law.is_seen) / releases.count
     left_out = log_delta - OUT_OF_SIGHT_NATS + math.log(2 * unseen) if unseen else -math.inf
     (line, quiet), (tails, far_line, ceiling) = near, far
-    return SplitProfile(line, quiet, tails, far_line, ceiling, left_out)
+    return Planned(epsilon, SplitProfile(line, quiet, tails, far_line, ceiling, left_out))
 
 
 def _sort(
@@ -268,23 +264,17 @@ def _call_quiet(
     known: Sequence[tuple[_Sorted, RealTilts, Array]], chernoff: Array, asked: _Asked
 ) -> list[SizedLaw] | None:
     """Return the laws with losses up to the largest share of ε quiet that can be; None where none can."""
-    found, first, last = None, 0, len(QUIET_SHARES)
-    while first < last:
-        middle = (first + last) // 2
-        laws = [_quiet_up_to(QUIET_SHARES[middle] * asked.size, *one) for one in known]
-        k = chernoff + sum(law.n * law.log_base for law in laws)
+    for share in QUIET_SHARES:
+        laws = [_quiet_up_to(share * asked.size, *one) for one in known]
         apart = [law.more is not None for law in laws]
-        is_fine = all(ok or not law.is_seen for (law, _, _), ok in zip(known, apart, strict=True)) and any(apart)
-        if is_fine and float(np.min(k)) <= asked.log_delta - QUIET_DELTA_NATS:
-            found, last = laws, middle
-        else:
-            first = middle + 1
-    if found is None:
-        return None
-    return [
-        law if law.more is None else law._replace(log_more=tilts.log_share(*_middle(law.classes, tilts)))
-        for law, (_, tilts, _) in zip(found, known, strict=True)
-    ]
+        if not any(apart) or any(one.is_seen and not ok for (one, _, _), ok in zip(known, apart, strict=True)):
+            continue
+        if float(np.min(chernoff + sum(law.n * law.log_base for law in laws))) <= asked.log_delta - QUIET_DELTA_NATS:
+            return [
+                law if law.more is None else law._replace(log_more=tilts.log_share(*_middle(law.classes, tilts)))
+                for law, (_, tilts, _) in zip(laws, known, strict=True)
+            ]
+    return None
 
 
 def _quiet_up_to(loss: float, law: _Sorted, tilts: RealTilts, log_near: Array) -> SizedLaw:
@@ -327,3 +317,66 @@ def _far_line(
         return None
     contour = measure.contour(-asked.epsilon, asked.log_delta - asked.epsilon, tilts=some)
     return None if contour is None else (tails, contour, (measure.tau, measure.k))
+
+
+# Where it is planned first -----------------------------------------------------------------------------------------
+
+
+def guess_log_deltas(releases: SampledReleases, epsilon: float) -> Sequence[float]:
+    """Return about log δ(ε), and what is tried where no plan is found for that."""
+    guess = guess_log_delta(releases, epsilon)
+    return [guess + more for more in RAISED_NATS]
+
+
+def guess_log_delta(releases: SampledReleases, epsilon: float) -> float:
+    """Return about log δ(ε): of one large loss, of many small ones, which are about normal, or of a few large ones.
+
+    The loss of k sampled releases, all large, is k log γ and that of k Gaussians. δ is at most that of all Gaussians.
+    """
+    large, gaussians, near = [], releases.variance, releases.variance
+    for law, n in releases.parts:
+        gaussians, near = gaussians + n * law.mean * law.mean, near + n * _square_below(law, epsilon)
+        large.append(math.log(n) + _log_delta_of_sample(law.mean, law.rate, epsilon))
+        k = np.arange(2.0, min(n, MOST_LARGE) + 1)
+        chosen = np.array([math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1) for m in k.tolist()])
+        log_rates = k * math.log(law.rate)
+        large += (_log_delta_of_gaussian(law.mean * np.sqrt(k), epsilon - log_rates) + chosen + log_rates).tolist()
+    small, most = _log_delta_of_gaussian(np.sqrt([near, gaussians]), epsilon)
+    return min(float(np.logaddexp.reduce([*large, small])), float(most), -1e-3)
+
+
+def _square_below(law: SampledGaussian, epsilon: float) -> float:
+    """Return E_Q(w-1)² where the loss is at most ε: beyond, one release is large."""
+    at = coordinate_of(max(epsilon, LEAST_GUESSED), law.mean, law.rate)
+    near, shifted, twice = (math.erfc((m - at) / math.sqrt(2.0)) / 2 for m in (0.0, law.mean, 2 * law.mean))
+    return law.rate**2 * max(math.exp(law.mean**2) * twice - 2 * shifted + near, LEAST_GUESSED)
+
+
+def _log_delta_of_sample(mean: float, rate: float, epsilon: float) -> float:
+    """Return about log δ(ε) of one release that leaves: γφ(t-μ)·(m(t-μ) - m(t)), m Mills' ratio, L(t) = ε."""
+    t = coordinate_of(epsilon, mean, rate)
+    ends = np.array([t - mean, t])
+    logs = log_half_erfc(ends / math.sqrt(2.0)) + ends**2 / 2
+    near, far = np.exp(np.minimum(logs, EXPONENT_AT_MOST))
+    return math.log(rate) - float(ends[0]) ** 2 / 2 + math.log(max(near - far, 1e-300))
+
+
+def _log_delta_of_gaussian(mean: Array, epsilon: Array | float) -> Array:
+    """Return about log δ(ε) of N(μ, 1) against N(0, 1): φ(t)·(m(t) - m(t+μ)), m Mills' ratio, t = ε/μ - μ/2."""
+    from scipy.special import erfcx
+
+    t = np.maximum(epsilon / mean - mean / 2, LEAST_T)
+    mills = erfcx(t / math.sqrt(2.0)) - erfcx((t + mean) / math.sqrt(2.0))
+    return np.asarray(-t * t / 2 + np.log(np.maximum(mills, 1e-300) / 2))
+
+
+def guess_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
+    """Return about the ε of a δ, by halving."""
+    low, high = LEAST_LOG_EPSILON, math.log(LARGEST_EPSILON)
+    ends = guess_log_delta(releases, math.exp(low)), guess_log_delta(releases, math.exp(high))
+    if ends[1] > log_delta or ends[0] < log_delta:
+        return None
+    while high - low > GUESS_NATS:
+        middle = (low + high) / 2
+        low, high = (middle, high) if guess_log_delta(releases, math.exp(middle)) > log_delta else (low, middle)
+    return math.exp(high)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 
 from cumulant.inversion.contour import SMALLEST_LOG_DELTA, Contour, log_chernoff
 from cumulant.inversion.plan import approximate, curvature_of
-from cumulant.inversion.sized_line import JOINS, LEAVES, LONG, Direction, Limits, SizedLaw, SizedMeasure
+from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Direction, SizedLaw, SizedMeasure
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.sampled_gaussian import EXPONENT_AT_MOST, RealTilts, SampledGaussian, SampledReleases
@@ -36,19 +36,8 @@ DELTA_GUESSES = 2  # of log δ
 GUESSED_SHARES = (1.0, 0.3)  # of the tilt of a normal loss, around which it is looked for
 FIRST_GUESS_NATS = 10.0  # below a normal loss, the first of them
 LEAST_NATS = 1e-9  # of -log δ, for which a line is planned
-SHORT = Limits(1_500, 1_500, 4e8)
-ALL_TILTS = 2.0 ** (np.arange(-48.0, 33.0) / 8)  # over the tilt of a normal loss
-
-
-class Look(NamedTuple):
-    """Tilts, over that of a normal loss, and what a line through one of them may take."""
-
-    tilts: Array
-    limits: Limits
-
-
-FIRST_LOOK = Look(ALL_TILTS[28:57:4], SHORT)  # for Chernoff's bound
-NEAR_LOOK, JOINING_LOOK = Look(ALL_TILTS[24:57:2], SHORT), Look(ALL_TILTS[::2], LONG)
+FIRST_TILTS = 2.0 ** np.arange(-2.5, 1.5, 0.5)  # over the tilt of a normal loss, for Chernoff's bound
+NEAR_TILTS, WIDE_TILTS = 2.0 ** np.arange(-3.0, 1.25, 0.25), 2.0 ** np.arange(-6.0, 4.25, 0.25)  # likewise, for lines
 
 
 @final
@@ -57,22 +46,21 @@ class WholeLine:
     """All releases in one direction, without what δ cannot see, and K' and K'' of them at the measure's tilts."""
 
     measure: SizedMeasure
-    limits: Limits
     slope: Array
     bend: Array
     log_left_out: float  # of P
 
     @staticmethod
-    def at(releases: SampledReleases, direction: Direction, log_delta: float, look: Look) -> WholeLine | None:
+    def at(releases: SampledReleases, direction: Direction, log_delta: float, tilts: Array) -> WholeLine | None:
         """Return the line's tilts for a δ, around that of a normal loss."""
-        return WholeLine.of(releases, direction, math.sqrt(-2 * log_delta) / releases.deviation, log_delta, look)
+        return WholeLine.of(releases, direction, math.sqrt(-2 * log_delta) / releases.deviation, log_delta, tilts)
 
     @staticmethod
     def of(
-        releases: SampledReleases, direction: Direction, first_tilt: float, log_delta: float, look: Look
+        releases: SampledReleases, direction: Direction, first_tilt: float, log_delta: float, tilts: Array
     ) -> WholeLine | None:
         """Return the line's tilts around the first; None where sums over nodes would be long."""
-        tau, laws, is_cut = look.tilts * first_tilt, [], False
+        tau, laws, is_cut = tilts * first_tilt, [], False
         s, slope, bend = direction.power(tau), releases.variance * (tau + 0.5), np.full(len(tau), releases.variance)
         with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
             for law, n in releases.parts:
@@ -80,10 +68,10 @@ class WholeLine:
                 if classes is None:
                     return None
                 end, far = (None, None) if size is Size.ANY else (classes.end, classes.far)
-                tilts = RealTilts.of(law, s, classes.ends, end, releases.count)
-                if tilts is None:
+                sums = RealTilts.of(law, s, classes.ends, end, releases.count)
+                if sums is None:
                     return None
-                log_base, mean, spread = tilts.log_moments(far)
+                log_base, mean, spread = sums.log_moments(far)
                 laws.append(SizedLaw(classes, n, size, None, log_base))
                 slope, bend, is_cut = slope + n * mean, bend + n * spread, is_cut or size is not Size.ANY
             # where a record joins, losses that are not about normal make the line fall more slowly than F'' says
@@ -92,7 +80,7 @@ class WholeLine:
         known, left_out = slice(0, len(measure.tau)), log_delta - OUT_OF_SIGHT_NATS + math.log(2.0)
         if len(measure.tau) < 2:
             return None
-        return WholeLine(measure, look.limits, slope[known], bend[known], left_out if is_cut else -math.inf)
+        return WholeLine(measure, slope[known], bend[known], left_out if is_cut else -math.inf)
 
     def ceiling(self, log_delta: float) -> float:
         """Return Chernoff's bound of ε at a δ that cuts leave out next to nothing of, or the largest loss."""
@@ -137,10 +125,10 @@ class WholeLine:
             (self.ceiling(log_delta), log_delta) if self.measure.direction is JOINS else None
         )
 
-    def contour(self, epsilon: float, log_delta: float) -> Contour | None:
+    def contour(self, epsilon: float, log_delta: float, points: int = MOST_POINTS) -> Contour | None:
         """Return the line near a point of the profile; None where it would be long."""
         with np.errstate(all="ignore"):  # likewise
-            contour = self.measure.contour(epsilon, log_delta, self.limits)
+            contour = self.measure.contour(epsilon, log_delta, points=points)
         return None if contour is None else replace(contour, log_left_out=self.log_left_out)
 
 
@@ -153,7 +141,8 @@ def saddle_log_delta(releases: SampledReleases, epsilon: float) -> float | None:
         if not SMALLEST_LOG_DELTA < about < -LEAST_NATS:
             return None
         tilt = math.sqrt(-2 * about) / deviation if turn else max(epsilon / deviation**2, 0.5)
-        lines = (WholeLine.of(releases, LEAVES, tilt * share, about, NEAR_LOOK) for share in GUESSED_SHARES)
+        tried = ((tilt * share, tilts) for share in GUESSED_SHARES for tilts in (NEAR_TILTS, WIDE_TILTS))
+        lines = (WholeLine.of(releases, LEAVES, first, about, tilts) for first, tilts in tried)
         points = (line.saddle(epsilon=epsilon) for line in lines if line is not None)
         point = next((point for point in points if point is not None), None)
         if point is None:

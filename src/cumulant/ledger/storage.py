@@ -273,7 +273,7 @@ def _identity(path: str) -> Identity:
 
 def connected(address: Address) -> Engine:
     """Return an engine with the settings that durability needs; it keeps no connections."""
-    options: dict[str, Any] = {"connect_args": {"check_same_thread": False}} if address.is_sqlite else {}
+    options: dict[str, Any] = {"connect_args": {"check_same_thread": False}}
     if not address.is_sqlite:
         options = {"isolation_level": "READ COMMITTED"}
     try:

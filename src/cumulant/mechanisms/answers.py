@@ -184,12 +184,12 @@ def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval
 
 
 def _or_doubles(found: Interval, most: float, least: Callable[[], float]) -> Interval:
-    """Return what balls prove, or bounds in doubles where only these are near one another, or balls prove nothing."""
-    if found.certified and found.width <= ROUGH_NATS * found.upper:
+    """Return what balls prove, or bounds in doubles where only these are exact, or balls prove nothing."""
+    if found.certified and found.width <= EXACTLY * found.upper:
         return found
     upper = min(found.upper, most)
     lower = min(max(found.lower, least()), upper)
-    if found.certified and found.upper < math.inf and not upper - lower <= ROUGH_NATS * upper:
+    if found.certified and found.upper < math.inf and not upper - lower <= EXACTLY * upper:
         return found
     return Interval(lower, upper, unproven=upper - lower)
 

@@ -8,8 +8,6 @@ every pair, and computed together for pairs with one batch key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
 
 import numpy as np
 
@@ -71,18 +69,8 @@ def _nodes_of(pair: DominatingPair, octave: int) -> DiscreteLosses:
     return pair.nodes(2.0**octave, 0.0)
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Cumulants:
-    """K, K' and K'' of one pair at the tilts of some octaves, and E_P[L]."""
-
-    first: int
-    values: Array
-    divergence: float
-
-    def at(self, octave: int) -> Array:
-        place = (octave - self.first) * PER_OCTAVE
-        return self.values[:, place : place + PER_OCTAVE]
+Cumulants = tuple[Array, float]
+"""K, K' and K'' of one pair at the tilts of some octaves, and E_P[L]."""
 
 
 def nodes_together(pairs: Sequence[DominatingPair], theta: float, omega: float) -> DiscreteLosses:
@@ -94,7 +82,7 @@ def _cumulants(pairs: Sequence[DominatingPair], first: int, size: int) -> list[C
     nodes = nodes_together(pairs, 2.0 ** (first + size), 0.0)
     theta = np.concatenate([tilts(octave) for octave in range(first, first + size)])
     values = np.stack(nodes.cumulants(theta), axis=1)
-    return [Cumulants(first, row, float(kappa)) for row, kappa in zip(values, nodes.divergence, strict=True)]
+    return [(row, float(kappa)) for row, kappa in zip(values, nodes.divergence, strict=True)]
 
 
 CUMULANTS = BatchedTable("cumulants", _cumulants)
@@ -106,14 +94,17 @@ def shared_octaves(pair: DominatingPair, octave: int) -> tuple[int, int]:
     return octave - octave % size, size
 
 
-def blocks_of(pairs: Sequence[DominatingPair], octave: int) -> list[Cumulants]:
-    """Return what is kept of each pair in the octaves that share their nodes with this one."""
-    return CUMULANTS.of(pairs, [shared_octaves(pair, octave) for pair in pairs])
-
-
 def cumulants_of_each(pairs: Sequence[DominatingPair], octave: int) -> Array:
     """Return K, K' and K'' of each pair at the tilts of an octave."""
-    return np.array([block.at(octave) for block in blocks_of(pairs, octave)]).reshape(len(pairs), 3, PER_OCTAVE)
+    asked = [shared_octaves(pair, octave) for pair in pairs]
+    places = [(octave - first) * PER_OCTAVE for first, _ in asked]
+    rows = [kept[:, at : at + PER_OCTAVE] for (kept, _), at in zip(CUMULANTS.of(pairs, asked), places, strict=True)]
+    return np.array(rows).reshape(len(pairs), 3, PER_OCTAVE)
+
+
+def divergences_of(pairs: Sequence[DominatingPair]) -> list[float]:
+    """Return E_P[L] of each pair."""
+    return [kappa for _, kappa in CUMULANTS.of(pairs, [shared_octaves(pair, 0) for pair in pairs])]
 
 
 def k_at(pair: DominatingPair, index: int) -> float:
@@ -123,4 +114,4 @@ def k_at(pair: DominatingPair, index: int) -> float:
 
 def k_of_each(pairs: Sequence[DominatingPair], index: int) -> Array:
     octave, place = divmod(index, PER_OCTAVE)
-    return np.array([block.at(octave)[0, place] for block in blocks_of(pairs, octave)])
+    return np.asarray(cumulants_of_each(pairs, octave)[:, 0, place])

@@ -211,7 +211,8 @@ def log_integral(log_bound: Callable[[arb, arb], arb], edges: list[float], likel
     waiting: list[tuple[float, float, float, arb]] = []
 
     def add(a: float, b: float) -> None:
-        log = log_bound(as_ball(a), as_ball(b)) + (as_ball(b) - as_ball(a)).log()
+        low, high = as_ball(a), as_ball(b)
+        log = log_bound(low, high) + (high - low).log()
         heappush(waiting, (-upper_float(log), a, b, log))
 
     for a, b in pairwise(edges):
@@ -229,7 +230,8 @@ def _outer(moment: Moment, y: arb, sides: Iterable[tuple[float, float]], h: floa
     logs: list[arb] = []
     while waiting:
         a, b = waiting.pop()
-        log = moment.log_modulus_bound(as_ball(a), as_ball(b), y) + (as_ball(b) - as_ball(a) + as_ball(h)).log()
+        low, high = as_ball(a), as_ball(b)
+        log = moment.log_modulus_bound(low, high, y) + (high - low + h).log()
         if log < negligible or b - a < RECTANGLE or len(logs) + len(waiting) > MOST_RECTANGLES:
             logs.append(log)
         else:

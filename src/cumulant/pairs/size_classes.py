@@ -29,7 +29,6 @@ there to the path adds 2d|f|: closed there, a contour passes where |1 - e^{2πit
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import final
@@ -37,7 +36,7 @@ from typing import final
 import numpy as np
 
 from cumulant.numerics.balls import LOG_ROOT
-from cumulant.numerics.decay import Cells, escape, escape_of_run
+from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.sampled_gaussian import LEAST_LOG, NOTHING, End, Nodes, SampledGaussian
@@ -54,8 +53,6 @@ TOGETHER_NATS = 120.0  # below the largest cell, of cells that are counted toget
 BEGINNING = 14.0  # over the sharpness, before a place, where X is e^-200
 WIDEST_STEP = 0.3  # units of t, between nodes
 NORMAL_NATS = 60.0  # by which normal laws have fallen where nodes end
-END_NATS = 60.0  # that all releases together may take off the end of a line
-SOON = 4  # half octaves within which a line may end without asking for more
 
 
 class Size(Enum):
@@ -381,30 +378,3 @@ def _log1p_exp(x: float) -> float:
 
 def _log_sum(*logs: float) -> float:
     return float(np.logaddexp.reduce(logs))
-
-
-def end_of_line(
-    parts: Sequence[tuple[Cells, int]], variance: float, line: tuple[float, float, float]
-) -> tuple[float, float] | None:
-    """Return (ω, tail): where a line may end, and a bound of Σ Π|φ_i|^{n_i}/|z(z+1)|·η/π beyond.
-
-    `line` is η, what the tail may be, and a frequency to begin with; `variance` is that of plain Gaussian noise, which
-    multiplies by e^{-vω²/2}.
-    """
-    (eta, negligible, start), total = line, sum(n for _, n in parts)
-    # from twice the variation on, each release takes at least log 2 nats off, and more the farther
-    steepest = max(float(np.sum(cells.variation) + cells.first[0] + cells.last[-1]) for cells, _ in parts)
-    far = 2 * steepest * math.exp(END_NATS / total)
-    if not far < math.inf:
-        return None
-    frequencies = start * 2.0 ** (np.arange(2 * max(math.ceil(math.log2(max(far / start, 1.0))), 1) + 1.0) / 2)
-    ways = 1 / frequencies
-    ways[:-1] -= ways[1:]
-    ways += eta / frequencies**2
-    for bound in (escape_of_run, escape):
-        fallen = sum((n * bound(cells, frequencies) for cells, n in parts), variance * frequencies**2 / 2)
-        tails = (np.exp(-fallen) * ways)[::-1].cumsum()[::-1] / math.pi
-        fine = int((~(tails <= negligible)).sum())  # they fall; what is no number is not fine
-        if fine < len(tails) and (fine <= SOON or bound is escape):
-            return float(frequencies[fine]), float(tails[fine])
-    return None

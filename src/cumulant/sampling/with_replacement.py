@@ -40,6 +40,7 @@ from cumulant.sampling.without_replacement_theorems import by_profiles
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
 LEAST_REVEALED = 1e-290  # δ at the last knot, that is charged as if everything were revealed
 LAST_KNOT = 600.0  # of ε
+KNOT_ROUNDS, PLACES_AT_ONCE = 5, 65  # of the search for that, each of which narrows it 64 times
 EVEN_KNOTS = 800  # for a typical loss, up to four of them
 FURTHER = 1e-3  # of log ε, between knots beyond
 LEAST_MEAN_TOLD = 1e-3  # of Gaussian noise whose pair is made of knots: of more noise they are many
@@ -232,11 +233,27 @@ def _pair_at_close_knots(profile: PrivacyProfile, typical: float) -> FinitePair 
 
     They are at most 1/800 of a `typical` loss apart, or 1/1000 of themselves.
     """
-    last = min(profile.epsilon(math.log(LEAST_REVEALED)), LAST_KNOT)
+    last = _last_knot(profile)
     even = typical * np.arange(EVEN_KNOTS * 4) / EVEN_KNOTS
     apart = np.geomspace(even[-1], max(last, even[-1]), 1 + math.ceil(max(math.log(last / even[-1]), 0.0) / FURTHER))
     knots = np.concatenate([even, apart[1:]])
     return pair_at_knots(knots, np.maximum(profile.log_deltas(knots), math.log(LEAST_REVEALED)))
+
+
+def _last_knot(profile: PrivacyProfile) -> float:
+    """Return about where δ is LEAST_REVEALED, at most LAST_KNOT: what lies beyond any last knot is charged.
+
+    A profile takes about as long at many places as at one.
+    """
+    low, high = 0.0, LAST_KNOT
+    for _ in range(KNOT_ROUNDS):
+        places = np.linspace(low, high, PLACES_AT_ONCE)
+        above = np.flatnonzero(profile.log_deltas(places) > math.log(LEAST_REVEALED))
+        last = int(above[-1]) if len(above) else 0
+        if last == PLACES_AT_ONCE - 1:
+            break
+        low, high = float(places[last]), float(places[last + 1])
+    return high
 
 
 @lru_cache(maxsize=256)
