@@ -167,6 +167,7 @@ class SampledWithReplacement(AbstractMechanism):
         return at_most(curve, binary_loss(self._pure)) if self._pure < math.inf else curve
 
 
+@lru_cache(maxsize=64)
 def told_curve(sampled: SampledWithReplacement) -> Curve:
     """Return K of draws with replacement of a mechanism that is known by the curves of its groups.
 
