@@ -89,7 +89,7 @@ class SampledWithReplacement(AbstractMechanism):
     def _known(self) -> Known:
         return replace(
             Known.by_curve(self._curve, fixed_size=True),
-            profile=self._profile,
+            profile=lambda: _profile_of_draws(self),
             directions=lambda _: self._directions(),
             failure=lambda: self._failure,
             sharper_curve=self.draws > 1 and self._pure < math.inf,  # weighted draws may say more than the pairs
@@ -150,14 +150,6 @@ class SampledWithReplacement(AbstractMechanism):
         assert isinstance(self.mechanism, ApproximateDP)
         return replace(self, mechanism=PureDP(epsilon=self.mechanism.bound))
 
-    def _profile(self) -> PrivacyProfile:
-        amplify = with_replacement_profile if self.relation is REPLACE_ONE else hybrid_with_replacement_profile
-        groups, drawn = group_profiles(self.mechanism), {"draws": self.draws, "population": self.population}
-        theorem = amplify(groups, **drawn)
-        if self.draws <= 1 or self.draws > FEW_TIMES * self.population or self.population == 1:
-            return theorem  # one draw has one multiplicity to weigh
-        return smaller_profile(theorem, weighted_with_replacement_profile(groups, **drawn))
-
     def _curve(self) -> Curve:
         if self.draws == 0:
             return NO_LOSS
@@ -167,6 +159,18 @@ class SampledWithReplacement(AbstractMechanism):
         return at_most(curve, binary_loss(self._pure)) if self._pure < math.inf else curve
 
 
+@lru_cache(maxsize=64)
+def _profile_of_draws(sampled: SampledWithReplacement) -> PrivacyProfile:
+    """Return the smaller of Theorem 10, or 11, and weighted draws, which keeps the knots that it has found."""
+    amplify = with_replacement_profile if sampled.relation is REPLACE_ONE else hybrid_with_replacement_profile
+    groups, drawn = group_profiles(sampled.mechanism), {"draws": sampled.draws, "population": sampled.population}
+    theorem = amplify(groups, **drawn)
+    if sampled.draws <= 1 or sampled.draws > FEW_TIMES * sampled.population or sampled.population == 1:
+        return theorem  # one draw has one multiplicity to weigh
+    return smaller_profile(theorem, weighted_with_replacement_profile(groups, **drawn))
+
+
+@lru_cache(maxsize=64)
 def told_curve(sampled: SampledWithReplacement) -> Curve:
     """Return K of draws with replacement of a mechanism that is known by the curves of its groups.
 
@@ -263,7 +267,7 @@ def _moments(sampled: SampledWithReplacement) -> Curve:
     Integrating a profile takes a while, so it is done once; every knot is an upper bound, and the projection of
     Proposition 24 (Wang et al. 2019) keeps it one in between.
     """
-    profile = sampled._profile()
+    profile = _profile_of_draws(sampled)
     ceiling = sampled.mechanism.group(size=sampled.draws)._known().curve()  # all m draws may be the one record
     if sampled.population > 1:
         always, mixed = ceiling.log_moment, mixed_moments(sampled)
