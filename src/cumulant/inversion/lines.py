@@ -37,7 +37,7 @@ InDoubles = Contour | BandInDoubles
 
 
 class End(NamedTuple):
-    """Rows whose line has so many points, and bounds of Σ |φ|/|z(z+1)|·η/π beyond."""
+    """Where the lines of some rows end: the points of each, and bounds of Σ |φ|/|z(z+1)|·η/π beyond."""
 
     rows: Indices
     points: int
