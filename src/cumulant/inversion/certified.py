@@ -117,6 +117,8 @@ def _is_below_by_line(question: Question, epsilon: float) -> bool:
     """Return whether the first line that is planned says that δ(ε) is at most δ: then none is planned at its own ε."""
     if not 0 < epsilon < math.inf or not -math.inf < question.asked < 0:
         return False
+    if question.road.whole(question.losses) is not None:  # which has said that it is not
+        return False
     with contextlib.suppress(OutOfReach):
         if question.around is not None:
             line = next(iter(question.road.lines(question.seen, question.around)))
