@@ -339,29 +339,15 @@ class Bounds(Protocol):
         """Return the lower one."""
 
 
-def nats_apart(bounds: Bounds, epsilon: float, share: float = EXACT_SHARE) -> float:
-    """Return by how much less than δ an ε is asked for, so that δ(ε), planned by itself, agrees: less than a share."""
-    most = APART_NATS * share / EXACT_SHARE
-    return min(most, APART_SHARE * share * abs(bounds.log_upper(epsilon)[1]) * epsilon)
+def nats_apart(bounds: Bounds, epsilon: float) -> float:
+    """Return by how much less than δ an ε is asked for, so that δ(ε), planned by itself, agrees."""
+    return min(APART_NATS, APART_SHARE * EXACT_SHARE * abs(bounds.log_upper(epsilon)[1]) * epsilon)
 
 
-def nats_of(share: float) -> float:
-    """Return the slack in log δ beyond which no ε is within a share of itself."""
-    return EXACT_NATS * share / EXACT_SHARE
-
-
-def meet_exactly(
-    bounds: Bounds,
-    start: float,
-    log_delta: float,
-    apart: float,
-    *,
-    at_zero: float = 0.0,
-    share: float = EXACT_SHARE,
-) -> float | None:
+def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float, *, at_zero: float = 0.0) -> float | None:
     """Return the least ε whose bound is a little less than log δ; None if it may be above the truth.
 
-    Above it by a share of ε, or by `at_zero`, is near enough.
+    Above it by EXACT_SHARE of ε, or by `at_zero`, is near enough.
     """
     rounded = 2 * ROUNDOFF * abs(log_delta)  # as the logarithm of δ was, and more
     # the slack is that at the answer, or at the start where δ(ε) will be planned by itself, too
@@ -370,7 +356,7 @@ def meet_exactly(
     if math.isnan(near):
         return None
     low, high = bounds.log_bounds(near)
-    if not high - low <= nats_of(share):
+    if not high - low <= EXACT_NATS:
         return None
     aim, spare = log_delta - rounded - max(AGREED_SLACKS * (high - low), apart), MET_SHARE * (high - low)
     epsilon, value, _ = _meet(bounds, near, aim - spare, spare, at_zero)
@@ -379,7 +365,7 @@ def meet_exactly(
             break
         epsilon *= 1 + nudge
         value = bounds.log_upper(epsilon)[0]
-    below = min(epsilon * (1 - share), epsilon - at_zero)
+    below = min(epsilon * (1 - EXACT_SHARE), epsilon - at_zero)
     is_exact = value <= aim and bounds.log_lower(below) >= log_delta
     return epsilon if is_exact else None
 
