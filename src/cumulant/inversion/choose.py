@@ -26,7 +26,7 @@ from cumulant.inversion.contour import (
     nats_apart,
 )
 from cumulant.inversion.enclosure import EXACT_AT_ZERO, EXACT_SHARE
-from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Direction
+from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Orientation
 from cumulant.inversion.split import (
     CUTS,
     VARIATION_CUTS,
@@ -81,7 +81,7 @@ class Way(NamedTuple):
 
 
 def _plan_line(
-    direction: Direction, points: int
+    direction: Orientation, points: int
 ) -> Callable[[SampledReleases, float | None, float, Array], Planned | None]:
     def plan(releases: SampledReleases, epsilon: float | None, log_delta: float, tilts: Array) -> Planned | None:
         line = WholeLine.at(releases, direction, log_delta, tilts)
