@@ -303,5 +303,6 @@ def line_from_dict(data: dict[str, Any]) -> AbstractLine:
     """Return the line that `to_dict` described."""
     if data["kind"] not in LINES_BY_KIND:
         raise InvalidParameter(f"a line must be a slot, reserve, failure, renyi or pure, got {data['kind']!r}")
-    given = {name: READERS.get(name, lambda as_it_is: as_it_is)(value) for name, value in data.items() if name != "kind"}
+    stated = {name: value for name, value in data.items() if name != "kind"}
+    given = {name: READERS[name](value) if name in READERS else value for name, value in stated.items()}
     return LINES_BY_KIND[data["kind"]](**given)
