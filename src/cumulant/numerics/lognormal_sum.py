@@ -1,0 +1,169 @@
+"""The law of log(r_1 + … + r_n) of independent lognormal r_i = e^{sx_i - s²/2}, x_i ~ N(0, 1), far into both tails.
+
+With f_k the density of u = log(r_1 + … + r_k), and in coordinates v = log(e^u + e^{u'}) and y = u - u', which keep areas,
+
+    f_{j+k}(v) = ∫ f_j(v - log(1 + e^{-y})) f_k(v - log(1 + e^y)) dy,
+
+so that f_n takes at most 2 log₂ n such integrals. All terms are positive: nothing cancels, also where f is 1e-300.
+
+The mean of the x_i is independent of their differences. So u is s times it, of variance τ² = s²/k, and something
+independent, and |f_k(u + iη)| <= e^{η²/2τ²} f_k(u): f_k is as smooth everywhere, relatively, as a normal density of
+width τ is at its centre. The trapezoidal rule in y, and Lagrange's interpolation of f_k between multiples of a step h,
+therefore converge as they do for that: the one like e^{-c/h²}, the other like h^POINTS. Both errors are measured: by the
+law of twice the step, in both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from typing import final
+
+import numpy as np
+
+from cumulant.numerics.logspace import Array
+
+POINTS = 16  # of an interpolation
+BEFORE = POINTS // 2 - 1  # of which so many lie before the cell
+SHARE, WIDEST = 0.5, 0.35  # the step in y, at most: of τ, and where softplus bends
+LOWER = 10.0  # standard deviations by which parts may lie lower than their sum, relatively
+AT_ONCE = 64  # values of y
+HALVED = 2.0**-12  # what halving h leaves of an error, at most: h^16, and less where it is larger
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LogDensity:
+    """log f at u = h·(first + i), h = step, where f contains a normal law of width `spread`.
+
+    Between two points f is e^{a + bi - κi²} times a polynomial of degree POINTS - 1, κ = (h/τ)²/2: what is left of it
+    beside a normal density is almost flat.
+    """
+
+    step: float
+    spread: float
+    first: int
+    values: Array
+    polynomials: Array = field(init=False)
+    slopes: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        cells = len(self.values) - POINTS + 1
+        here, around = self._here(cells), np.arange(POINTS) - BEFORE
+        slopes = (self.values[BEFORE + 1 :][:cells] - self.values[BEFORE - 1 :][:cells]) / 2
+        windows = np.lib.stride_tricks.sliding_window_view(self.values, POINTS)
+        flat = windows - here[:, None] - slopes[:, None] * around + self._bend * around**2
+        object.__setattr__(self, "slopes", slopes)
+        object.__setattr__(self, "polynomials", np.exp(np.clip(flat, -700.0, 700.0)) @ _lagrange())
+
+    @property
+    def _bend(self) -> float:
+        return (self.step / self.spread) ** 2 / 2
+
+    def _here(self, cells: int) -> Array:
+        return self.values[BEFORE : BEFORE + cells]
+
+    @property
+    def places(self) -> Array:
+        return self.step * (self.first + np.arange(float(len(self.values))))
+
+    def shifted(self, low: int, high: int, shift: float) -> tuple[int, Array]:
+        """Return log f(hj - shift) for all j in [low, high) where it is known, and the first such j."""
+        whole = math.floor(-shift / self.step)
+        fraction = -shift / self.step - whole
+        start = self.first + BEFORE - whole  # the j of the first cell
+        first, last = max(low, start), min(high, start + len(self.slopes))
+        some = slice(first - start, max(last, first) - start)
+        flat = self.polynomials[some] @ fraction ** np.arange(POINTS)
+        log = self._here(len(self.slopes))[some] + self.slopes[some] * fraction - self._bend * fraction**2
+        return first, np.asarray(log + np.log(np.maximum(flat, 1e-300)))
+
+
+@cache
+def _lagrange() -> Array:
+    """Return the coefficients of Lagrange's polynomials of the points around a cell: a row for each."""
+    around, rows = range(-BEFORE, POINTS - BEFORE), []
+    for i in around:
+        row = [Fraction(1)]
+        for j in around:
+            if j != i:
+                shifted = [Fraction(0), *row]
+                row = [(a - j * b) / (i - j) for a, b in zip(shifted, [*row, Fraction(0)], strict=True)]
+        rows.append([float(x) for x in row])
+    return np.array(rows)
+
+
+def log_density_of_sum(scale: float, count: int, low: float, high: float, step: float) -> tuple[LogDensity, Array]:
+    """Return f_n on multiples of a step from low + log n to high, and how far its values may be off, relatively.
+
+    The error is measured by the law of twice the step, of which one of the step itself is at most HALVED; and rounding:
+    of the places, of logarithms, and of what is summed.
+    """
+    fine, coarse = (_sum_of(scale, count, low, high, h) for h in (step, 2 * step))
+    even = 2 * (coarse.first + np.arange(len(coarse.values))) - fine.first  # the place of a coarse point
+    there = (even >= 0) & (even < len(fine.values))
+    apart = np.full(len(fine.values), np.nan)
+    apart[even[there]] = np.abs(fine.values[even[there]] - coarse.values[there])
+    apart[np.isnan(apart)] = np.interp(np.flatnonzero(np.isnan(apart)), even[there], apart[even[there]])
+    steepness = np.abs(np.gradient(fine.values)) / step
+    rounding = 2.0**-50 * (1 + np.abs(fine.values) + steepness * (1 + np.abs(fine.places)))
+    return fine, HALVED * np.expm1(np.minimum(1.5 * apart, 50.0)) + count.bit_length() * rounding
+
+
+def _sum_of(scale: float, count: int, low: float, high: float, step: float) -> LogDensity:
+    """Return f_n, by doubling and by adding one."""
+    sizes = list(_sizes(count))
+    top = math.ceil(high / step) + (POINTS - BEFORE) * (len(sizes) + 1)
+
+    def lowest(size: int) -> int:
+        return math.floor((math.log(size) + low - LOWER * scale / math.sqrt(size)) / step)
+
+    u = step * np.arange(lowest(1), top)
+    normal = -(((u / scale + scale / 2) ** 2) / 2) - math.log(scale * math.sqrt(2 * math.pi))
+    one = found = LogDensity(step, scale, lowest(1), normal)
+    for before, size in sizes:
+        top -= POINTS - BEFORE
+        other, spread = found if size == 2 * before else one, scale / math.sqrt(size)
+        apart = step * max(1, math.floor(min(SHARE * scale / math.sqrt(before), WIDEST) / step))
+        values = _log_sum(found, other, lowest(size), top, apart)
+        first = int(np.argmax(np.isfinite(values)))  # below it nothing is known of the parts
+        found = LogDensity(step, spread, lowest(size) + first, values[first:])
+    return found
+
+
+def _sizes(count: int) -> Iterator[tuple[int, int]]:
+    """Yield steps from 1 to a count, each by doubling or by adding one."""
+    size = 1
+    for bit in f"{count:b}"[1:]:
+        yield size, 2 * size
+        size *= 2
+        if bit == "1":
+            yield size, size + 1
+            size += 1
+
+
+def _log_sum(one: LogDensity, other: LogDensity, low: int, top: int, apart: float) -> Array:
+    """Return log ∫ f(v - log(1 + e^{-y})) g(v - log(1 + e^y)) dy at v = hj, low <= j < top, by the trapezoidal rule."""
+    farthest = math.ceil((one.step * (top - min(one.first, other.first))) / apart)
+    is_even = one is other  # then one half of the integral is the other
+    y = apart * np.arange(0 if is_even else -farthest, farthest + 1)
+    shares = np.log(np.where((y > 0) & is_even, 2 * apart, apart))
+    largest, total = np.full(top - low, -np.inf), np.zeros(top - low)
+    shifts = np.logaddexp(0.0, -y), np.logaddexp(0.0, y)
+    for some in np.array_split(np.arange(len(y)), -(-len(y) // AT_ONCE)):
+        terms = np.full((len(some), top - low), -np.inf)
+        for row, i in zip(terms, some, strict=True):
+            a, log_f = one.shifted(low, top, float(shifts[0][i]))
+            b, log_g = other.shifted(low, top, float(shifts[1][i]))
+            first, last = max(a, b), min(a + len(log_f), b + len(log_g))
+            if first < last:
+                row[first - low : last - low] = log_f[first - a : last - a] + log_g[first - b : last - b] + shares[i]
+        new = np.maximum(largest, np.max(terms, axis=0))
+        unit = np.where(np.isfinite(new), new, 0.0)
+        total = total * np.exp(largest - unit) + np.sum(np.exp(terms - unit), axis=0)
+        largest = new
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.where(np.isfinite(largest), largest, 0.0) + np.log(total))
