@@ -23,6 +23,7 @@ from functools import cache
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cumulant.numerics.logspace import Array
 
@@ -31,6 +32,7 @@ BEFORE = POINTS // 2 - 1  # of which so many lie before the cell
 SHARE, WIDEST = 0.5, 0.35  # the step in y, at most: of τ, and where softplus bends
 LOWER = 10.0  # standard deviations by which parts may lie lower than their sum, relatively
 AT_ONCE = 64  # values of y
+SPARSE, UNSEEN = 8, 60.0  # one point of so many is looked at; nats below the largest term, where others are nothing
 HALVED = 2.0**-12  # what halving h leaves of an error, at most: h^16, and less where it is larger
 
 
@@ -151,19 +153,40 @@ def _log_sum(one: LogDensity, other: LogDensity, low: int, top: int, apart: floa
     is_even = one is other  # then one half of the integral is the other
     y = apart * np.arange(0 if is_even else -farthest, farthest + 1)
     shares = np.log(np.where((y > 0) & is_even, 2 * apart, apart))
-    largest, total = np.full(top - low, -np.inf), np.zeros(top - low)
     shifts = np.logaddexp(0.0, -y), np.logaddexp(0.0, y)
-    for some in np.array_split(np.arange(len(y)), -(-len(y) // AT_ONCE)):
+    firsts, lasts = _seen(one, other, low, top, shifts)
+    largest, total = np.full(top - low, -np.inf), np.zeros(top - low)
+    for some in np.array_split(np.flatnonzero(firsts < lasts), -(-len(y) // AT_ONCE)):
         terms = np.full((len(some), top - low), -np.inf)
         for row, i in zip(terms, some, strict=True):
-            a, log_f = one.shifted(low, top, float(shifts[0][i]))
-            b, log_g = other.shifted(low, top, float(shifts[1][i]))
+            a, log_f = one.shifted(firsts[i], lasts[i], float(shifts[0][i]))
+            b, log_g = other.shifted(firsts[i], lasts[i], float(shifts[1][i]))
             first, last = max(a, b), min(a + len(log_f), b + len(log_g))
             if first < last:
                 row[first - low : last - low] = log_f[first - a : last - a] + log_g[first - b : last - b] + shares[i]
-        new = np.maximum(largest, np.max(terms, axis=0))
+        new = np.maximum(largest, np.max(terms, axis=0, initial=-np.inf))
         unit = np.where(np.isfinite(new), new, 0.0)
         total = total * np.exp(largest - unit) + np.sum(np.exp(terms - unit), axis=0)
         largest = new
     with np.errstate(divide="ignore"):
         return np.asarray(np.where(np.isfinite(largest), largest, 0.0) + np.log(total))
+
+
+def _seen(
+    one: LogDensity, other: LogDensity, low: int, top: int, shifts: tuple[Array, Array]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return for each y between which j its term is more than e^-UNSEEN of the largest: looked at every SPARSE of them.
+
+    It is a band, as wide as the sum is smooth: many times SPARSE. One look more is taken on either side.
+    """
+    looks = np.append(np.arange(low, top, SPARSE), top)
+    terms = np.zeros((len(shifts[0]), len(looks)))
+    for law, shift in zip((one, other), shifts, strict=True):
+        u = one.step * looks - shift[:, None]
+        terms += np.interp(u.ravel(), law.places, law.values, left=-np.inf).reshape(u.shape)
+    with np.errstate(invalid="ignore"):
+        seen = terms > np.max(terms, axis=0) - UNSEEN
+    nothing = ~np.any(seen, axis=1)
+    firsts = looks[np.maximum(np.argmax(seen, axis=1) - 1, 0)]
+    lasts = looks[np.minimum(len(looks) - np.argmax(seen[:, ::-1], axis=1), len(looks) - 1)]
+    return firsts, np.where(nothing, firsts, lasts)

@@ -74,14 +74,13 @@ class AllocatedPair(DominatingPair):
         return self.mean / math.sqrt(self.steps)
 
     def nodes(self, theta: float, omega: float) -> DiscreteLosses:
-        """Return points of a step that resolves ω beside what the Gaussian part leaves at all.
+        """Return points on which M is right to where the Gaussian part ends every line, and beyond.
 
         Tilts for which the law ends too soon, or masses are not known well enough, are out of reach.
         """
-        step = STEP * self._spread
-        alone = math.sqrt(2 * ALIAS_NATS / self.gaussian_variance)
-        halvings = max(math.ceil(math.log2((omega + alone) * step / (2 * math.pi))), 0)
-        law = _law(self.mean, self.steps, halvings)
+        law = _law(self.mean, self.steps)
+        if omega > 2 * math.pi / (STEP * self._spread) - math.sqrt(2 * ALIAS_NATS / self.gaussian_variance):
+            raise OutOfReach(f"the law of {self.steps} steps is not followed to a frequency of {omega:g}")
         losses, log_masses = self._seen(law)
         tilted = log_masses + theta * TILTS[:, None] * losses
         peak = np.max(tilted, axis=1, keepdims=True)
@@ -89,10 +88,8 @@ class AllocatedPair(DominatingPair):
         doubt = float(np.max(shares @ law.doubts / np.sum(shares, axis=1)))
         if np.any(tilted[:, [0, -1]] > peak - ENDS_NATS) or not doubt <= MOST_DOUBTED:
             raise OutOfReach(f"the law of {self.steps} steps is not followed to a tilt of {theta:g}")
-        missing, slip = self.left_out, law.slip
-        return DiscreteLosses.of(
-            losses, log_masses, loss_units=2.0, slip=slip, missing=missing, uncertainty=law.doubts
-        )
+        known = {"slip": law.slip, "missing": self.left_out, "uncertainty": law.doubts}
+        return DiscreteLosses.of(losses, log_masses, loss_units=2.0, **known)
 
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
         """Return none: the Gaussian part says it all."""
@@ -150,9 +147,9 @@ class JoinsOneOf(AllocatedPair):
 
 
 @CACHE.remember
-def _law(mean: float, steps: int, halvings: int) -> RatioLaw:
+def _law(mean: float, steps: int) -> RatioLaw:
     low, high, _ = reach_of(mean, steps)
-    step = shortened(STEP * mean / math.sqrt(steps) * 0.5**halvings)
+    step = shortened(STEP * mean / math.sqrt(steps))
     if (high - low - math.log(steps)) / step > MOST_POINTS:
         raise OutOfReach(f"the law of a sum of {steps} likelihood ratios takes more than {MOST_POINTS} points")
     density, doubts = log_density_of_sum(mean, steps, low, high, step)
@@ -165,7 +162,7 @@ def _left_out(mean: float, steps: int) -> float:
     """Return the mass of P that the soft cut takes, and what `reach_of` leaves beyond, rounded up."""
     from scipy.special import ndtr
 
-    law, cut = _law(mean, steps, 0), reach_of(mean, steps)[2]
+    law, cut = _law(mean, steps), reach_of(mean, steps)[2]
     taken = np.exp(law.log_masses + law.ratios) * ndtr((law.ratios - cut) / (SOFT * mean / math.sqrt(steps)))
     return float(np.sum(taken * (1 + law.doubts)) + steps * ndtr(-DEEPEST) + math.exp(-DEEPEST_NATS)) * (1 + 1e-9)
 
