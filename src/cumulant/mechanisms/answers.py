@@ -185,7 +185,7 @@ def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval
 
 def _or_doubles(found: Interval, most: float, least: Callable[[], float]) -> Interval:
     """Return what balls prove, or bounds in doubles where only these are near one another, or balls prove nothing."""
-    if found.certified and found.width <= ROUGH_NATS * found.upper:
+    if found.certified and found.width <= ROUGH_NATS * found.upper < math.inf:
         return found
     upper = min(found.upper, most)
     lower = min(max(found.lower, least()), upper)

@@ -351,6 +351,28 @@ class AbstractMechanism(ABC):
             relation=REPLACE_ONE if neighbors is None else neighbors,
         )
 
+    @by_name
+    def random_allocation(
+        self,
+        *,
+        steps: int,
+        chosen: int = 1,
+        epochs: int = 1,
+        bins: Literal["fresh", "kept"] | None = None,
+        neighbors: Neighbors | None = None,
+    ) -> AbstractMechanism:
+        """Return epochs of `steps` releases of which every record joins `chosen`, drawn uniformly and for itself.
+
+        `bins` says whether records draw anew in each epoch, or keep what they drew; where there are several epochs it
+        must be said. Default relation: add-or-remove-one, whose numbers hold for cumulant.ZERO_OUT as well. The unit of
+        noise stays the largest contribution of one record.
+        """
+        from cumulant.sampling.random_allocation import random_allocation
+
+        return random_allocation(
+            mechanism=self, steps=steps, chosen=chosen, epochs=epochs, bins=bins, neighbors=neighbors
+        )
+
     def sharpened(self) -> AbstractMechanism:
         """Return this release with the tightest loss that is known, also where that takes seconds to compute."""
         return self

@@ -1,6 +1,6 @@
 """The law of log(r_1 + … + r_n) of independent lognormal r_i = e^{sx_i - s²/2}, x_i ~ N(0, 1), far into both tails.
 
-With f_k the density of u = log(r_1 + … + r_k), and in coordinates v = log(e^u + e^{u'}) and y = u - u', which keep areas,
+With f_k the density of u = log(r_1 + … + r_k), and coordinates v = log(e^u + e^{u'}) and y = u - u', which keep areas,
 
     f_{j+k}(v) = ∫ f_j(v - log(1 + e^{-y})) f_k(v - log(1 + e^y)) dy,
 
@@ -9,8 +9,8 @@ so that f_n takes at most 2 log₂ n such integrals. All terms are positive: not
 The mean of the x_i is independent of their differences. So u is s times it, of variance τ² = s²/k, and something
 independent, and |f_k(u + iη)| <= e^{η²/2τ²} f_k(u): f_k is as smooth everywhere, relatively, as a normal density of
 width τ is at its centre. The trapezoidal rule in y, and Lagrange's interpolation of f_k between multiples of a step h,
-therefore converge as they do for that: the one like e^{-c/h²}, the other like h^POINTS. Both errors are measured: by the
-law of twice the step, in both.
+therefore converge as they do for that: the one like e^{-c/h²}, the other like h^POINTS. Both errors are measured: by
+the law of twice the step, in both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ SHARE, WIDEST = 0.5, 0.35  # the step in y, at most: of τ, and where softplus b
 LOWER = 10.0  # standard deviations by which parts may lie lower than their sum, relatively
 AT_ONCE = 64  # values of y
 SPARSE, UNSEEN = 8, 60.0  # one point of so many is looked at; nats below the largest term, where others are nothing
-HALVED = 2.0**-12  # what halving h leaves of an error, at most: h^16, and less where it is larger
+LOWEST_NATS = 1500.0  # below the largest density, where parts of a sum are given up
+HALVED = 2.0**-14  # what halving h leaves of an error, at most: it falls like h^16, or faster
 
 
 @final
@@ -104,7 +105,7 @@ def log_density_of_sum(scale: float, count: int, low: float, high: float, step: 
     The error is measured by the law of twice the step, of which one of the step itself is at most HALVED; and rounding:
     of the places, of logarithms, and of what is summed.
     """
-    fine, coarse = (_sum_of(scale, count, low, high, h) for h in (step, 2 * step))
+    fine, coarse = (_sum_of(scale, count, (low, high), step, coarser) for coarser in (1, 2))
     even = 2 * (coarse.first + np.arange(len(coarse.values))) - fine.first  # the place of a coarse point
     there = (even >= 0) & (even < len(fine.values))
     apart = np.full(len(fine.values), np.nan)
@@ -115,25 +116,31 @@ def log_density_of_sum(scale: float, count: int, low: float, high: float, step: 
     return fine, HALVED * np.expm1(np.minimum(1.5 * apart, 50.0)) + count.bit_length() * rounding
 
 
-def _sum_of(scale: float, count: int, low: float, high: float, step: float) -> LogDensity:
-    """Return f_n, by doubling and by adding one."""
-    sizes = list(_sizes(count))
-    top = math.ceil(high / step) + (POINTS - BEFORE) * (len(sizes) + 1)
+def _sum_of(scale: float, count: int, ends: tuple[float, float], step: float, coarser: int) -> LogDensity:
+    """Return f_n, by doubling and by adding one, with so many times the step."""
+    sizes, step = list(_sizes(count)), coarser * step
+    top = math.ceil(ends[1] / step) + (POINTS - BEFORE) * (len(sizes) + 1)
 
     def lowest(size: int) -> int:
-        return math.floor((math.log(size) + low - LOWER * scale / math.sqrt(size)) / step)
+        return math.floor((math.log(size) + ends[0] - LOWER * scale / math.sqrt(size)) / step)
 
     u = step * np.arange(lowest(1), top)
     normal = -(((u / scale + scale / 2) ** 2) / 2) - math.log(scale * math.sqrt(2 * math.pi))
-    one = found = LogDensity(step, scale, lowest(1), normal)
+    one = found = _significant(step, scale, lowest(1), normal)
     for before, size in sizes:
         top -= POINTS - BEFORE
-        other, spread = found if size == 2 * before else one, scale / math.sqrt(size)
-        apart = step * max(1, math.floor(min(SHARE * scale / math.sqrt(before), WIDEST) / step))
-        values = _log_sum(found, other, lowest(size), top, apart)
-        first = int(np.argmax(np.isfinite(values)))  # below it nothing is known of the parts
-        found = LogDensity(step, spread, lowest(size) + first, values[first:])
+        other, low = found if size == 2 * before else one, lowest(size)
+        highest = min(top, math.ceil(np.logaddexp(found.places[-1], other.places[-1]) / step))
+        apart = coarser * min(SHARE * scale / math.sqrt(before), WIDEST)
+        values = _log_sum(found, other, low, highest, apart)
+        found = _significant(step, scale / math.sqrt(size), low, values)
     return found
+
+
+def _significant(step: float, spread: float, first: int, values: Array) -> LogDensity:
+    """Return a density without what lies so far down that no sum whose density is a double's has such parts."""
+    there = np.flatnonzero(values > np.max(values) - LOWEST_NATS)
+    return LogDensity(step, spread, first + int(there[0]), values[there[0] : there[-1] + 1])
 
 
 def _sizes(count: int) -> Iterator[tuple[int, int]]:
@@ -149,9 +156,9 @@ def _sizes(count: int) -> Iterator[tuple[int, int]]:
 
 def _log_sum(one: LogDensity, other: LogDensity, low: int, top: int, apart: float) -> Array:
     """Return log ∫ f(v - log(1 + e^{-y})) g(v - log(1 + e^y)) dy at v = hj, low <= j < top, by the trapezoidal rule."""
-    farthest = math.ceil((one.step * (top - min(one.first, other.first))) / apart)
     is_even = one is other  # then one half of the integral is the other
-    y = apart * np.arange(0 if is_even else -farthest, farthest + 1)
+    least = 0 if is_even else math.floor((one.places[0] - other.places[-1]) / apart)
+    y = apart * np.arange(least, math.ceil((one.places[-1] - other.places[0]) / apart) + 1)
     shares = np.log(np.where((y > 0) & is_even, 2 * apart, apart))
     shifts = np.logaddexp(0.0, -y), np.logaddexp(0.0, y)
     firsts, lasts = _seen(one, other, low, top, shifts)

@@ -1,13 +1,13 @@
 """A record that joins one of t steps of Gaussian noise, drawn uniformly: its dominating pair in both directions.
 
-With r_i = e^{μx_i - μ²/2}, x_i ~ N(0, 1) under Q, and S = r_1 + … + r_t: dP/dQ = S/t. The loss is ℓ = log(S/t) where the
-record leaves, and -ℓ where it joins. ℓ is a sum of μ times the mean of the x_i, of variance μ²/t, and something
+With r_i = e^{μx_i - μ²/2}, x_i ~ N(0, 1) under Q, and S = r_1 + … + r_t: dP/dQ = S/t. The loss is ℓ = log(S/t) where
+the record leaves, and -ℓ where it joins. ℓ is a sum of μ times the mean of the x_i, of variance μ²/t, and something
 independent (`numerics.lognormal_sum`), so that for every a = x + iω
 
     |E_Q (S/t)^a| <= e^{-ω²μ²/2t} E_Q (S/t)^x,
 
-which ends lines in both directions, and makes sums over points of step h equal to integrals: by Poisson's summation they
-are apart by what is left of M beyond the frequency 2π/h - ω.
+which ends lines in both directions, and makes sums over points of step h equal to integrals: by Poisson's summation
+they are apart by what is left of M beyond the frequency 2π/h - ω.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.numerics.decay import Cells
-from cumulant.numerics.logspace import Array
 from cumulant.numerics.lognormal_sum import log_density_of_sum
+from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import shortened
 from cumulant.numerics.search import smallest_true
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.pairs.pair import DominatingPair
 
-LARGEST_MEAN, MOST_STEPS = 20.0, 2_000_000  # beyond which densities overflow, or take minutes
-STEP = 0.18  # between points, of the width of the Gaussian part
+LARGEST_MEAN, LEAST_SPREAD, MOST_STEPS = 12.0, 1e-4, 2_000_000  # beyond: overflow, rounding, minutes
+STEP = 0.16  # between points, of the width of the Gaussian part
 ALIAS_NATS = 37.0  # below M(θ), where frequencies may be aliases
 DEEPEST, DEEPEST_NATS = 17.0, 150.0  # standard deviations of one x, and nats, beyond which losses are left out
 SOFT = 1.5  # width of the cut, of that of the Gaussian part
@@ -52,6 +52,15 @@ class RatioLaw:
     log_masses: Array
     doubts: Array
     slip: float
+
+
+class Reach(NamedTuple):
+    """Where ℓ begins to count, log S where it ends, ℓ that next to nothing of P exceeds, and the place c of the cut."""
+
+    low: float
+    high: float
+    farthest: float
+    cut: float
 
 
 class AllocatedPair(DominatingPair):
@@ -88,16 +97,16 @@ class AllocatedPair(DominatingPair):
         doubt = float(np.max(shares @ law.doubts / np.sum(shares, axis=1)))
         if np.any(tilted[:, [0, -1]] > peak - ENDS_NATS) or not doubt <= MOST_DOUBTED:
             raise OutOfReach(f"the law of {self.steps} steps is not followed to a tilt of {theta:g}")
-        known = {"slip": law.slip, "missing": self.left_out, "uncertainty": law.doubts}
-        return DiscreteLosses.of(losses, log_masses, loss_units=2.0, **known)
+        missing, doubts = self.left_out, law.doubts
+        return DiscreteLosses.of(losses, log_masses, loss_units=2.0, slip=law.slip, missing=missing, uncertainty=doubts)
 
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
         """Return none: the Gaussian part says it all."""
         return Cells.of_atoms(np.zeros(0), np.zeros(0))
 
     def count_nodes(self, theta: float, omega: float) -> float:
-        low, high, _ = reach_of(self.mean, self.steps)
-        return (high - low - math.log(self.steps)) / (STEP * self._spread)
+        reach = reach_of(self.mean, self.steps)
+        return (reach.high - reach.low - math.log(self.steps)) / (STEP * self._spread)
 
     def waves(self, theta: float) -> float:
         return 0.0
@@ -125,8 +134,7 @@ class LeavesOneOf(AllocatedPair):
     def _seen(self, law: RatioLaw) -> tuple[Array, Array]:
         from scipy.special import log_ndtr
 
-        cut = reach_of(self.mean, self.steps)[2]
-        kept = log_ndtr((cut - law.ratios) / (SOFT * self._spread))
+        kept = log_ndtr((reach_of(self.mean, self.steps).cut - law.ratios) / (SOFT * self._spread))
         return law.ratios, law.log_masses + law.ratios + kept
 
 
@@ -148,7 +156,7 @@ class JoinsOneOf(AllocatedPair):
 
 @CACHE.remember
 def _law(mean: float, steps: int) -> RatioLaw:
-    low, high, _ = reach_of(mean, steps)
+    low, high, _, _ = reach_of(mean, steps)
     step = shortened(STEP * mean / math.sqrt(steps))
     if (high - low - math.log(steps)) / step > MOST_POINTS:
         raise OutOfReach(f"the law of a sum of {steps} likelihood ratios takes more than {MOST_POINTS} points")
@@ -162,21 +170,26 @@ def _left_out(mean: float, steps: int) -> float:
     """Return the mass of P that the soft cut takes, and what `reach_of` leaves beyond, rounded up."""
     from scipy.special import ndtr
 
-    law, cut = _law(mean, steps), reach_of(mean, steps)[2]
+    law, cut = _law(mean, steps), reach_of(mean, steps).cut
     taken = np.exp(law.log_masses + law.ratios) * ndtr((law.ratios - cut) / (SOFT * mean / math.sqrt(steps)))
     return float(np.sum(taken * (1 + law.doubts)) + steps * ndtr(-DEEPEST) + math.exp(-DEEPEST_NATS)) * (1 + 1e-9)
 
 
+def is_followed(mean: float, steps: int) -> bool:
+    """Whether doubles hold the law of the likelihood ratios."""
+    return mean <= LARGEST_MEAN and mean / math.sqrt(steps) >= LEAST_SPREAD and steps <= MOST_STEPS
+
+
 @CACHE.remember
-def reach_of(mean: float, steps: int) -> tuple[float, float, float]:
-    """Return where ℓ begins to count, log S where it ends, and the place c of the cut.
+def reach_of(mean: float, steps: int) -> Reach:
+    """Return where losses count.
 
     From below S/t is at least the geometric mean of the r_i, whose logarithm is N(-μ²/2, μ²/t). From above, under P one
     x_i has the mean μ. All x_i are at most X = μ + DEEPEST, so all r_i at most R, but for t·Φ(-DEEPEST) of P; then S is
     at most R + t - 1 + y but for exp(-(v/b²) h(by/v)), b = R - 1, v = (t-1)(e^{μ²}-1), h(x) = (1+x) log(1+x) - x
     (Bennett's inequality for the min{r_i, R} - 1, which have no positive mean, and are at most b).
     """
-    if not mean <= LARGEST_MEAN or steps > MOST_STEPS:
+    if not is_followed(mean, steps):
         raise OutOfReach(f"doubles do not hold the likelihood ratios of {steps} steps at 1/σ = {mean:g}")
     spread, largest = mean / math.sqrt(steps), math.exp(mean * (mean + DEEPEST) - mean * mean / 2)
     b, v = largest - 1, (steps - 1) * math.expm1(mean * mean)
@@ -187,6 +200,7 @@ def reach_of(mean: float, steps: int) -> tuple[float, float, float]:
 
     above = smallest_true(is_deep, 0.0, 2 * DEEPEST_NATS * b + 2 * math.sqrt(DEEPEST_NATS * v), relative=1e-3)
     steepest = max(STEEPEST / spread, FEWEST_TILTS) * (SOFT * spread) ** 2  # how far a tilt moves a normal law
-    cut = math.log((steps - 1 + above + largest) / steps) + 1.5 * DEEPEST * SOFT * spread
+    farthest = math.log((steps - 1 + above + largest) / steps)
+    cut = farthest + 1.5 * DEEPEST * SOFT * spread
     low = -mean * mean / 2 - (STEEPEST + BEYOND) * spread
-    return low, cut + math.log(steps) + steepest + BEYOND * SOFT * spread, cut
+    return Reach(low, cut + math.log(steps) + steepest + BEYOND * SOFT * spread, farthest, cut)
