@@ -18,7 +18,7 @@ from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import ADD_REMOVE, NAMED, REPLACE_ONE, ZERO_OUT, Neighbors
 from cumulant.numerics.rounding import float_above
-from cumulant.parameters import by_name, require
+from cumulant.parameters import Bins, by_name, require
 from cumulant.planning import calibrate
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.random_allocation import WHICH_BINS
@@ -39,8 +39,6 @@ ALSO_CALLED = {
     "allocation": "random_allocation",
     "balls_in_bins": "random_allocation",
 }  # by the command, and by others
-Bins = Literal["fresh", "kept"]
-"""Whether records draw their batches anew in every epoch, or keep what they drew."""
 BY_EPOCH = ("random_allocation", "shuffled")  # samplings that cost by the epoch: every record takes part once in each
 OPACUS = "; for the loader of Opacus give sampling='poisson' and sample_rate=torch_coin(1 / len(loader))"
 TORCH_GRID = Fraction(1, 2**24)  # of probability: a coin that is a float32 below a rate
@@ -56,7 +54,7 @@ def dp_sgd(
     steps: int | None = None,
     sample_rate: float | None = None,
     sampling: Sampling = "poisson",
-    bins: Bins | None = None,
+    bins: Bins = None,
     neighbors: Neighbors | None = None,
 ) -> Composed:
     """Return a run of DP-SGD as one mechanism: every step adds Gaussian noise to a sum of clipped gradients.
@@ -111,7 +109,7 @@ def dp_sgd_noise(
     steps: int | None = None,
     sample_rate: float | None = None,
     sampling: Sampling = "poisson",
-    bins: Bins | None = None,
+    bins: Bins = None,
     neighbors: Neighbors | None = None,
     method: Method = "best",
 ) -> float:
@@ -152,7 +150,7 @@ class TrainingRun:
     batch_size: int | None = None
     dataset_size: int | None = None
     epochs_begun: int | None = None
-    bins: Bins | None = None
+    bins: Bins = None
 
     @classmethod
     def of(
@@ -279,7 +277,7 @@ def _relation(sampling: Sampling, neighbors: Any) -> Neighbors:
     return NATURAL[sampling] if neighbors is None else neighbors
 
 
-def _bins(bins: Any, sampling: Sampling, epochs: int | None) -> Bins | None:
+def _bins(bins: Any, sampling: Sampling, epochs: int | None) -> Bins:
     """Return whether batches are drawn anew in each epoch, which must be said where it matters."""
     require(bins in (None, "fresh", "kept"), "bins must be 'fresh' or 'kept'", bins)
     if sampling != "random_allocation":

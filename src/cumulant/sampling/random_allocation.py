@@ -10,7 +10,6 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from cumulant import parameters
 from cumulant.curves.curve import Array, Curve, at_least, total
 from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.inversion.solve import Directions
@@ -30,7 +29,7 @@ from cumulant.pairs.allocation import (
 )
 from cumulant.pairs.curve import divergence, log_moments
 from cumulant.pairs.pair import GaussianPair
-from cumulant.parameters import by_name, require, whole_number
+from cumulant.parameters import Bins, require, whole_number
 from cumulant.sampling.relation import checked_relation
 
 LARGEST_ORDER = 256  # up to which moments are read off powers of polynomials
@@ -142,18 +141,17 @@ class RandomAllocation(AbstractMechanism):
         return {name: it for name, it in content.items() if name not in ("chosen", "epochs") or it != 1}
 
 
-@by_name
-def random_allocation(
-    mechanism: AbstractMechanism, *, steps: Any, chosen: Any, epochs: Any, bins: Any, neighbors: Any
+def allocate(
+    *, mechanism: Any, steps: int, chosen: int, epochs: int, bins: Bins, neighbors: Neighbors | None
 ) -> AbstractMechanism:
-    """Return epochs of random allocation; what `bins` must say where there are several."""
-    count = parameters.whole_number("epochs", epochs, at_least=1)
+    """Return epochs of random allocation; `bins` must be said where there are several."""
+    count = whole_number("epochs", epochs, at_least=1)
     require(bins in (None, "fresh", "kept"), "bins must be 'fresh' or 'kept'", bins)
     if bins is None and count > 1:
         raise InvalidParameter(WHICH_BINS)
     kept = count if bins == "kept" else 1
     relation = ADD_REMOVE if neighbors is None else neighbors
-    epoch = RandomAllocation(mechanism=mechanism, steps=steps, chosen=chosen, epochs=kept, relation=relation)  # type: ignore[arg-type]
+    epoch = RandomAllocation(mechanism=mechanism, steps=steps, chosen=chosen, epochs=kept, relation=relation)
     return epoch * count if kept < count else epoch
 
 
