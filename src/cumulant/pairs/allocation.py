@@ -54,7 +54,7 @@ class RatioLaw:
     slip: float
 
 
-class Reach(NamedTuple):
+class LossRange(NamedTuple):
     """Where ℓ begins to count, log S where it ends, ℓ that next to nothing of P exceeds, and the place c of the cut."""
 
     low: float
@@ -181,7 +181,7 @@ def is_followed(mean: float, steps: int) -> bool:
 
 
 @CACHE.remember
-def reach_of(mean: float, steps: int) -> Reach:
+def reach_of(mean: float, steps: int) -> LossRange:
     """Return where losses count.
 
     From below S/t is at least the geometric mean of the r_i, whose logarithm is N(-μ²/2, μ²/t). From above, under P one
@@ -203,4 +203,4 @@ def reach_of(mean: float, steps: int) -> Reach:
     farthest = math.log((steps - 1 + above + largest) / steps)
     cut = farthest + 1.5 * DEEPEST * SOFT * spread
     low = -mean * mean / 2 - (STEEPEST + BEYOND) * spread
-    return Reach(low, cut + math.log(steps) + steepest + BEYOND * SOFT * spread, farthest, cut)
+    return LossRange(low, cut + math.log(steps) + steepest + BEYOND * SOFT * spread, farthest, cut)
