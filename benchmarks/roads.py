@@ -43,5 +43,5 @@ def _line(name: str, settings: list[Setting]) -> str:
 
 def _forget() -> None:
     """Forget answers that were found on a way that is closed now."""
-    for kept in (choose.sampled_epsilon, choose.sampled_log_delta, choose._leaving):
+    for kept in (choose.sampled_epsilon, choose.sampled_log_delta):
         kept.cache_clear()

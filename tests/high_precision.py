@@ -578,9 +578,11 @@ def few(laws: Sequence[Sampled], square: Ball, epsilon: Ball) -> Ball:
     """Return δ of a few releases and a Gaussian: the profile of one, integrated over the losses of the others."""
     if len(laws) == 1 and square == 0:
         return laws[0].once(epsilon)
-    coarse, fine = (_nested(laws, square, epsilon, fineness) for fineness in (2.0, 3.0))
-    if not abs(coarse - fine) < abs(fine) * 1e-18:
-        coarse, fine = fine, _nested(laws, square, epsilon, 6.0)
+    fine = _nested(laws, square, epsilon, 2.0)
+    for fineness in (3.0, 6.0, 12.0, 24.0)[: None if len(laws) == 2 else 2]:
+        coarse, fine = fine, _nested(laws, square, epsilon, fineness)
+        if abs(coarse - fine) < abs(fine) * 1e-18:
+            break
     if not abs(coarse - fine) < abs(fine) * 1e-16:
         raise OutOfReach("nested integrals do not agree")
     return within(fine, abs(coarse - fine))

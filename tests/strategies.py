@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +25,12 @@ from cumulant.sampling import (
 )
 
 ASKING = settings(deadline=None, max_examples=25)  # an answer with atoms takes a second
+SLOW = bool(os.environ.get("CUMULANT_SLOW"))
+
+
+def examples(number: int) -> settings:
+    """Return settings for tests whose examples take a second: more of them under CUMULANT_SLOW=1."""
+    return settings(deadline=None, max_examples=number * (10 if SLOW else 1))
 
 
 def log_uniform(low: float, high: float) -> SearchStrategy[float]:

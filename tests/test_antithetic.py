@@ -154,8 +154,8 @@ def test_with_replacement_composes_exactly() -> None:
 
 
 def test_fractions_of_the_coupling_add_up() -> None:
-    from cumulant.pairs.antithetic import Coupled, _coupled
     from cumulant.pairs.atoms import Table
+    from cumulant.pairs.exact_atoms import Coupled, _coupled
 
     p, q, revealed = _coupled(Coupled(Table((0.5, 0.0, 0.25, 0.25), (0.25, 0.5, 0.25, 0.0)), 0.125))
     assert sum(p) + revealed == 1 == sum(q) + revealed

@@ -164,7 +164,7 @@ def test_there_is_no_to_do() -> None:
 
 
 # Files, calls into another file and types that a question passes: they may become fewer.
-WALKS = {"first": (13, 62, 15), "rare": (21, 450, 24), "mixed": (47, 800, 40), "interval": (46, 5500, 39)}
+WALKS = {"first": (15, 81, 19), "rare": (18, 350, 25), "mixed": (47, 800, 40), "interval": (46, 5500, 39)}
 
 
 @pytest.mark.parametrize("question", WALKS)

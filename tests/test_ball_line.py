@@ -14,13 +14,17 @@ pytest.importorskip("flint")
 
 import cumulant as cm
 from cumulant.inversion.ball_kernels import BandKernel
-from cumulant.inversion.ball_line import band_line
+from cumulant.inversion.ball_line import _moments, _Points, band_line
 from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import tilts_for_epsilon
-from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import as_ball, complex_ball, pi_ball, precision
 from cumulant.pairs.atoms import Table
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.curve import PER_OCTAVE
 from cumulant.pairs.finite_pair import FinitePair
+from cumulant.pairs.maps import Leave
+from cumulant.pairs.noise import LaplaceNoise
 
 Masses = Sequence[tuple[float, float]]  # (P, Q) of each output
 
@@ -77,7 +81,7 @@ def test_the_functions_of_a_band_lie_on_their_sides(theta: float, h: float) -> N
 
         def transform(share: Any, column: int) -> Any:
             z = complex_ball(as_ball(theta), end * as_ball(float(share)))
-            value = kernel.transforms(z)[column]
+            (value,) = kernel.transforms([z])[column]
             return mpc(*(mpf(part.mid().str(50, radius=False)) for part in (value.real, value.imag)))
 
         with mp.workdps(40):
@@ -113,3 +117,22 @@ def test_runs_whose_lines_do_not_end_are_certified(run: cm.Composed) -> None:
     assert interval.certified
     assert interval.width <= 1e-6 * interval.upper
     assert interval.lower <= run.epsilon(delta=1e-5)
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.0, 40.0])
+@pytest.mark.parametrize("theta", [2.0**-3, 4.0])
+def test_closed_moments_of_laplace_noise_enclose_the_integral(scale: float, theta: float) -> None:
+    """From the definition: atoms at ±1/b, and the density e^{-(t+θ)/2}/4 of Q with P/Q = e^t in between."""
+    pair = CoordinatePair(LaplaceNoise(1 / scale, scale), Leave(1.0))
+    index, step = round(PER_OCTAVE * math.log2(theta)), 3.5
+    with precision(180):
+        k, found = _moments(pair, index, _Points(as_ball(step), 4), 180)
+        with mp.workdps(45):
+            end = 1 / mpf(scale)
+            for j, ball in enumerate(found):
+                z = mpc(theta, step * j)
+                inside = mp.quad(lambda t, z=z: mp.exp(-(t + end) / 2) / 4 * mp.exp((z + 1) * t), [-end, 0, end])
+                exact = inside + mp.exp(z * end) / 2 + mp.exp(-end) / 2 * mp.exp(-z * end)
+                for part, number in zip((ball.real, ball.imag), (exact.real, exact.imag), strict=True):
+                    middle = mpf(str(part.mid().str(48, radius=False))) * mp.exp(mpf(k))
+                    assert abs(middle - number) <= abs(exact) * mpf(10) ** -30

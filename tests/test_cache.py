@@ -72,14 +72,6 @@ def test_what_is_too_large_drops_nothing_else() -> None:
     assert asked == [100, 1000]
 
 
-def test_a_table_tells_what_it_keeps_of_all_pairs_or_nothing() -> None:
-    table = BatchedTable("suprema", lambda pairs, question: [str(question)] * len(pairs), Cache(10**6))
-    table.of(NEAR[:2], [(1,), (1,)])
-    assert table.kept(NEAR[:2], (1,)) == ["1", "1"]
-    assert table.kept(NEAR, (1,)) is None
-    assert table.kept(NEAR[:2], (2,)) is None
-
-
 def test_a_row_does_not_keep_its_array_alive() -> None:
     cache = Cache(10**7)
     table = BatchedTable("rows", lambda pairs: list(np.zeros((len(pairs), 1000))), cache)

@@ -15,8 +15,8 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_line import ball_line
 from cumulant.inversion.ball_whole import GaussianInBalls
 from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import plan_for, tilts_for_epsilon
-from cumulant.inversion.work_budget import WorkBudget
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.numerics.balls import as_ball, precision, upper_float
 from cumulant.pairs.cache import CACHE

@@ -364,7 +364,7 @@ def test_every_stray_option_is_refused() -> None:
     """None of the options is ignored by a mechanism or a sampling that it does not belong to."""
     values = {"shift": "1", "covariance": "1", "neighbor_covariance": "1", "curve": "rdp.csv"}
     for chosen, choice in MECHANISMS.items():
-        needed = " ".join(f"--{name.replace('_', '-')} {values.get(name, '0.5')}" for name in choice.needs)
+        needed = " ".join(f"--{name.replace('_', '-')} {values.get(name, '0.5')}" for name in choice.needed)
         for name in set(MECHANISM_NAMES) - set(choice.names):
             stray = f"--{name.replace('_', '-')} {values.get(name, '0.5')}"
             result = call(f"epsilon --mechanism {chosen} {needed} {stray} --delta 0.1")

@@ -73,7 +73,7 @@ def test_every_command_as_a_user_runs_it(command: str) -> None:
 
 @commands
 def test_every_command_has_json(command: str) -> None:
-    content = json.loads(started([*RUN[command].split(), "--json"]).stdout)
+    content = json.loads(call(f"{RUN[command]} --json").stdout)
     assert content["version"] == cm.__version__
     assert content["question"]["asked"] == command
     assert content["answer"]["epsilon"] == content["explanation"]["epsilon"]

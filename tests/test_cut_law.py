@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from flint import acb, arb
 from mpmath import mp, mpc, mpf
 
 import cumulant as cm
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.neighbors import Neighbors
+from cumulant.numerics.balls import as_ball
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.gaussian_mixture import GroupedGaussian
 from cumulant.pairs.maps import Envelope, Leave, Replace
 from cumulant.pairs.noise import GaussianNoise
-from cumulant.pairs.normal_law import turn_of
+from high_precision import precision
 
 DIGITS = 40
 
@@ -35,21 +38,18 @@ def test_what_is_left_out_is_at_least_what_the_integral_says(kind: str, sharpnes
     law = CutLaw(GroupedGaussian(mean, rate, size) if kind == "group" else GaussianNoise(mean), at, sharpness)
     maps = {"leave": Leave(rate), "replace": Replace(rate), "envelope": Envelope(rate), "group": Leave(1.0)}
     pair = CoordinatePair(law, maps[kind])
-    with mp.workdps(DIGITS):
-        shares = (
-            [(math.comb(size, j) * mpf(rate) ** j * (1 - mpf(rate)) ** (size - j), j * mpf(mean)) for j in range(4)]
-            if kind == "group"
-            else [(1 - mpf(rate), mpf(0)), (mpf(rate), mpf(mean))]
-        )
-        first = mpf(mean) / 2 if kind == "envelope" else mpf(-14)
+    sizes = range(size + 1) if kind == "group" else range(2)
+    with precision(), mp.workdps(DIGITS):
+        g, m = arb(rate), arb(mean)
+        shares = [(math.comb(sizes[-1], j) * g**j * (1 - g) ** (sizes[-1] - j), j * m) for j in sizes]
+        shares += [(arb(1), arb(0))] * (kind == "envelope")
 
-        def left(t: mpf) -> mpf:
-            p = sum(share * mp.npdf(t, m) for share, m in shares)
-            return (p + (mp.npdf(t) if kind == "envelope" else 0)) * (1 - chi(t, law))
+        def left(t: Any, _: bool) -> Any:
+            p = sum((share * (-((t - middle) ** 2) / 2).exp() for share, middle in shares), acb(0))
+            return p * (sharpness * (at - t)).erfc() / 2 / (2 * arb.pi()).sqrt()
 
-        truth = mp.quad(
-            left, [first, *(at + x / sharpness for x in (-4, -2, 0, 2, 4) if at + x / sharpness > first), 16]
-        )
+        ball = acb.integral(left, m / 2 if kind == "envelope" else -16, 20, rel_tol=arb("1e-45")).real
+        truth = mpf(ball.mid().str(DIGITS, radius=False))
         assert truth <= pair.left_out <= truth * (3 if kind == "envelope" else 1 + mpf(10) ** -8)
         if kind != "envelope":
             assert abs(mpf(float(pair.in_balls().left_out.mid())) - truth) <= truth * mpf(10) ** -10
@@ -70,17 +70,20 @@ def test_the_cut_is_small_off_the_line_and_bends_as_stated() -> None:
 
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_mixture_turns_no_more_than_stated(size: int) -> None:
-    """|arg w| <= s/(1-s)·min(angle, π/2) where s is below ½, of two terms and of several."""
+    """|arg w| and |w| stay within the bounds that balls take, of two terms and of several."""
     mean, rate = 0.8, 0.05
     law = GaussianNoise(mean) if size == 1 else GroupedGaussian(mean, rate, size)
-    branch = CoordinatePair(law, Leave(rate if size == 1 else 1.0)).branches[0]
-    t = np.linspace(-4.0, 6.0, 60)
-    turn = turn_of(branch, t)
-    terms = [math.comb(size, j) * rate**j * (1 - rate) ** (size - j) for j in range(size + 1)]
-    for angle in (0.1, 1.0, math.pi / 2, *([3.0] if size == 1 else [])):
+    branch = CoordinatePair(law, Leave(rate if size == 1 else 1.0)).branches[0].in_balls()
+    (_, sampling), *_ = branch.factors
+    shares = [math.comb(size, j) * rate**j * (1 - rate) ** (size - j) for j in range(size + 1)]
+    for angle in (0.1, 1.0, 1.5, *([3.0] if size == 1 else [])):
         y = angle / (size * mean)
-        w = sum(b * np.exp(j * mean * (t + 1j * y) - (j * mean) ** 2 / 2) for j, b in enumerate(terms))
-        assert np.all(np.abs(np.angle(w)) <= np.minimum(turn * min(angle, math.pi / 2), angle) * (1 + 1e-12))
+        for t in np.linspace(-4.0, 6.0, 21).tolist():
+            w = sum(b * np.exp(j * mean * (t + 1j * y) - (j * mean) ** 2 / 2) for j, b in enumerate(shares))
+            where = branch.law.bound_on_rectangle(as_ball(t), as_ball(t), as_ball(y))
+            least, most, turned = map(float, sampling.bound_on_rectangle(*where))
+            assert least - 1e-12 <= math.log(abs(w)) <= most + 1e-12
+            assert abs(np.angle(w)) <= turned * (1 + 1e-12)
 
 
 def inverted_delta(run: tuple[float, float, int], epsilon: float, line: tuple[float, float]) -> mpf:

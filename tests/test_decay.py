@@ -19,8 +19,8 @@ from cumulant.numerics.rounding import exact_sum
 from cumulant.pairs.atoms import LossTable
 from cumulant.pairs.certified import proven_cells
 from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.curve import tilt
 from cumulant.pairs.finite_pair import FinitePair
-from cumulant.pairs.grid import tilt
 from cumulant.pairs.pair import DominatingPair
 from sampled_pairs import (
     added_gaussian,

@@ -134,7 +134,7 @@ def test_a_table_of_losses_keeps_its_largest_loss(seed: int) -> None:
     assert interval.lower <= max(*losses, *(-losses)) <= interval.upper
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:4])  # each takes a second
 def test_rates_whose_squares_underflow_still_reveal_something(seed: int) -> None:
     """δ(0) of any number of releases is at least the total variation of one, γ(2Φ(1/2σ) - 1): below it ε is above 0."""
     generator = np.random.default_rng(seed)

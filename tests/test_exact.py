@@ -168,6 +168,7 @@ def test_two_releases(pair: DominatingPair, reference: Sampled) -> None:
     [
         (gaussian(0.8).poisson(rate=0.05), [gaussian_law(1 / Fraction(0.8), 0.05, view) for view in BOTH]),
         (gaussian(2.0).without_replacement(rate=0.3), [gaussian_law(0.5, 0.3, "envelope")]),
+        (cm.Laplace(scale=0.5).poisson(rate=0.2), [laplace_law(2.0, 0.2, view) for view in BOTH]),
         (cm.Laplace(scale=1.5), [laplace_law(1 / Fraction(1.5), 1.0, "leaving")]),
     ],
 )

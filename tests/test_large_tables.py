@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 import cumulant as cm
 from cumulant.mechanisms.base import AbstractMechanism
-from high_precision import ball, precision
+from high_precision import precision
 
 SIZES = [2, 3, 9, 65, 990, 1001, 4000, 20_000]
 Columns = tuple[tuple[float, ...], tuple[float, ...]]
@@ -39,20 +38,24 @@ def random_table(size: int, seed: int) -> Columns:
     return columns[0], columns[1]
 
 
-def truth(p: Sequence[float], q: Sequence[float], epsilon: float) -> Any:
+def columns_in_balls(p: Sequence[float], q: Sequence[float]) -> list[tuple[Any, Any]]:
+    """Return the masses over their sums, which are exact in 600 bits."""
+    with precision(600):
+        ones, others = ([arb(mass) for mass in column] for column in (p, q))
+        total_one, total_other = sum(ones, arb(0)), sum(others, arb(0))
+        return [(a / total_one, b / total_other) for a, b in zip(ones, others, strict=True)]
+
+
+def truth(rows: list[tuple[Any, Any]], epsilon: float) -> Any:
     """Return the larger Σ (p - e^ε q)_+ of both orders: signs and sums in 600 bits, at e^ε as a ball."""
     with precision(600):
         t = arb(epsilon).exp()
-        sums = []
-        for one, other in ((p, q), (q, p)):
-            total_one, total_other = (ball(sum(map(Fraction, column), Fraction(0))) for column in (one, other))
-            gains = (arb(a) / total_one - t * arb(b) / total_other for a, b in zip(one, other, strict=True))
-            sums.append(sum((gain for gain in gains if gain > 0), arb(0)))
-        return max(sums, key=float)
+        orders = ((a - t * b for a, b in rows), (b - t * a for a, b in rows))
+        return max((sum((gain for gain in gains if gain > 0), arb(0)) for gains in orders), key=float)
 
 
-def assert_true(run: AbstractMechanism, p: Sequence[float], q: Sequence[float], epsilon: float) -> None:
-    exact = truth(p, q, epsilon)
+def assert_true(run: AbstractMechanism, rows: list[tuple[Any, Any]], epsilon: float) -> None:
+    exact = truth(rows, epsilon)
     interval = run.delta_interval(epsilon=epsilon)
     assert interval.certified
     with precision(600):
@@ -67,14 +70,15 @@ def assert_true(run: AbstractMechanism, p: Sequence[float], q: Sequence[float], 
 def test_one_release_is_a_sum(size: int, relation: cm.Neighbors | None) -> None:
     p, q = random_table(size, size)
     pair = cm.StatedPair(probabilities=p, neighbor_probabilities=q, relation=relation)
+    rows = columns_in_balls(p, q)
     for epsilon in (0.0, 0.1, 0.5):
-        assert_true(pair, p, q, epsilon)
+        assert_true(pair, rows, epsilon)
     for delta in (1e-2, 1e-4):
         answer, interval = pair.epsilon(delta=delta), pair.epsilon_interval(delta=delta)
         assert interval.certified
         for upper in (answer, interval.upper):
-            assert not truth(p, q, upper) > delta
-        assert interval.lower == 0 or not truth(p, q, interval.lower) < delta
+            assert not truth(rows, upper) > delta
+        assert interval.lower == 0 or not truth(rows, interval.lower) < delta
 
 
 @pytest.mark.parametrize("size", [990, 4000])
@@ -86,10 +90,10 @@ def test_ratios_that_are_all_next_to_e_to_the_epsilon(size: int) -> None:
     p, q = (shares * up).tolist(), shares.tolist()
     p, q = ((np.array(column) / math.fsum(column)).tolist() for column in (p, q))
     pair = cm.StatedPair(probabilities=tuple(p), neighbor_probabilities=tuple(q))
-    scale = math.log(p[0] / q[0])
+    scale, rows = math.log(p[0] / q[0]), columns_in_balls(p, q)
     with precision(600):
         for epsilon in (scale, math.nextafter(scale, 0.0), math.nextafter(scale, 1.0), scale * (1 - 1e-13), 0.0):
-            exact, interval = truth(p, q, epsilon), pair.delta_interval(epsilon=epsilon)
+            exact, interval = truth(rows, epsilon), pair.delta_interval(epsilon=epsilon)
             assert interval.certified
             assert not exact < arb(interval.lower)
             assert not exact > arb(interval.upper)
@@ -101,13 +105,11 @@ def test_ratios_that_are_all_next_to_e_to_the_epsilon(size: int) -> None:
 def test_samples_are_sums_too(size: int, rate: float) -> None:
     """δ of a Poisson sample, from the mixture written out; without replacement it is the same for symmetric pairs."""
     p, q = random_table(size, size)
-    pair = cm.StatedPair(probabilities=p, neighbor_probabilities=q)
+    pair, rows = cm.StatedPair(probabilities=p, neighbor_probabilities=q), columns_in_balls(p, q)
     for epsilon in (0.0, rate * 0.1, rate * 0.3):
         interval = pair.poisson(rate=rate).delta_interval(epsilon=epsilon)
         with precision(600):
             t, share = arb(epsilon).exp(), arb(rate)
-            total_p, total_q = (ball(sum(map(Fraction, column), Fraction(0))) for column in (p, q))
-            rows = [(arb(a) / total_p, arb(b) / total_q) for a, b in zip(p, q, strict=True)]
             mixed = [((1 - share) * b + share * a, b) for a, b in rows]
             leave, join = (
                 sum((gain for gain in (a - t * b for a, b in some) if gain > 0), arb(0))
@@ -134,7 +136,7 @@ def test_a_hundred_thousand_outputs_answer_at_once() -> None:
             start = time.process_time()
             question(run)
             assert time.process_time() - start < SECONDS
-    exact = truth(p, q, 0.2)
+    exact = truth(columns_in_balls(p, q), 0.2)
     interval = pair.delta_interval(epsilon=0.2)
     assert interval.certified
     with precision(600):
@@ -298,7 +300,7 @@ def test_constructors_answer_or_refuse(data: st.DataObject) -> None:
 # Monotone in knowledge ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_what_is_certified_is_near_what_is_answered(seed: int) -> None:
     """δ answers from above, the interval from both sides: half of the answer is never above what is certified."""
     rng = np.random.default_rng(seed)

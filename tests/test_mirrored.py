@@ -13,9 +13,8 @@ from hypothesis import assume, example, given, reject, settings
 from hypothesis import strategies as st
 
 import cumulant as cm
-from cumulant.inversion.choose import sampled_epsilon, sampled_log_delta
+from cumulant.inversion.choose import WAYS, epsilon_on, log_delta_on, sampled_epsilon, sampled_log_delta
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.mirrored import mirrored_epsilon, mirrored_log_delta
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import GaussianPair
 from cumulant.pairs.sampled_gaussian import SampledReleases
@@ -23,6 +22,7 @@ from high_precision import OutOfReach, Sampled, delta, transform
 from stored import stored
 from strategies import log_uniform
 
+OTHER_SIDE = WAYS[1]
 BITS = 200
 NODES_A_UNIT = 48
 
@@ -70,11 +70,17 @@ class Truth:
     def __init__(self, law: SampledReleases) -> None:
         self.lines = Joining(law, 1.0, 110.0), Joining(law, 1.7, 150.0)
 
-    def log_delta(self, epsilon: float | arb) -> arb:
+    def leaving(self, epsilon: float | arb) -> arb:
         x = arb(epsilon)
-        one, other = (max(self._leaving(line, x), line.profile(x), key=float) for line in self.lines)
+        one, other = (self._leaving(line, x) for line in self.lines)
         assert abs(one / other - 1) < arb("1e-20")
         return one.log()
+
+    def log_delta(self, epsilon: float | arb) -> arb:
+        x = arb(epsilon)
+        one, other = (line.profile(x) for line in self.lines)
+        assert abs(one / other - 1) < arb("1e-20")
+        return max(self.leaving(epsilon), one.log(), key=float)
 
     @staticmethod
     def _leaving(line: Joining, x: arb) -> arb:
@@ -84,6 +90,16 @@ class Truth:
 @cache
 def truth_of(law: SampledReleases) -> Truth:
     return Truth(law)
+
+
+def log_delta_of(law: SampledReleases, epsilon: float) -> float | None:
+    """Return δ where a record leaves, from the other side."""
+    found = log_delta_on(OTHER_SIDE, law, epsilon, OTHER_SIDE.guesses(law, epsilon))
+    return None if found is None else found.log_delta
+
+
+def epsilon_of(law: SampledReleases, log_delta: float) -> float | None:
+    return epsilon_on(OTHER_SIDE, law, log_delta)
 
 
 def below(epsilon: float) -> arb:
@@ -107,25 +123,28 @@ def test_both_questions_against_the_truth(law: SampledReleases) -> None:
     answered = 0
     for deviations in (0.0, 1e-13, 1e-6, 0.01, 0.2, 1.0, 2.5):
         epsilon = deviations * law.deviation
-        log_delta = mirrored_log_delta(law, epsilon)
+        log_delta = log_delta_of(law, epsilon)
         if log_delta is None:
             continue
         answered += 1
-        assert truth.log_delta(epsilon) <= arb(log_delta)
-        assert arb(log_delta) <= truth.log_delta(below(epsilon))
-        found = mirrored_epsilon(law, log_delta)
+        assert truth.leaving(epsilon) <= arb(log_delta)
+        assert arb(log_delta) <= truth.leaving(below(epsilon))
+        found = epsilon_of(law, log_delta)
         if found is None:  # δ(0) of large samples is known to less than 1e-12 of ε
             continue
-        assert truth.log_delta(found) <= arb(log_delta)
-        assert arb(log_delta) <= truth.log_delta(below(found))
+        assert truth.leaving(found) <= arb(log_delta)
+        assert arb(log_delta) <= truth.leaving(below(found))
+        both = sampled_log_delta(law, epsilon)
+        if both is not None:
+            assert truth.log_delta(epsilon) <= arb(both) <= truth.log_delta(below(epsilon))
     assert answered >= 4
 
 
 @pytest.mark.parametrize("law", LAWS[:4], ids=str)
 def test_from_the_total_variation_on_epsilon_is_zero(law: SampledReleases) -> None:
     variation = float(truth_of(law).log_delta(0.0).mid())
-    assert mirrored_epsilon(law, variation + 1e-10) == 0.0
-    nearly = mirrored_epsilon(law, variation - 1e-10)
+    assert epsilon_of(law, variation + 1e-10) == 0.0
+    nearly = epsilon_of(law, variation - 1e-10)
     assert nearly is not None
     assert 0 < nearly <= 1e-9 * law.deviation
 
@@ -136,7 +155,7 @@ def test_two_releases_by_nested_integrals(mean: float, rate: Fraction) -> None:
     law = SampledReleases.of(mean, float(rate), 2)
     for deviations in (0.0, 0.05, 1.0):
         epsilon = deviations * law.deviation
-        log_delta = mirrored_log_delta(law, epsilon)
+        log_delta = log_delta_of(law, epsilon)
         assert log_delta is not None
         pair = Sampled("gaussian", Fraction(mean), rate, "leaving")
         true = delta([(pair, 2)], epsilon)

@@ -75,7 +75,8 @@ def _with_names(name: str, thing: Any) -> Iterator[tuple[str, Callable[..., Any]
         return
     parameters = list(inspect.signature(thing).parameters.values())
     if any(one.kind is one.KEYWORD_ONLY for one in parameters):
-        yield name, thing, [None for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        asked = cm.Accountant() if name.startswith("Accountant.") else None  # which asks its run
+        yield name, thing, [asked for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
 
 
 CALLS = {name: (thing, places) for name, thing, places in public_calls()}

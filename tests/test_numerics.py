@@ -17,7 +17,7 @@ from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.numerics import scalar_logspace as scalar
 from cumulant.numerics.binomial import Binomial
 from cumulant.numerics.binomial_sum import binomial_log_sum
-from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_binomial, log_expm1, log_sum, reciprocal_up
+from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, log_expm1, log_sum, reciprocal_up
 from cumulant.numerics.quadrature import legendre, nodes_on
 from cumulant.numerics.rounding import exp_above, float_above, log_above, sum_above
 from cumulant.numerics.search import largest_true, minimise_positive, nearest_on_side, root, root_near, smallest_true
@@ -167,10 +167,8 @@ def test_binomial_probabilities_lie_within_their_error(n: int, data: st.DataObje
     k, p = data.draw(st.integers(0, n)), data.draw(st.floats(1e-12, 0.999))
     log_pmf, error = Binomial.of(n, p, 1 - p).log_pmf(np.array([float(k)]))
     with mp.workdps(60):
-        ways = mp.log(mp.binomial(n, k))
-        truth = ways + k * mp.log(mpf(p)) + (n - k) * mp.log(1 - mpf(p))
+        truth = mp.log(mp.binomial(n, k)) + k * mp.log(mpf(p)) + (n - k) * mp.log(1 - mpf(p))
         assert abs(mpf(float(log_pmf[0])) - truth) <= float(error[0])
-        assert abs(mpf(float(log_binomial(n, k))) - ways) <= 1e-11 * (1 + ways)
 
 
 @pytest.mark.parametrize(("n", "p", "bend"), [(10**6, 0.1, 2e-6), (3 * 10**6, 0.02, 1.5e-5), (2 * 10**6, 0.3, 2.2e-6)])

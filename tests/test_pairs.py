@@ -17,10 +17,9 @@ import brute_force as bf
 from cumulant.pairs.atoms import Reversed, Sampled
 from cumulant.pairs.atoms import Table as TableOfOutputs
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.curve import k_at, log_moments
+from cumulant.pairs.curve import k_at, log_moments, tilt
 from cumulant.pairs.finite_pair import FinitePair, binary_pair
 from cumulant.pairs.gaussian_mixture import GroupedGaussian
-from cumulant.pairs.grid import tilt
 from cumulant.pairs.maps import Envelope, Join, Leave, log_mixture
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import GaussianPair

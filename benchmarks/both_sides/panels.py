@@ -23,7 +23,7 @@ from cumulant.numerics.logspace import Array
 from cumulant.numerics.quadrature import legendre
 from cumulant.pairs.coordinate import Branch, CoordinatePair
 from cumulant.pairs.finite_pair import FinitePair
-from cumulant.pairs.law import LineLaw
+from cumulant.pairs.law import NormalLaw
 from cumulant.pairs.maps import CoordinateMap, Join, Leave, MixtureMap
 from cumulant.pairs.mixed import MixedPair
 from cumulant.pairs.pair import DominatingPair
@@ -112,7 +112,7 @@ def _of_branch(branch: Branch, low: float, high: float, tilts: TiltRange, omega:
     ends = (low, high) if branch.rises else (high, low)
     first, last = (_place_of(branch, end) for end in ends)
     start, end = _reach(branch, tilts[1])
-    if isinstance(branch.law, LineLaw):  # what lies beyond a cut may be as far out as that
+    if isinstance(branch.law, NormalLaw):  # what lies beyond a cut may be as far out as that
         start = start if branch.above else min([start, *(x - PANELS_REACH for x in (first, last) if math.isfinite(x))])
         end = max([end, *(x + PANELS_REACH for x in (first, last) if math.isfinite(x))])
     first, last = max(first, start), min(last, end)
@@ -124,7 +124,7 @@ def _of_branch(branch: Branch, low: float, high: float, tilts: TiltRange, omega:
 def _reach(branch: Branch, theta: float) -> PanelStretch:
     """Return a stretch beyond which nothing matters at tilt 0, nor at θ where e^{θL} is bounded."""
     law = branch.law
-    if not isinstance(law, LineLaw):
+    if not isinstance(law, NormalLaw):
         return branch.span(theta)
     low = law.even if branch.above else min(law.span_start(branch, theta), -PANELS_REACH)
     return low, law.steepest + PANELS_REACH
@@ -132,7 +132,7 @@ def _reach(branch: Branch, theta: float) -> PanelStretch:
 
 def _place_of(branch: Branch, loss: float) -> float:
     """Return t where the loss is so large, by halving; an infinity where it is larger, or smaller, everywhere."""
-    low, high = (-FARTHEST, FARTHEST) if isinstance(branch.law, LineLaw) else branch.span(1.0)
+    low, high = (-FARTHEST, FARTHEST) if isinstance(branch.law, NormalLaw) else branch.span(1.0)
     sign = 1.0 if branch.rises else -1.0
     first, last = (float(x) for x in branch.loss_and_log_density(np.array([low, high]))[0])
     if loss < min(first, last):

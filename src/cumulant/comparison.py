@@ -6,7 +6,7 @@
 ...     print(f"{row.method:<30}{row.epsilon:.4f}")
 naive composition             839.3934
 strong composition            1258.6408
-optimal composition           453.6340
+optimal composition           453.6307
 Rényi DP by Mironov           2.5377
 Rényi DP by Canonne et al.    2.1013
 Rényi DP, optimal conversion  2.1008

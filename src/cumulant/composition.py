@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, ClassVar, final
 
 from cumulant import parameters
@@ -80,7 +79,7 @@ class Composed(AbstractMechanism):
         return Known(
             curve=curve,
             directions=lambda relation: _compose([(known.directions(relation), count) for known, count in parts]),
-            by_profiles=lambda relation: _compose_profiles(self.parts, relation),
+            by_profiles=lambda relation: _compose_profiles(parts, relation),
             attained=lambda relation: _compose([(known.attained(relation), count) for known, count in parts]),
             tight=lambda relation: all(known.tight(relation) for known, _ in parts),
             profile=lambda: None,
@@ -184,16 +183,15 @@ def _compose(parts: Sequence[tuple[Directions | None, int]]) -> Directions | Non
     )
 
 
-def _compose_profiles(parts: Releases, relation: Neighbors | None) -> Directions | None:
+def _compose_profiles(parts: Knowns, relation: Neighbors | None) -> Directions | None:
     """Return pairs of all parts, where some have none: one for each profile, and one for all curves together.
 
     None where no part has a pair or a profile: then curves say it all.
     """
     found: list[tuple[Directions | None, int]] = []
     curves: list[tuple[Curve, int]] = []
-    for release, count in parts:
-        known = release._known()
-        directions = known.directions(relation) or _directions_of_profile(release)
+    for known, count in parts:
+        directions = known.directions(relation) or _directions_of_profile(known)
         if directions is None:
             curves.append((known.curve(), count))
         else:
@@ -206,10 +204,8 @@ def _compose_profiles(parts: Releases, relation: Neighbors | None) -> Directions
     return _compose(found)
 
 
-@lru_cache(maxsize=64)
-def _directions_of_profile(release: AbstractMechanism) -> Directions | None:
-    """Return the pair of a release that is known by its profile; reading a profile takes a while."""
-    known = release._known()
+def _directions_of_profile(known: Known) -> Directions | None:
+    """Return the pair of a release that is known by its profile."""
     profile = known.profile() if known.single else None
     pair = None if profile is None else pair_of_profile(profile)
     return None if pair is None else one_release((pair,))

@@ -54,37 +54,36 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
-def real(name: str, value: Any, rule: str) -> float:
-    """Return value as a plain float; NaN, text, booleans and arrays are refused."""
+def real(name: str, value: Any, rule: str, holds: Callable[[float], bool] = lambda number: True) -> float:
+    """Return value as a plain float for which the rule holds; NaN, text, booleans and arrays are refused."""
     scalar = value.item() if getattr(value, "shape", None) == () else value
     require(isinstance(scalar, Real) and not isinstance(scalar, bool), f"{name} {rule}", value)
     try:
         number = float(scalar)
     except OverflowError:
         raise InvalidParameter(f"{name} {rule}, got a number beyond the range of floats") from None
-    require(not math.isnan(number), f"{name} {rule}", value)
-    return number
-
-
-def _number(name: str, value: Any, rule: str, obeys: Callable[[float], bool]) -> float:
-    number = real(name, value, rule)
-    require(obeys(number), f"{name} {rule}", value)
+    require(not math.isnan(number) and holds(number), f"{name} {rule}", value)
     return number
 
 
 def positive(name: str, value: Any) -> float:
     """Return a finite number > 0."""
-    return _number(name, value, "must be a finite number > 0", lambda x: 0 < x < math.inf)
+    return real(name, value, "must be a finite number > 0", lambda number: 0 < number < math.inf)
 
 
 def nonnegative(name: str, value: Any) -> float:
     """Return a finite number >= 0."""
-    return _number(name, value, "must be a finite number >= 0", lambda x: 0 <= x < math.inf)
+    return real(name, value, "must be a finite number >= 0", lambda number: 0 <= number < math.inf)
 
 
 def probability(name: str, value: Any) -> float:
     """Return a number in [0, 1]."""
-    return _number(name, value, "must be a number between 0 and 1", lambda x: 0 <= x <= 1)
+    return real(name, value, "must be a number between 0 and 1", lambda number: 0 <= number <= 1)
+
+
+def inner_probability(name: str, value: Any, rule: str = "must be a number strictly between 0 and 1") -> float:
+    """Return a number in (0, 1)."""
+    return real(name, value, rule, lambda number: 0 < number < 1)
 
 
 def whole_number(name: str, value: Any, *, at_least: int = 0) -> int:
@@ -117,7 +116,7 @@ def counts(values: Any) -> NDArray[np.float64]:
 
 def accuracy(value: Any) -> float:
     """Return how far an answer may be above the truth, as a share of ε: a number between 0 and 1, both left out."""
-    return _number("accuracy", value, "must be a number > 0 and < 1, a share of epsilon", lambda x: 0 < x < 1)
+    return real("accuracy", value, "must be a number > 0 and < 1, a share of epsilon", lambda share: 0 < share < 1)
 
 
 def array_of(check: Callable[[str, Any], float], name: str, value: Any) -> NDArray[np.float64]:
@@ -140,7 +139,7 @@ def is_array(value: Any) -> bool:
 
 def order(value: Any) -> float:
     """Return a Rényi order: a number >= 1, infinity included."""
-    return _number("order", value, "must be a number >= 1 (1 is KL, inf is pure DP)", lambda x: x >= 1)
+    return real("order", value, "must be a number >= 1 (1 is KL, inf is pure DP)", lambda order: order >= 1)
 
 
 def sampled_rate(*, batch: Any, population: Any, rate: Any) -> float:
@@ -162,7 +161,7 @@ def log_of_delta(*, delta: Any, log_delta: Any) -> float:
     if log_delta is None:
         number = probability("delta", delta)
         return math.log(number) if number > 0 else -math.inf
-    return _number("log_delta", log_delta, "must be a number <= 0", lambda x: x <= 0)
+    return real("log_delta", log_delta, "must be a number <= 0", lambda number: number <= 0)
 
 
 def logs_of_deltas(*, delta: Any, log_delta: Any) -> NDArray[np.float64]:

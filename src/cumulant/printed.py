@@ -29,16 +29,8 @@ def percent_up(share: float, *, digits: int = 3, most: float = 100.0) -> str:
     >>> percent_up(0.12345), percent_up(0.25), percent_up(1.0), percent_up(1.234, most=math.inf)
     ('12.4', '25', '100', '124')
     """
-    return _decimal_text(min(_hundredfold(share), Decimal(most)), digits)
-
-
-def percent_down(share: float, *, digits: int = 3) -> str:
-    """Return a share >= 0 as a percentage that is never above it.
-
-    >>> percent_down(0.93999), percent_down(0.0), percent_down(1.0)
-    ('93.9', '0', '100')
-    """
-    return _decimal_text(-_hundredfold(share), digits).removeprefix("-")
+    exact = Decimal(repr(float(share))).scaleb(2, EXACT)
+    return _decimal_text(min(exact, Decimal(most)), digits)
 
 
 def rounded_up(value: float, *, digits: int = 10) -> str:
@@ -95,11 +87,6 @@ def counted(count: int, noun: str) -> str:
     """
     several = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     return f"{count} {noun if count == 1 else several}"
-
-
-def _hundredfold(share: float) -> Decimal:
-    """Return 100 times a number, not rounded."""
-    return Decimal(repr(float(share))).scaleb(2, EXACT)
 
 
 def _decimal_text(exact: Decimal, digits: int) -> str:

@@ -139,7 +139,8 @@ def dp_sgd_noise(
 class TrainingRun:
     """The numbers of a run of DP-SGD, and what they become in the theorems.
 
-    `rate` is how much of the data a step takes, rounded up; `epochs_begun` is known where the epochs are what costs.
+    `rate` is how much of the data a step takes, rounded up, `batches` how many an epoch has in full; `epochs_begun` is
+    known where the epochs are what costs.
     """
 
     noise_multiplier: float
@@ -149,6 +150,7 @@ class TrainingRun:
     neighbors: Neighbors
     batch_size: int | None = None
     dataset_size: int | None = None
+    batches: int = 1
     epochs_begun: int | None = None
     bins: Bins = None
 
@@ -173,9 +175,9 @@ class TrainingRun:
             raise InvalidParameter(f"sampling must be {' or '.join(map(repr, NATURAL))}, got {sampling!r}{hint}")
         rate = _exact_rate(batch_size, dataset_size, sample_rate)
         exact = rate if sample_rate is None else _nearest_unit(rate)
-        whole = sampling == "random_allocation"  # batches, of which a record draws one
-        count = _steps(epochs, steps, Fraction(1, int(1 / exact)) if whole else exact)
-        begun = _epochs_begun(epochs, count, exact) if sampling in BY_EPOCH else None
+        batches = int(1 / exact)  # of an epoch, in full: of the last nothing is known, so it may be missing
+        count = _steps(epochs, steps, Fraction(1, batches) if sampling == "random_allocation" else exact)
+        begun = math.ceil(Fraction(count, batches) if epochs is None else _written(epochs))
         return cls(
             noise_multiplier=parameters.positive("noise_multiplier", noise_multiplier),
             rate=float_above(rate),
@@ -184,7 +186,8 @@ class TrainingRun:
             neighbors=_relation(sampling, neighbors),
             batch_size=batch_size if sample_rate is None else None,
             dataset_size=dataset_size if sample_rate is None else None,
-            epochs_begun=begun,
+            batches=batches,
+            epochs_begun=begun if sampling in BY_EPOCH else None,
             bins=_bins(bins, sampling, begun),
         )
 
@@ -192,17 +195,6 @@ class TrainingRun:
     def effective_noise_multiplier(self) -> float:
         """The noise in units of the sampling: what one record adds, or what replacing one can change."""
         return self.noise_multiplier if NATURAL[self.sampling] is ADD_REMOVE else self.noise_multiplier / 2
-
-    @property
-    def batches(self) -> int:
-        """How many batches an epoch has, rounded down: fewer cost more."""
-        return int(1 / _nearest_unit(self._exact_rate))
-
-    @property
-    def _exact_rate(self) -> Fraction:
-        if self.batch_size is not None and self.dataset_size is not None:
-            return Fraction(self.batch_size, self.dataset_size)
-        return Fraction(self.rate)
 
     def mechanism(self) -> Composed:
         gaussian = Gaussian(noise_multiplier=self.effective_noise_multiplier)
@@ -294,11 +286,6 @@ def _steps(epochs: Any, steps: Any, rate: Fraction) -> int:
     if steps is not None:
         return parameters.whole_number("steps", steps)
     return math.ceil(_written(epochs) / rate)
-
-
-def _epochs_begun(epochs: Any, steps: int, rate: Fraction) -> int:
-    """Return how many epochs are begun; of the last batch nothing is known, so it may be missing: fewer steps each."""
-    return math.ceil(_written(epochs)) if epochs is not None else math.ceil(Fraction(steps, int(1 / rate)))
 
 
 def _written(epochs: Any) -> Fraction:

@@ -118,10 +118,6 @@ def verify(*, address: str, account: str | None, exported: Any, heads: Any, as_j
     else:
         with opened(address) as ledger, _progress() as show:
             found = ledger.verify(account, heads=kept, progress=show)
-    _print_verified(found, as_json=as_json)
-
-
-def _print_verified(found: Any, *, as_json: bool) -> None:
     if as_json:
         closed = {} if found.closed else {"closed": False}
         print_data({"verified": found.to_dict(), "warnings": list(found.warnings), **closed})

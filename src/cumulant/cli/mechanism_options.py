@@ -38,47 +38,44 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 class Choice:
     """What a value of --mechanism or --sampling calls in the library, and the options it takes.
 
-    An option that is named otherwise than the library's argument is followed by that name.
+    Options are listed as in "rho release_delta:delta": one that is named otherwise than the library's argument is
+    followed by that name.
     """
 
     calls: str
-    needs: Mapping[str, str]
-    takes: Mapping[str, str]
-
-    @classmethod
-    def of(cls, calls: str, needs: str = "", takes: str = "") -> Choice:
-        """Read lists such as "rho release_delta:delta"."""
-        return cls(calls, _arguments_of(needs), _arguments_of(takes))
+    needs: str = ""
+    takes: str = ""
 
     @property
-    def names(self) -> Mapping[str, str]:
-        return {**self.needs, **self.takes}
+    def names(self) -> dict[str, str]:
+        """The library's argument for each option."""
+        return {item.split(":")[0]: item.split(":")[-1] for item in f"{self.needs} {self.takes}".split()}
 
-
-def _arguments_of(text: str) -> dict[str, str]:
-    return {item.split(":")[0]: item.split(":")[-1] for item in text.split()}
+    @property
+    def needed(self) -> list[str]:
+        return [item.split(":")[0] for item in self.needs.split()]
 
 
 MECHANISMS = {
-    "gaussian": Choice.of("Gaussian", "noise_multiplier"),
-    "gaussian-mixture": Choice.of("GaussianMixture", "noise_multiplier sensitivities probabilities"),
-    "laplace": Choice.of("Laplace", "scale"),
-    "laplace-vector": Choice.of("LaplaceVector", "scale"),
-    "randomized-response": Choice.of("RandomizedResponse", "p"),
-    "pure": Choice.of("PureDP", "release_epsilon:epsilon"),
-    "approximate": Choice.of("ApproximateDP", "release_epsilon:epsilon release_delta:delta"),
-    "zcdp": Choice.of("ZCDP", "rho", "xi"),
-    "tcdp": Choice.of("TruncatedCDP", "rho omega"),
-    "exponential-family": Choice.of("ExponentialFamily", "distance", "smoothness lipschitz radius"),
-    "multivariate-gaussian": Choice.of("MultivariateGaussian", "shift covariance neighbor_covariance"),
-    "family-pair": Choice.of("FamilyPair", "family natural neighbor_natural"),
-    "curve": Choice.of("RenyiCurve", "curve"),
+    "gaussian": Choice("Gaussian", "noise_multiplier"),
+    "gaussian-mixture": Choice("GaussianMixture", "noise_multiplier sensitivities probabilities"),
+    "laplace": Choice("Laplace", "scale"),
+    "laplace-vector": Choice("LaplaceVector", "scale"),
+    "randomized-response": Choice("RandomizedResponse", "p"),
+    "pure": Choice("PureDP", "release_epsilon:epsilon"),
+    "approximate": Choice("ApproximateDP", "release_epsilon:epsilon release_delta:delta"),
+    "zcdp": Choice("ZCDP", "rho", "xi"),
+    "tcdp": Choice("TruncatedCDP", "rho omega"),
+    "exponential-family": Choice("ExponentialFamily", "distance", "smoothness lipschitz radius"),
+    "multivariate-gaussian": Choice("MultivariateGaussian", "shift covariance neighbor_covariance"),
+    "family-pair": Choice("FamilyPair", "family natural neighbor_natural"),
+    "curve": Choice("RenyiCurve", "curve"),
 }
 SAMPLINGS = {
-    "poisson": Choice.of("poisson", "rate", "neighbors"),
+    "poisson": Choice("poisson", "rate", "neighbors"),
     # batch and population, or rate: the method checks which
-    "without-replacement": Choice.of("without_replacement", takes="batch population rate neighbors"),
-    "with-replacement": Choice.of("with_replacement", "batch:draws population", "neighbors"),
+    "without-replacement": Choice("without_replacement", takes="batch population rate neighbors"),
+    "with-replacement": Choice("with_replacement", "batch:draws population", "neighbors"),
 }
 NEIGHBORS = {"add-remove": ADD_REMOVE, "replace-one": REPLACE_ONE, "zero-out": ZERO_OUT}
 
@@ -244,7 +241,7 @@ def _arguments(
         if name in given and name not in known.names:
             owners = _owners(name, choices)
             raise click.UsageError(f"{flag(name)} does not belong to --{kind} {chosen}, but to {owners}")
-    missing = [flag(name) for name in known.needs if name not in given]
+    missing = [flag(name) for name in known.needed if name not in given]
     if missing:
         raise click.UsageError(f"--{kind} {chosen} needs {' and '.join(missing)}")
     return {argument: given[name] for name, argument in known.names.items() if name in given}

@@ -106,7 +106,7 @@ def sgd(
     ends = epsilon_interval(run, delta) if with_interval else None
     explanation = run.explain(**budget)
     spent = explanation.guarantee.epsilon
-    said = statement(training, run, explanation, loader, noise_text=noise_text, delta=delta)
+    said = statement(training, spent, loader, noise_text=noise_text, delta=delta)
     headline, found = f"epsilon = {rounded_up(spent)}", {"epsilon": spent}
     if epsilon is not None:  # safe side: the digits that are printed stand for more noise than those that are not
         headline = f"noise multiplier = {rounded_up(sigma)} for epsilon = {given(epsilon)}"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from cumulant.answer import Explanation, relation_text
+from cumulant.answer import relation_text
 from cumulant.cli.parameter_types import Delta
-from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from cumulant.printed import factor_up, given
 from cumulant.report.assumptions import BOUNDED, assumptions_of
@@ -51,20 +50,15 @@ def numbers(training: TrainingRun, loader: str, epochs: float | None) -> dict[st
 
 
 def statement(
-    training: TrainingRun,
-    run: AbstractMechanism,
-    explanation: Explanation,
-    loader: str,
-    *,
-    noise_text: Callable[[float], str],
-    delta: Delta,
+    training: TrainingRun, epsilon: float, loader: str, *, noise_text: Callable[[float], str], delta: Delta
 ) -> dict[str, str]:
     """Return in plain words what the number protects, and what must be true for it to hold.
 
     `noise_text` writes a noise: as it was given, or rounded up where it was searched.
     """
+    run = training.mechanism()
     return {
-        "promise": _promise(training, explanation.guarantee.epsilon),
+        "promise": _promise(training, epsilon),
         "attacker": attacker_words(run) + ".",
         "sampling": _sampling(training, loader),
         "noise": _noise(training, noise_text),

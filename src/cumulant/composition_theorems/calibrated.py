@@ -23,7 +23,7 @@ def calibrated_composition(
     `curve` maps log δ~ of one round, -inf included, to an ε~ such that the round is (ε~, δ~)-DP; infinity where
     there is none. This is the baseline of Wang et al. (2019), Section 5, where ε~ comes from (2.2) and, for a
     sampled round, from `subsampling_lemma`. Every δ~ proves its ε', so the search decides tightness alone: octaves of
-    the odds of δ~ within δ'/k, then eighths of them around the best; δ~ = 0 and δ~ = δ'/k are tried too.
+    the odds of δ~ within δ'/k, then ever finer parts of them around the best; δ~ = 0 and δ~ = δ'/k are tried too.
 
     Holds for:  whatever `curve` holds for; δ' >= 1e-300, below which floats run out of δ~.
     Tightness:  the best of one (ε, δ) per round; what keeps the whole curve is better.
@@ -46,6 +46,6 @@ def calibrated_composition(
 
     tried = [0.0, share]
     if share > 0:
-        best, _ = minimise_positive(at_odds, turns=1)
+        best, _ = minimise_positive(at_odds, turns=2)
         tried.append(share * (best / (1 + best)))
     return min(outcome(round_delta, 1e-13) for round_delta in tried)

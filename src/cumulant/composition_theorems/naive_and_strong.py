@@ -16,7 +16,6 @@ from cumulant.composition_theorems.rounds import Rounds, checked
 from cumulant.numerics.rounding import ROUNDING, float_above
 from cumulant.parameters import probability, real, require
 
-AT_LEAST_0 = "must be a number >= 0 (inf: no promise)"
 LARGE = 600.0  # e^600 is still a float
 
 
@@ -68,8 +67,8 @@ def subsampling_lemma(*, rate: float, epsilon: float, delta: float = 0.0) -> tup
     >>> round(epsilon, 6), round(delta, 12)
     (0.017037, 1e-08)
     """
-    rate, e, delta = probability("rate", rate), real("epsilon", epsilon, AT_LEAST_0), probability("delta", delta)
-    require(e >= 0, f"epsilon {AT_LEAST_0}", epsilon)
+    rate, delta = probability("rate", rate), probability("delta", delta)
+    e = real("epsilon", epsilon, "must be a number >= 0 (inf: no promise)", lambda number: number >= 0)
     if rate == 0:
         return 0.0, 0.0
     if e < LARGE:

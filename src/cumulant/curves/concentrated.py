@@ -38,8 +38,7 @@ def smallest_rho(
     0.1065
     """
     xi = nonnegative("xi", xi)
-    omega = real("omega", omega, "must be a number > 1")
-    require(omega > 1, "omega must be a number > 1", omega)
+    omega = real("omega", omega, "must be a number > 1", lambda number: number > 1)
     require(cgf.failure == 0, "a curve with a failure probability has no zCDP, got", cgf.failure)
     if math.isinf(omega) and math.isinf(cgf.pure) and beyond is None:
         raise UnprovenCombination(

@@ -231,7 +231,7 @@ def _best_touching_point(lam: float, majorant: Callable[[float], tuple[float, fl
         return math.exp(-high)
     # next to 1 it grows with t, or 2t at ε = 0
     start = high - excess if high - excess > low else high - excess / 2
-    return math.exp(-root_near(mean_excess, start, low, high, tolerance=1e-6))
+    return math.exp(-root_near(mean_excess, start, low, high, tolerance=5e-7))
 
 
 def _gap_of_touching_points(lam: float, total: float) -> float:

@@ -107,20 +107,13 @@ def total(parts: Sequence[tuple[Curve, int]]) -> Curve:
 
     return Curve(
         log_moment=log_moment,
-        kl=_sum_up([(count, cgf.kl) for cgf, count in parts]),
-        pure=_sum_up([(count, cgf.pure) for cgf, count in parts]),
+        kl=sum_above([(count, cgf.kl) for cgf, count in parts]),
+        pure=sum_above([(count, cgf.pure) for cgf, count in parts]),
         failure=combined_failure((cgf.failure, count) for cgf, count in parts),
         exact=all(cgf.exact for cgf, _ in parts),
         summed=any(cgf.summed for cgf, _ in parts),
         knots=tuple(sorted({lam for cgf, _ in parts for lam in cgf.knots})),
     )
-
-
-def _sum_up(terms: Sequence[tuple[int, float]]) -> float:
-    """Return Σ n_i x_i, rounded up once; exact where a double holds it, as ε's often are."""
-    if any(math.isinf(x) for _, x in terms):
-        return math.inf
-    return sum_above(terms)
 
 
 def combined_failure(failures: Iterable[tuple[float, int]]) -> float:

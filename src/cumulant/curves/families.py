@@ -17,7 +17,7 @@ from cumulant.curves.curve import Array
 from cumulant.errors import InvalidParameter
 from cumulant.numerics.quadrature import legendre
 from cumulant.numerics.rounding import ULP
-from cumulant.parameters import real, require
+from cumulant.parameters import nonnegative, real, require
 
 NEAR_ONE = 0.1  # share of the way to where A is no longer analytic, up to which ∇A is averaged
 GRADIENT_NODES = 24  # of Gauss-Legendre: an error of less than 30^-48 there
@@ -133,8 +133,7 @@ def family_divergence(family: Family, one: Sequence[float], other: Sequence[floa
     0.5
     """
     first, second = checked_natural(family, "one", one), checked_natural(family, "other", other)
-    order = real("order", order, "must be a finite number >= 0")
-    require(0 <= order < math.inf, "order must be a finite number >= 0", order)
+    order = nonnegative("order", order)
     if order == 0 or np.array_equal(first, second):
         return 0.0
     a1, a2 = family.log_partition(first), family.log_partition(second)

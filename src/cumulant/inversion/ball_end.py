@@ -18,21 +18,20 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_kernels import BallLattice
 from cumulant.inversion.composed import ComposedPairs
+from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import Plan
-from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import as_ball, ball_below, lower_float, pi_ball, upper_float
 from cumulant.numerics.decay import escapes
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, proven_cells
-from cumulant.pairs.curve import k_at
-from cumulant.pairs.grid import CHUNKS, SCALES, chunk_frequencies, tilt
+from cumulant.pairs.curve import CHUNKS, SCALES, chunk_frequencies, k_at, tilt
 from cumulant.pairs.pair import MEAN_ROUNDED_UP
 
 if TYPE_CHECKING:
     from flint import arb
 
 CELLS_MICROSECONDS = 100_000  # the cells of one part, as balls, and how far they let |φ| fall
-MOST_POINTS = 8000  # frequencies on one line
+MOST_BALL_POINTS = 8000  # frequencies on one line
 ROUNDING = 2.0**-40  # more than what rounding adds to a fall, or takes off a sum of pieces, relatively: 8,192 units
 LEAST_TAIL = 1e-300  # of the sum over a line, below which no tail is followed
 GROUPS, FINER = 64, 4  # cells whose pairs are formed, and frequencies where the float path has one: proofs are rare
@@ -48,12 +47,12 @@ def line_end(losses: ComposedPairs, plan: Plan, bits: int, budget: WorkBudget) -
     """Return how many points the line has, and a bound of Σ |φ|/|z(z+1)|·η/π beyond; None if too many."""
     eta, nats = plan.eta, plan.height + plan.accuracy
     places, falls, last = _proven_decay(
-        losses, plan, bits, budget, lambda end, fall: end > MOST_POINTS * eta and fall > nats
+        losses, plan, bits, budget, lambda end, fall: end > MOST_BALL_POINTS * eta and fall > nats
     )
     low, end = places[:-1], float(places[-1])
     pieces = np.exp(-falls) * (1 / low - 1 / places[1:] + eta / low**2) / math.pi
     best = _where_rest_is_little(low, pieces, math.exp(-last) * (1 / end + eta / end**2) / math.pi, eta, nats)
-    return best if best is not None and best[0] <= MOST_POINTS else None
+    return best if best is not None and best[0] <= MOST_BALL_POINTS else None
 
 
 def beyond(fall: arb, end: arb, eta: arb) -> arb:
@@ -77,7 +76,7 @@ def lattice_end(
     low = places[:-1][inside]
     pieces = np.exp(-falls[inside]) * (places[1:][inside] - low + eta) * upper_float(largest) / math.pi
     best = _where_rest_is_little(low, pieces, 0.0, lower_float(step), plan.height + plan.accuracy)
-    if best is None or best[0] > MOST_POINTS:
+    if best is None or best[0] > MOST_BALL_POINTS:
         raise OutOfReach("one period of the lattice of losses takes too many points")
     return best
 

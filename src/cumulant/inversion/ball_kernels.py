@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -43,8 +43,8 @@ class Kernel(ABC):
         return as_ball(0.0)
 
     @abstractmethod
-    def transforms(self, z: Any) -> tuple[Any, ...]:
-        """Return T̂ at one point, a number for each column."""
+    def transforms(self, line: Sequence[Any]) -> tuple[list[Any], ...]:
+        """Return T̂ at all points of a line, column by column."""
 
     @abstractmethod
     def enclose(self, turned: TurnedSum, below: arb, above: arb) -> tuple[arb, arb]:
@@ -58,8 +58,8 @@ class PlainKernel(Kernel):
 
     tail: arb
 
-    def transforms(self, z: Any) -> tuple[Any, ...]:
-        return (1 / (z * (z + 1)),)
+    def transforms(self, line: Sequence[Any]) -> tuple[list[Any], ...]:
+        return ([1 / (z * (z + 1)) for z in line],)
 
     def enclose(self, turned: TurnedSum, below: arb, above: arb) -> tuple[arb, arb]:
         total = turned(0, below.union(above))
@@ -89,13 +89,16 @@ class BandKernel(Kernel):
         at, behind = (w / -(-w).expm1() for w in (theta * h, (theta + 1) * h))
         return BandKernel(h, (behind / at).log() / h, behind - at)
 
-    def transforms(self, z: Any) -> tuple[Any, ...]:
+    def transforms(self, line: Sequence[Any]) -> tuple[list[Any], ...]:
         h, turn = self.h, complex_ball(as_ball(0.0), self.h / (2 * pi_ball()))
-        once, less = (-z * h).exp(), (-h).exp()
-        first, second = (1 + turn * z) / (1 - once), (1 + turn * (z + 1)) / (1 - once * less)
-        shifted = (-z * (h * self.shift)).exp()
-        above = shifted * (first - (-h * self.shift).exp() * second)
-        return h * above, h * (first - second) + turn * self.risen
+        less, shift, less_shifted, rise = (-h).exp(), h * self.shift, (-h * self.shift).exp(), turn * self.risen
+        above, below = [], []
+        for z in line:
+            once = (-z * h).exp()
+            first, second = (1 + turn * z) / (1 - once), (1 + turn * (z + 1)) / (1 - once * less)
+            above.append(h * (-z * shift).exp() * (first - less_shifted * second))
+            below.append(h * (first - second) + rise)
+        return above, below
 
     def enclose(self, turned: TurnedSum, below: arb, above: arb) -> tuple[arb, arb]:
         return turned(1, above), turned(0, below)
@@ -161,12 +164,12 @@ class LatticeKernel(Kernel):
     def moved(self) -> arb:
         return self.lattice.error
 
-    def transforms(self, z: Any) -> tuple[Any, ...]:
+    def transforms(self, line: Sequence[Any]) -> tuple[list[Any], ...]:
         """Return 1/D(z) and e^{-z·span}/D(z): the rest depends on ε."""
         span = self.lattice.span
-        turned = (-z * span).exp()
-        share = 1 / ((1 - turned) * (1 - (-(z + 1) * span).exp()))
-        return share, turned * share
+        turned = [(-z * span).exp() for z in line]
+        shares = [1 / ((1 - w) * (1 - (-(z + 1) * span).exp())) for z, w in zip(line, turned, strict=True)]
+        return shares, [w * share for w, share in zip(turned, shares, strict=True)]
 
     def enclose(self, turned: TurnedSum, below: arb, above: arb) -> tuple[arb, arb]:
         return self._sum(turned, above) - self.tail, self._sum(turned, below) + self.tail

@@ -21,16 +21,16 @@ from cumulant.inversion.ball_end import gaussian_variance, lattice_end, line_end
 from cumulant.inversion.ball_kernels import BallLattice, BandKernel, Kernel, LatticeKernel, PlainKernel
 from cumulant.inversion.ball_whole import ENCLOSURE_BITS, BallEnclosure
 from cumulant.inversion.band import BandPlan
+from cumulant.inversion.closed import is_plain_laplace
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
+from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import TAIL_NATS, Plan, Tilts
-from cumulant.inversion.work_budget import WorkBudget
-from cumulant.numerics.balls import as_ball, complex_ball, lower_float, pi_ball, precision, turned_sum, upper_float
+from cumulant.numerics.balls import as_ball, lower_float, pi_ball, points_above, precision, turned_sum, upper_float
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.curve import k_at
-from cumulant.pairs.grid import tilt
+from cumulant.pairs.curve import k_at, tilt
 from cumulant.pairs.pair import DominatingPair
 
 if TYPE_CHECKING:
@@ -41,9 +41,11 @@ MOST_BITS = 1500  # of one number: the line is a thousand nats above the answer
 MOST_PARTS = 40  # distinct releases whose certificate takes a few seconds
 CLOSE = TAIL_NATS, 25.0  # below δ to which a tail is left out, the second where a line would be long: 1e-11
 SETTLED_NATS = 1e-12  # of slack, with which no other line is planned
-MANY_LATTICE_POINTS = 600  # of one period, beyond which the sum is cut
-FEWEST_BAND_POINTS = 64  # of a line that is worth its name
-POINT_MICROSECONDS = 40  # of a point of a band, beside its moments
+MANY_BALL_POINTS = 600  # of one period, beyond which the sum is cut
+BAND_MICROSECONDS = 1.5e6  # that a band may take, whose bounds would be little nearer for more
+BAND_SHARE = 0.25  # of how far apart bounds in doubles may be, for bounds of a band
+FAR_APART_NATS = 0.1  # of bounds of log δ, about, from which a band says little
+POINT_MICROSECONDS, CLOSED_MICROSECONDS = 40, 20  # of a point of a band beside its moments, and of a closed moment
 
 
 @final
@@ -82,9 +84,7 @@ class BallLine(BallEnclosure):
 
     @cached_property
     def _columns(self) -> tuple[list[Any], ...]:
-        theta = as_ball(self.theta)
-        points = [complex_ball(theta, self.step * j) for j in range(len(self.moments))]
-        columns = zip(*(self.kernel.transforms(z) for z in points), strict=True)
+        columns = self.kernel.transforms(points_above(self.theta, self.step, len(self.moments)))
         weighted = [[moment * t for moment, t in zip(self.moments, column, strict=True)] for column in columns]
         return tuple([first / 2, *rest] for first, *rest in weighted)
 
@@ -94,7 +94,7 @@ class BallLine(BallEnclosure):
         bounds: dict[bool, arb] = {}
         for tau, k_tau in self.chernoff:
             gap = abs(as_ball(tau) - theta) * window
-            log = k_tau - as_ball(tau) * epsilon + log_chernoff_ball(as_ball(tau)) - scale - gap
+            log = k_tau - as_ball(tau) * epsilon + log_chernoff(as_ball(tau)) - scale - gap
             bounds[tau > self.theta] = log.exp() / -(-gap).expm1()
         whole = (-scale - theta * window).exp() / -(-theta * window).expm1()  # δ <= 1
         if False in bounds and bounds[False].upper() < whole.upper():
@@ -122,15 +122,10 @@ class ChernoffInBalls(BallEnclosure):
     @staticmethod
     def at(index: int, k: arb, left_out: arb) -> ChernoffInBalls:
         """Return the bound of one tilt, from K there."""
-        return ChernoffInBalls(tilt(index), k + log_chernoff_ball(as_ball(tilt(index))), left_out)
+        return ChernoffInBalls(tilt(index), k + log_chernoff(as_ball(tilt(index))), left_out)
 
     def bounds(self, epsilon: arb) -> tuple[arb, arb]:
         return as_ball(0.0), (self.log_scale - as_ball(self.tau) * epsilon).exp() + self.left_out
-
-
-def log_chernoff_ball(tau: arb) -> arb:
-    """Return log c(τ), c(τ) = max_x (1 - e^{-x}) e^{-τx} = τ^τ/(1+τ)^{1+τ}."""
-    return -tau * (1 + 1 / tau).log() - (1 + tau).log()
 
 
 # Lines of a plan ------------------------------------------------------------------------------------------------------
@@ -144,35 +139,38 @@ def ball_line(losses: ComposedPairs, plan: Plan, budget: WorkBudget) -> BallLine
             return _lattice_line(work, plan)
         for accuracy in CLOSE:
             end = line_end(losses, replace(plan, accuracy=accuracy), work.bits, budget)
-            if end is not None and work.can_pay(plan.eta, end[0]):
-                return work.line(_Points(as_ball(plan.eta), end[0]), PlainKernel(end[1]))
+            points = None if end is None else _Points(as_ball(plan.eta), end[0])
+            if end is not None and points is not None and work.price(points) <= budget.left:
+                return work.line(points, PlainKernel(end[1]))
     raise OutOfReach("the characteristic function does not fall within the points that balls afford")
 
 
 def band_line(losses: ComposedPairs, around: Tilts, budget: WorkBudget) -> BallLine:
     """Return bounds from a stretch of the line, as long as it is planned in doubles or, if that is less, affordable."""
-    plan = BandPlan.of(around, around.epsilon_apart)
+    plan = BandPlan.of(around, BAND_SHARE * around.epsilon_apart)
     work = _Work(losses, plan.index, around, plan.height, budget)
     with precision(work.bits):
-        count = plan.points
-        while not work.can_pay(plan.eta, count, POINT_MICROSECONDS * count):
-            if count < 2 * FEWEST_BAND_POINTS:
-                raise OutOfReach("no band that is worth its name is affordable")
-            count //= 2
-        step = as_ball(plan.eta)
-        return work.line(_Points(step, count), BandKernel.of(as_ball(plan.theta), 2 * pi_ball() / (count * step)))
+        points = _Points(as_ball(plan.eta), plan.points)
+        while not work.price(points) + POINT_MICROSECONDS * points.count <= min(budget.left, BAND_MICROSECONDS):
+            points = replace(points, count=points.count // 2)
+            h = 2 * math.pi / (plan.eta * max(points.count, 1))
+            if not plan.theta * (plan.theta + 1) * h * h / 8 < FAR_APART_NATS:
+                raise OutOfReach("a band whose bounds are near is not affordable")
+        h_ball = 2 * pi_ball() / (points.count * points.step)
+        return work.line(points, BandKernel.of(as_ball(plan.theta), h_ball))
 
 
 def _lattice_line(work: _Work, plan: Plan) -> BallLine:
     """Return the sum over one period, whose points are 2πj/(N·span), N odd; it is the whole line."""
     lattice = BallLattice.of(work.losses, work.bits)
-    points = 2 * math.ceil(math.pi / (plan.eta * lower_float(lattice.span))) + 1
-    step, count, tail = 2 * pi_ball() / (points * lattice.span), (points + 1) // 2, as_ball(0.0)
-    if count > MANY_LATTICE_POINTS:
+    period = 2 * math.ceil(math.pi / (plan.eta * lower_float(lattice.span))) + 1
+    step, count, tail = 2 * pi_ball() / (period * lattice.span), (period + 1) // 2, as_ball(0.0)
+    if count > MANY_BALL_POINTS:
         count, tail = lattice_end(work.losses, plan, lattice, step, work.bits, budget=work.budget)
-    if not work.can_pay(plan.eta, count):
+    points = _Points(step, count, lattice)
+    if not work.price(points) <= work.budget.left:
         raise OutOfReach("a lattice of so many losses takes sums that balls do not afford")
-    return work.line(_Points(step, count, lattice), LatticeKernel(lattice, as_ball(plan.theta), tail))
+    return work.line(points, LatticeKernel(lattice, as_ball(plan.theta), tail))
 
 
 @final
@@ -188,27 +186,22 @@ class _Work:
         if self.bits > MOST_BITS:
             raise OutOfReach(f"a certificate would take {self.bits} bits")
 
-    def can_pay(self, eta: float, count: int, price: float = 0.0) -> bool:
-        """Return whether what is left pays for the moments of all parts at so many points."""
-        for pair, _ in self.losses.parts:
-            try:
-                nodes = count_nodes(pair, tilt(self.index), count * eta, k_at(pair, self.index), bits=self.bits)
-            except OutOfReach:
-                return False
-            self.budget.pay(nodes.microseconds)
-            price += nodes.transform_effort(count, self.bits)
-        return price <= self.budget.left
+    def price(self, points: _Points) -> float:
+        """Return about how many microseconds the moments of all parts take at these points; inf if out of reach."""
+        try:
+            return sum(_price(pair, self.index, points, self.bits) for pair, _ in self.losses.parts)
+        except OutOfReach:
+            return math.inf
 
     def line(self, points: _Points, kernel: Kernel) -> BallLine:
         """Return the line at these points."""
         losses, bits, theta = self.losses, self.bits, as_ball(tilt(self.index))
         variance = gaussian_variance(losses)
-        line = [complex_ball(theta, points.step * j) for j in range(points.count)]
+        line = points_above(tilt(self.index), points.step, points.count)
         values = [(variance * (z * (z + 1) - theta * (theta + 1)) / 2).exp() for z in line]
         k_theta = variance * theta * (theta + 1) / 2
         for pair, n in losses.parts:
-            nodes = count_nodes(pair, tilt(self.index), points.last, k_at(pair, self.index), bits=bits)
-            self.budget.pay(nodes.microseconds + nodes.transform_effort(points.count, bits))
+            self.budget.pay(_price(pair, self.index, points, bits))
             k, moments = _moments(pair, self.index, points, bits)
             k_theta += n * (as_ball(k) + moments[0].real.log())
             # powers, not logarithms: those would have to stay on one branch
@@ -245,14 +238,30 @@ class _Points:
         return isinstance(other, _Points) and self._key() == other._key()
 
 
+def _price(pair: DominatingPair, index: int, points: _Points, bits: int) -> float:
+    """Return about how many microseconds the moments of one pair take at these points."""
+    if is_plain_laplace(pair):
+        return CLOSED_MICROSECONDS * points.count
+    nodes = count_nodes(pair, tilt(index), points.last, k_at(pair, index), bits=bits)
+    return nodes.microseconds + nodes.transform_effort(points.count, bits)
+
+
 @CACHE.remember  # both ends of an interval ask for the same moments
 def _moments(pair: DominatingPair, index: int, points: _Points, bits: int) -> tuple[float, list[Any]]:
     """Return K(θ), about, and e^{-K} M at the nodes."""
     theta, k = tilt(index), k_at(pair, index)
+    if is_plain_laplace(pair):
+        return k, _laplace_moments(pair.in_balls().law.extremes[1], as_ball(k), theta, points)
     nodes = ball_nodes(pair, theta, points.last, k, bits=bits)
     if points.lattice is not None:
         nodes = points.lattice.snap(nodes)
     return k, tilted_moments(nodes, theta, k, step=points.step, count=points.count)
+
+
+def _laplace_moments(scale: arb, k: arb, theta: float, points: _Points) -> list[Any]:
+    """Return e^{-k} M of Laplace noise: M(z) = ((z+1) e^{zs} + z e^{-(z+1)s})/(2z+1), see `closed`."""
+    line = points_above(theta, points.step, points.count)
+    return [((z + 1) * (z * scale - k).exp() + z * (-(z + 1) * scale - k).exp()) / (2 * z + 1) for z in line]
 
 
 def _k_ball(

@@ -35,14 +35,14 @@ from cumulant.inversion.ball_end import beyond
 from cumulant.inversion.ball_kernels import PlainKernel
 from cumulant.inversion.ball_line import BallLine, ChernoffInBalls
 from cumulant.inversion.ball_whole import WholeInBalls
+from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.split_plan import Between, SplitPlan, Steps, plan_ball_split, steps_down
-from cumulant.inversion.work_budget import WorkBudget
 from cumulant.numerics.balls import as_ball, log_sum_ball, precision
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.curve import tilt
 from cumulant.pairs.cut_law import WindowLaw
-from cumulant.pairs.grid import tilt
 from cumulant.pairs.proven_rule import Moment, log_integral, whole_span
 
 if TYPE_CHECKING:
@@ -96,13 +96,13 @@ def split_line(steps: Steps, epsilon: float, log_delta: float) -> SplitInBalls:
 def _split_near(steps: Steps, epsilon: float, log_delta: float) -> SplitInBalls:
     plan, budget = plan_ball_split(steps, epsilon, log_delta), WorkBudget(SPLIT_MICROSECONDS)
     with precision(plan.bits):
-        line = _follow(plan, budget)
+        line = _split_of(plan, budget)
     if not line.slack(epsilon) < SPLIT_OF_WIDE_NATS:
         raise OutOfReach("a split says nothing")
     return replace(line, microseconds=SPLIT_MICROSECONDS - budget.left)
 
 
-def _follow(plan: SplitPlan, budget: WorkBudget) -> SplitInBalls:
+def _split_of(plan: SplitPlan, budget: WorkBudget) -> SplitInBalls:
     n, rate, bits = plan.releases, as_ball(plan.rate), plan.bits
     k = n * _moment_between(plan.middle.inner, plan.quiet_index, plan.log_quiet, bits, budget).log()
     quiet = ChernoffInBalls.at(plan.quiet_index, k, as_ball(0.0))

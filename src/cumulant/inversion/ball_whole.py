@@ -40,7 +40,7 @@ MOST_SUMS = 4000  # of losses that are formed in balls
 LARGEST_LOSS_NATS = 1e6  # beyond it e^ε takes more bits than there are
 SUM_BITS = 256  # of precision
 START = 1e-6  # how near to the answer a search begins
-BESIDE = 2.0**-24  # of ε, at which a slope is looked for
+SLOPE_STEP_IN_BALLS = 2.0**-24  # of ε, at which a slope is looked for
 
 
 class BallEnclosure(Enclosure):
@@ -69,7 +69,7 @@ class BallEnclosure(Enclosure):
             return log_low, min(upper_float(most.log()), 0.0) if most > 0 else -math.inf
 
     def slope(self, epsilon: float) -> float:
-        beside = epsilon * (1 + BESIDE)
+        beside = epsilon * (1 + SLOPE_STEP_IN_BALLS)
         if not epsilon < beside < math.inf:
             return math.nan
         with precision(self.bits_at(epsilon)):

@@ -30,12 +30,11 @@ from cumulant.inversion.contour import LARGEST_ERROR_NATS, ROUNDOFF, is_lost, lo
 from cumulant.inversion.enclosure import CLOSE_NATS, Effort, Enclosure
 from cumulant.inversion.kernels import BandKernels
 from cumulant.inversion.plan import DROWNING_NATS, NODES_PER_DROWNED_NAT, NODES_PER_NAT, Tilts, round_count, spacing
-from cumulant.inversion.rows import FINE_LINES, LinePoints, LineTable
+from cumulant.inversion.rows import LINES, LinePoints, LineTable
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cache import CACHE, BatchedTable
-from cumulant.pairs.curve import k_of_each
-from cumulant.pairs.grid import tilt
+from cumulant.pairs.curve import k_of_each, tilt
 from cumulant.pairs.pair import DominatingPair
 
 MOST_PLANNED, MOST_TILTED = 0.5, 8.0  # of (θ+1)h, up to which the gap is about (θ+1)h²/8, and kernels are computed
@@ -243,7 +242,7 @@ def _table(losses: ComposedPairs, plan: BandPlan) -> tuple[LineTable, float]:
     every = most(sum(pair.waves(plan.theta) for pair, _ in losses.parts))
     rounding = plan.rounding(losses.releases)
     if rounding > (ROUNDING_SHARE * plan.apart if every >= plan.points else DROWNED_NATS / plan.theta):
-        return FINE_LINES, every
+        return LINES, every
     return BAND_LINES, most(sum(pair.waves_at(plan.theta) for pair, _ in losses.parts))
 
 

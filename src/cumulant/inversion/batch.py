@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from cumulant.answer import EXACTLY
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import multiples_of
-from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE, Contour, Indices, log_chernoff
-from cumulant.inversion.enclosure import CLOSE_NATS
-from cumulant.inversion.lines import End, ends_of, table_for
+from cumulant.inversion.contour import Contour, Indices, log_chernoff
+from cumulant.inversion.enclosure import CLOSE_NATS, EXACT_AT_ZERO, EXACT_SHARE
+from cumulant.inversion.lines import End, ends_of
 from cumulant.inversion.out_of_sight import leave_out_of_rows
 from cumulant.inversion.plan import TAIL_NATS, Plan, Saddles, plan_for, saddles_for_delta, saddles_for_epsilon
 from cumulant.inversion.question import FIRST_LOG_DELTA, LEFT_OUT_NATS
@@ -29,7 +29,7 @@ from cumulant.inversion.rows import Rows
 from cumulant.inversion.solve import AGREED_NATS, Directions, Inversion
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import less_rounding
-from cumulant.pairs.grid import PER_OCTAVE
+from cumulant.pairs.curve import PER_OCTAVE
 
 ROUNDS = 2  # plans that are made, each from the answer of the last
 TURNS = 12  # points at which the bounds of one line are tried
@@ -98,12 +98,12 @@ def meet_in_rows(line: Contour, asked: Asked, accuracy: float) -> tuple[Array, N
     for _ in range(TURNS):
         here, sums = epsilon[active], still.sums(epsilon[active])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            slope = sums.slope
+            slope = still.slope_of(sums)
             slope = np.where(np.isnan(slope), line.theta, slope)  # that of the scale where errors rule
             way = (still.upper(here, sums) - goal[active]) / slope
-            bent = sums.bend * way**2 / (2 * slope)
+            bent = still.bend(sums, slope) * way**2 / (2 * slope)
             way = way + np.where(np.abs(bent) <= MOST_BENT * np.abs(way), bent, 0.0)
-        slack = still.slack(sums)
+        slack = still.slack_of(sums)
         more[active] = np.where(slack > AGREED_NATS, np.minimum(2 * slack, CLOSE_NATS), 0.0) / slope
         epsilon[active] = np.maximum(here + way, 0.0)
         moving = (np.abs(way) > NEAR * here) & ~((here == 0) & (way <= 0)) & np.isfinite(way)
@@ -114,7 +114,7 @@ def meet_in_rows(line: Contour, asked: Asked, accuracy: float) -> tuple[Array, N
             still = line.of_rows(active)
     epsilon = np.where(epsilon > 0, epsilon * (1 + SAFE) + more, 0.0)
     sums = line.sums(epsilon)
-    slope = SLOPE_SHARE * np.nan_to_num(sums.slope)
+    slope = SLOPE_SHARE * np.nan_to_num(line.slope_of(sums))
     room = np.log1p(slope * -np.expm1(-np.maximum(accuracy * epsilon, EXACT_AT_ZERO)))
     is_near = (line.lower(epsilon, sums) + room >= goal) | (epsilon == 0)
     return epsilon, is_near & (line.upper(epsilon, sums) <= goal)
@@ -138,7 +138,7 @@ def log_delta_of_rows(rows: Rows, epsilon: Array, accuracy: float = EXACTLY) -> 
             sums = line.sums(here[group])
             high[group] = np.minimum(line.upper(here[group], sums), 0.0)
             low[group] = line.lower(here[group], sums)
-            enough[group] = np.maximum(CLOSE_NATS, np.nan_to_num(sums.slope * share * here[group]))
+            enough[group] = np.maximum(CLOSE_NATS, np.nan_to_num(line.slope_of(sums) * share * here[group]))
         in_sight = (some.log_left_out <= low + LEFT_OUT_NATS) | (accuracy > EXACTLY)
         is_settled = (high - low <= enough) & in_sight
         found[todo[is_settled]] = high[is_settled]
@@ -160,20 +160,13 @@ def shared_lines(rows: Rows, around: Saddles, asked: Asked, accuracy: float) -> 
         height = np.maximum(k - plan.theta * asked.epsilon[group] - asked.log_delta[group], 0.0)
         some = rows.of_rows(group)
         for end in affordable_ends(some, plan, height + nats):
-            # a coarser answer does not show what rounding takes
-            shown = float(np.max(height[end.rows])) - (TAIL_NATS - nats)
             with contextlib.suppress(OutOfReach):
                 for piece in np.array_split(end.rows, math.ceil(len(end.rows) * end.points / NUMBERS)):
+                    here = some.of_rows(piece)
+                    line = here.line((plan.index, plan.eta, end.points))
                     tail = end.tails[np.searchsorted(end.rows, piece)]
-                    known = around.theta, around.k[group[piece]]
-                    yield group[piece], line_of(some.of_rows(piece), plan, (end.points, tail), shown, known)
-
-
-def line_of(rows: Rows, plan: Plan, end: tuple[int, Array], shown: float, known: tuple[Array, Array]) -> Contour:
-    """Return the line of some rows that ends after so many points; rounding shows by `shown` nats and more."""
-    points, tail = end
-    line = rows.line((plan.index, plan.eta, points), table_for(shown, float(np.max(rows.releases))))
-    return Contour.of((plan.theta, plan.eta), line, tail, known).less_certain(0.0, rows.log_left_out)
+                    contour = Contour.of((plan.theta, plan.eta), line, tail, (around.theta, around.k[group[piece]]))
+                    yield group[piece], contour.less_certain(0.0, here.log_left_out)
 
 
 def affordable_ends(rows: Rows, plan: Plan, below: Array, most: int = MOST_SHARED_POINTS) -> list[End]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, final
 
 from cumulant.answer import Interval
 from cumulant.errors import OutOfReach
-from cumulant.inversion.ball_line import ChernoffInBalls, ball_line, band_line
+from cumulant.inversion.ball_line import FAR_APART_NATS, ChernoffInBalls, ball_line, band_line
 from cumulant.inversion.ball_split import SplitInBalls, split_line
 from cumulant.inversion.ball_whole import (
     ENCLOSURE_BITS,
@@ -34,18 +34,15 @@ from cumulant.inversion.ball_whole import (
     log_left,
 )
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.enclosure import Enclosure, WholeEnclosure
+from cumulant.inversion.enclosure import MOST_MICROSECONDS, Enclosure, WholeEnclosure, WorkBudget
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.question import Question, Road
 from cumulant.inversion.solve import Directions, ask_delta, ask_epsilon
 from cumulant.inversion.split_plan import Steps
-from cumulant.inversion.work_budget import MOST_MICROSECONDS, WorkBudget
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 
 if TYPE_CHECKING:
     from flint import arb
-
-FAR_APART_NATS = 0.1  # of slack, with which Chernoff's bound may say more
 
 
 def delta_ball(*, delta: float | None, log_delta: float | None) -> arb:
@@ -61,7 +58,7 @@ def certified_epsilon(upper: Directions, lower: Directions, delta: arb, about: f
     def solve(directions: Directions, side: int) -> float:
         epsilon = 0.0
         for question in ask_epsilon(directions, delta, side, new_road):
-            if not _is_below(question, epsilon, question.asked):
+            if not _is_below(question, epsilon, question.asked) and not _is_below_by_line(question, epsilon):
                 epsilon = max(epsilon, question.solve().epsilon)
         return epsilon
 
@@ -113,6 +110,19 @@ def _is_below(question: Question, epsilon: float, log_delta: float) -> bool:
         if question.around is not None:
             chernoff = ChernoffInBalls.of(question.seen, question.around, epsilon, WorkBudget())
             return chernoff.log_bounds(epsilon)[1] <= log_delta
+    return False
+
+
+def _is_below_by_line(question: Question, epsilon: float) -> bool:
+    """Return whether the first line that is planned says that δ(ε) is at most δ: then none is planned at its own ε."""
+    if not 0 < epsilon < math.inf or not -math.inf < question.asked < 0:
+        return False
+    if question.road.whole(question.losses) is not None:  # which has said that it is not
+        return False
+    with contextlib.suppress(OutOfReach):
+        if question.around is not None:
+            line = next(iter(question.road.lines(question.seen, question.around)))
+            return line.log_bounds(epsilon)[1] <= question.asked
     return False
 
 
@@ -189,10 +199,9 @@ class Balls(Road):
                 if found.slack(around.epsilon) < FAR_APART_NATS:
                     return
                 break
-        try:
+        with contextlib.suppress(OutOfReach):
             yield ChernoffInBalls.of(losses, around, around.epsilon, WorkBudget())
-        except OutOfReach:
-            yield LargestLossInBalls.of(losses)
+        yield LargestLossInBalls.of(losses)
 
     def _split(self, losses: ComposedPairs, epsilon: float, log_delta: float) -> SplitInBalls:
         line = split_line(Steps.of(losses), epsilon, log_delta)

@@ -21,9 +21,8 @@ from cumulant.inversion.rows import Rows
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import HALF_ULP, LEAST, float_above, sum_above
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.curve import CUMULANTS, log_affinity
+from cumulant.pairs.curve import divergences_of, log_affinity
 from cumulant.pairs.finite_pair import FinitePair
-from cumulant.pairs.grid import shared_octaves
 from cumulant.pairs.maps import Leave
 from cumulant.pairs.noise import GaussianNoise, Pair
 from cumulant.pairs.pair import DominatingPair, GaussianPair
@@ -155,8 +154,8 @@ class ComposedPairs:
     def _divergence(self) -> float:
         if self.closed is not None and not self.closed.finite:
             return self.variance / 2 + self.closed.divergence
-        kept = CUMULANTS.of(self.row.pairs, [shared_octaves(pair, 0) for pair in self.row.pairs])
-        return self.variance / 2 + math.fsum(n * one.divergence for one, (_, n) in zip(kept, self.parts, strict=True))
+        each = zip(divergences_of(self.row.pairs), self.parts, strict=True)
+        return self.variance / 2 + math.fsum(n * kappa for kappa, (_, n) in each)
 
     @property
     def left_out(self) -> float:

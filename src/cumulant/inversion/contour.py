@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple, Protocol, final
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cumulant.errors import OutOfReach
+from cumulant.inversion.enclosure import CLOSE_NATS, EXACT_SHARE, IN_DOUBLES, Effort, Enclosure
 from cumulant.numerics.complex_plane import Complex, turns
 from cumulant.numerics.logspace import Array
 
@@ -40,8 +41,6 @@ NEWTON_TURNS = 30  # of Newton's method
 MET_NATS = 0.1  # of log δ, within which the slack at an answer is taken
 MET_SHARE = 0.1  # of the slack, within which Newton's method ends: rounding goes as far
 NUDGES = tuple(2.0**k for k in range(-50, -30))  # relative, by which ε is raised until δ is reached
-EXACT_SHARE = 1e-9  # of ε, within which an answer is exact
-EXACT_AT_ZERO = 1e-12  # a change of ε near 0 that counts as one by EXACT_SHARE
 MANY_POINTS = 2048  # of a line, whose phases are products of few
 SAME_TILT = 1.01  # ratio of tilts that are taken as the same
 CHERNOFF_SHARE, CHERNOFF_NATS = 1e-12, 1e-9  # of K, and more, by which Chernoff's bound is raised for its rounding
@@ -85,29 +84,15 @@ class Sums(NamedTuple):
     first: Array
     doubt: Array
     terms: Complex
-    z: Complex
-
-    @property
-    def slope(self) -> Array:
-        """About -d log δ/dε, positive; NaN where errors rule."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where((self.total > self.doubt) & (self.first > 0), self.first / self.total, np.nan)
-
-    @property
-    def bend(self) -> Array:
-        """About the second derivative of log δ; NaN where errors rule."""
-        theta, omega, slope = float(self.z[0].real), self.z.imag, self.slope
-        second = theta * (2 * self.first - theta * self.total) - self.terms.real @ omega**2  # Re Σ z²t
-        return np.where(np.isnan(slope), np.nan, second / np.where(self.total > 0, self.total, 1.0) - slope**2)
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Contour:
+class Contour(Enclosure):
     """K at the nodes θ + ijη, j >= 0, of one composition or of one in each row, and what bounds the error for every ε.
 
     `tail` is the sum of |e^{K-K(θ)} kernel|·η/π over nodes that were left out; `known` are real τ with K(τ), for
-    Chernoff's bound.
+    Chernoff's bound. It encloses δ near the question that it was planned for; its rounding is estimated.
     """
 
     theta: float
@@ -121,6 +106,10 @@ class Contour:
     lattice: Lattice | None = None
     common: float = 0.0  # error of all K together, in nats: it changes the sum by a factor
     log_left_out: float | Array = -math.inf  # of P, by which δ may be larger
+    route: str = "contour"
+    proven: bool = False
+    enough: float = CLOSE_NATS
+    effort: Effort = IN_DOUBLES
 
     @staticmethod
     def of(
@@ -178,7 +167,7 @@ class Contour:
         """Return the upper bound of log δ(ε), and its slope, approximately: that of the scale where errors rule."""
         below = self._move(epsilon, -1)
         sums = self.sums(below)
-        slope = float(sums.slope)
+        slope = float(self.slope_of(sums))
         return float(self.upper(below, sums)), -self.theta if math.isnan(slope) else -slope
 
     def log_lower(self, epsilon: float) -> float:
@@ -187,11 +176,13 @@ class Contour:
         return float(self.lower(above, self.sums(above)))
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return both."""
+        """Return both, the upper one at most 0."""
+        if epsilon == math.inf:
+            return -math.inf, 0.0
         above, below = self._move(epsilon, 1), self._move(epsilon, -1)
         sums = self.sums(above)
         high = self.upper(below, sums if below == above else self.sums(below))
-        return float(self.lower(above, sums)), float(high)
+        return float(self.lower(above, sums)), min(float(high), 0.0)
 
     def upper(self, epsilon: float | Array, sums: Sums) -> Array:
         """Return the upper bound of log δ(ε) in every row from the sums there; 0 where that is nothing."""
@@ -212,7 +203,17 @@ class Contour:
         fine = (sums > 0) & (sums < math.inf) & ~is_lost(self.scale, self.theta, epsilon)
         return np.where(fine, self._scale(epsilon) + np.log(np.where(fine, sums, 1.0)) + more, otherwise)
 
-    def slack(self, sums: Sums) -> Array:
+    def slope_of(self, sums: Sums) -> Array:
+        """Return about -d log δ/dε, positive; NaN where errors rule."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where((sums.total > sums.doubt) & (sums.first > 0), sums.first / sums.total, np.nan)
+
+    def bend(self, sums: Sums, slope: Array) -> Array:
+        """Return about the second derivative of log δ."""
+        second = self.theta * (2 * sums.first - self.theta * sums.total) - sums.terms.real @ self.z.imag**2  # Re Σ z²t
+        return np.asarray(second / np.where(sums.total > 0, sums.total, 1.0) - slope**2)
+
+    def slack_of(self, sums: Sums) -> Array:
         """Return about how far apart the bounds of log δ are, but for aliases."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(2 * (sums.doubt + self.tail) / sums.total)
@@ -230,7 +231,7 @@ class Contour:
             kernel = self.lattice.payoff(self.z, epsilon)
             terms, doubt = terms * kernel, np.abs(kernel) @ doubt
         total = np.sum(terms.real, axis=-1)
-        return Sums(total, self.theta * total - terms.imag @ self.z.imag, doubt, terms, self.z)
+        return Sums(total, self.theta * total - terms.imag @ self.z.imag, doubt, terms)
 
     def _phases(self, epsilon: float | Array) -> Complex:
         """Return e^{-iωε} at the nodes."""
@@ -307,8 +308,8 @@ def is_lost(k: float | Array, theta: float, epsilon: float | Array) -> NDArray[n
     return np.asarray(~(ROUNDOFF * (np.abs(k) + theta * np.abs(epsilon)) <= FIRST_ORDER_NATS))
 
 
-def log_chernoff(tau: Array) -> Array:
-    """Return log c(τ), c(τ) = max_x (1 - e^{-x}) e^{-τx} = τ^τ/(1+τ)^{1+τ}."""
+def log_chernoff(tau: Any) -> Any:
+    """Return log c(τ), c(τ) = max_x (1 - e^{-x}) e^{-τx} = τ^τ/(1+τ)^{1+τ}, in doubles or in balls."""
     return -tau * np.log1p(1 / tau) - np.log1p(tau)
 
 
@@ -338,29 +339,15 @@ class Bounds(Protocol):
         """Return the lower one."""
 
 
-def nats_apart(bounds: Bounds, epsilon: float, share: float = EXACT_SHARE) -> float:
-    """Return by how much less than δ an ε is asked for, so that δ(ε), planned by itself, agrees: less than a share."""
-    most = APART_NATS * share / EXACT_SHARE
-    return min(most, APART_SHARE * share * abs(bounds.log_upper(epsilon)[1]) * epsilon)
+def nats_apart(bounds: Bounds, epsilon: float) -> float:
+    """Return by how much less than δ an ε is asked for, so that δ(ε), planned by itself, agrees."""
+    return min(APART_NATS, APART_SHARE * EXACT_SHARE * abs(bounds.log_upper(epsilon)[1]) * epsilon)
 
 
-def nats_of(share: float) -> float:
-    """Return the slack in log δ beyond which no ε is within a share of itself."""
-    return EXACT_NATS * share / EXACT_SHARE
-
-
-def meet_exactly(
-    bounds: Bounds,
-    start: float,
-    log_delta: float,
-    apart: float,
-    *,
-    at_zero: float = 0.0,
-    share: float = EXACT_SHARE,
-) -> float | None:
+def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float, *, at_zero: float = 0.0) -> float | None:
     """Return the least ε whose bound is a little less than log δ; None if it may be above the truth.
 
-    Above it by a share of ε, or by `at_zero`, is near enough.
+    Above it by EXACT_SHARE of ε, or by `at_zero`, is near enough.
     """
     rounded = 2 * ROUNDOFF * abs(log_delta)  # as the logarithm of δ was, and more
     # the slack is that at the answer, or at the start where δ(ε) will be planned by itself, too
@@ -369,7 +356,7 @@ def meet_exactly(
     if math.isnan(near):
         return None
     low, high = bounds.log_bounds(near)
-    if not high - low <= nats_of(share):
+    if not high - low <= EXACT_NATS:
         return None
     aim, spare = log_delta - rounded - max(AGREED_SLACKS * (high - low), apart), MET_SHARE * (high - low)
     epsilon, value, _ = _meet(bounds, near, aim - spare, spare, at_zero)
@@ -378,7 +365,7 @@ def meet_exactly(
             break
         epsilon *= 1 + nudge
         value = bounds.log_upper(epsilon)[0]
-    below = min(epsilon * (1 - share), epsilon - at_zero)
+    below = min(epsilon * (1 - EXACT_SHARE), epsilon - at_zero)
     is_exact = value <= aim and bounds.log_lower(below) >= log_delta
     return epsilon if is_exact else None
 

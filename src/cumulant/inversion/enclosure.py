@@ -1,4 +1,4 @@
-"""δ(ε) enclosed: what an enclosure is, and those in doubles."""
+"""δ(ε) enclosed: what an enclosure is, what a question may take, and enclosures in doubles."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
-from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE, Contour
+from cumulant.errors import OutOfReach
 from cumulant.numerics.search import nearest_on_side, smallest_true
 from cumulant.pairs.pair import GaussianPair
 from cumulant.profiles import profile
 
+EXACT_SHARE = 1e-9  # of ε, within which an answer is exact
+EXACT_AT_ZERO = 1e-12  # a change of ε near 0 that counts as one by EXACT_SHARE
 CLOSE_NATS = 1e-9  # slack in log δ that is as good as none
 LIKELY_SHARES = 2e-7, 5e-7, 9.9e-7  # of ε, by which an answer may be above that was raised until others agree
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
+MOST_MICROSECONDS = 6e6  # about, of ball arithmetic for a question
+MOST_SINES = 2e8  # pairs of sine and cosine that lines in doubles may take for one direction: a few seconds
 
 
 class Effort(NamedTuple):
@@ -27,6 +31,30 @@ class Effort(NamedTuple):
 
 IN_DOUBLES = Effort(rounds=4, turns=80, still=2e-15)
 STARTS_AT_THE_END = Effort(rounds=1, turns=0, still=0.0)
+
+
+@final
+class WorkBudget:
+    """Work budget of one question, in estimated microseconds of balls or pairs of sine and cosine.
+
+    Steps are priced by what they ask for, not by a clock, and not by what a cache remembers: a question has one answer,
+    whatever was asked before it.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, much: float = MOST_MICROSECONDS) -> None:
+        self.left = much
+
+    def pay(self, price: float) -> None:
+        """Take a price out before the work; raise `OutOfReach` if it is not there: then nothing is left for later."""
+        self.left -= price
+        if self.left < 0:
+            raise OutOfReach("the answer would take longer than a few seconds")
+
+    def owe(self, price: float) -> None:
+        """Take a price out for work that is done: what follows may find nothing left."""
+        self.left -= price
 
 
 class Enclosure(ABC):
@@ -126,36 +154,6 @@ class WholeEnclosure(Enclosure):
     def says_all(self, epsilon: float) -> bool:
         """Return whether ε is so near the largest loss that lines lose more by rounding."""
         return False
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class LineInDoubles(Enclosure):
-    """The sum over a line near the question it was planned for; its rounding is estimated, not enclosed."""
-
-    contour: Contour
-    route: str = "contour"
-    proven: bool = False
-    enough: float = CLOSE_NATS
-    effort: Effort = IN_DOUBLES
-
-    @property
-    def points(self) -> int:
-        """How many frequencies were looked at."""
-        return self.contour.points
-
-    def log_upper(self, epsilon: float) -> tuple[float, float]:
-        high, slope = self.contour.log_upper(epsilon)
-        return min(high, 0.0), slope
-
-    def log_bounds(self, epsilon: float) -> tuple[float, float]:
-        if epsilon == math.inf:
-            return -math.inf, 0.0
-        low, high = self.contour.log_bounds(epsilon)
-        return low, min(high, 0.0)
-
-    def estimated(self, epsilon: float) -> float:
-        return self.contour.estimated(epsilon)
 
 
 @final

@@ -24,16 +24,16 @@ import numpy as np
 from cumulant.answer import EXACTLY
 from cumulant.errors import OutOfReach
 from cumulant.inversion.batch import Asked, affordable_ends, log_delta_of_rows, meet_in_rows, tail_nats
-from cumulant.inversion.contour import EXACT_SHARE, Contour
-from cumulant.inversion.lines import table_for
+from cumulant.inversion.contour import Contour
+from cumulant.inversion.enclosure import EXACT_SHARE
 from cumulant.inversion.out_of_sight import Sight, sight_of
-from cumulant.inversion.plan import TAIL_NATS, Plan, plan_for, saddles_for_delta, spacing
-from cumulant.inversion.rows import LineTable, Rows
+from cumulant.inversion.plan import Plan, plan_for, saddles_for_delta, spacing
+from cumulant.inversion.rows import LINES, Rows
 from cumulant.numerics.compensated import ADDED_UP, CompensatedSum
 from cumulant.numerics.rounding import less_rounding
 from cumulant.pairs.coordinate import CoordinatePair
-from cumulant.pairs.curve import k_of_each
-from cumulant.pairs.grid import PER_OCTAVE
+from cumulant.pairs.curve import PER_OCTAVE, k_of_each
+from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.maps import Join, Leave
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.pair import DominatingPair
@@ -61,7 +61,6 @@ class GrowingLine:
 
     plan: Plan
     points: int
-    table: LineTable
     accuracy: float  # share of ε
     sight: Sight
     tail: float
@@ -76,7 +75,7 @@ class GrowingLine:
     def add(self, releases: Mapping[DominatingPair, int]) -> None:
         """Add releases; those of one kind are evaluated together."""
         pairs, at = [self.sight(pair) for pair in releases], self.plan.index
-        lines = self.table.of(pairs, [(at, self.plan.eta, self.points)] * len(pairs))
+        lines = LINES.of(pairs, [(at, self.plan.eta, self.points)] * len(pairs))
         at_tilts = np.array([k_of_each(pairs, at + way) for way in BESIDE])
         for i, (n, (k, error)) in enumerate(zip(releases.values(), lines, strict=True)):
             self.k.add(n * np.stack([k.real, k.imag, error]))
@@ -185,9 +184,7 @@ class GrowingEpsilon:
         plan = replace(plan, eta=plan.eta * spacing(-SPARE_STEPS))
         for end in affordable_ends(rows, plan, np.array([plan.height + nats + SPARE_HEIGHT]), most):
             spare = next(times for points, times in SPARE_RELEASES.items() if end.points <= points)
-            # a coarser answer does not show what rounding takes
-            table = table_for(plan.height - (TAIL_NATS - nats), self._count)
-            line = GrowingLine(plan, end.points, table, accuracy, sight, float(end.tails[0]), spare * self._count)
+            line = GrowingLine(plan, end.points, accuracy, sight, float(end.tails[0]), spare * self._count)
             line.add(self._releases)
             yield line
 
@@ -263,10 +260,18 @@ def coarsen(pair: DominatingPair) -> DominatingPair:
 
 
 def sight_by_kinds(releases: Mapping[DominatingPair, int], variance: float, log_delta: float) -> Sight:
-    """Return what is seen of a pair, kept for the next time."""
-    sight = sight_of(tuple(releases.items()), variance, log_delta, SPARE_SIGHT)
-    seen = dict[DominatingPair, DominatingPair]()
-    return lambda pair: seen[pair] if pair in seen else seen.setdefault(pair, sight(pair))
+    """Return what is seen of a pair: cut where its kind is, which is farther out, so that a place serves many."""
+    sight = lru_cache(maxsize=None)(sight_of(tuple(releases.items()), variance, log_delta, SPARE_SIGHT))
+
+    def see(pair: DominatingPair) -> DominatingPair:
+        cut = sight(coarsen(pair))
+        if not _is_noise_on_samples(pair) or not isinstance(cut, CoordinatePair):
+            return cut
+        if not isinstance(cut.law, CutLaw):
+            return pair
+        return CoordinatePair(replace(cut.law, law=GaussianNoise(_mean(pair))), pair.sampling)
+
+    return see
 
 
 def is_dominated(pair: DominatingPair, by: DominatingPair) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,33 +13,31 @@ from cumulant.errors import OutOfReach
 from cumulant.inversion.band import BandInDoubles, bands
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Contour, Indices, Lattice
-from cumulant.inversion.enclosure import LineInDoubles
+from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import DROWNING_NATS, Plan, round_count
-from cumulant.inversion.rows import FINE_LINES, LINES, LineTable, Rows
-from cumulant.inversion.work_budget import WorkBudget
+from cumulant.inversion.rows import Rows
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
+from cumulant.pairs.curve import CHUNKS, SCALES
 from cumulant.pairs.discrete import line_effort
-from cumulant.pairs.grid import CHUNKS, SCALES
 
 SPARE_NATS = 10.0  # more than needed, at which bounds stop being improved
 FOLLOWED = 1000.0  # times the end of the longest line, up to which decay is followed to bound all that is beyond
 SHORT_POINTS = 3072  # of a line that is followed whole; where it is longer a band is shorter
-SHOWN_NATS = 11.0  # of what rounding is raised by, from which small K are kept to their own digits
 MANY_LATTICE_POINTS = 4096  # of a lattice, beyond which the sum is cut
 MOST_PAID_NODES = 1e6  # of a line: about what a rule has at most
 SEARCHED = 40  # sines for a frequency of a line on which ε is looked for
 MOST_EVALUATIONS = 3e5  # nodes and frequencies together that one line may take
 
 
-InDoubles = LineInDoubles | BandInDoubles
+InDoubles = Contour | BandInDoubles
 
 
 # Where the line may end -----------------------------------------------------------------------------------------------
 
 
 class End(NamedTuple):
-    """Rows whose line has so many points, and bounds of Σ |φ|/|z(z+1)|·η/π beyond."""
+    """Where the lines of some rows end: the points of each, and bounds of Σ |φ|/|z(z+1)|·η/π beyond."""
 
     rows: Indices
     points: int
@@ -71,8 +70,10 @@ def ends_of(rows: Rows, plan: Plan, below: Array, farthest: float) -> list[End]:
     tails = _tails(pieces, beyond(float(low[-1]), rest))
     fine = (tails <= np.exp(-below)[:, None]) & (low <= farthest)
     place, there = np.argmax(fine, axis=1), np.any(fine, axis=1)
-    counts = np.array([round_count(float(omega) / eta) for omega in low])[place]
-    groups = [(np.flatnonzero(there & (counts == count)), int(count)) for count in np.unique(counts[there])]
+    ends: dict[int, list[int]] = {}
+    for at in np.unique(place[there]).tolist():
+        ends.setdefault(round_count(float(low[at]) / eta), []).append(at)
+    groups = [(np.flatnonzero(there & np.isin(place, some)), count) for count, some in ends.items()]
     return [End(some, count, tails[some, place[some]]) for some, count in groups]
 
 
@@ -129,7 +130,7 @@ def paid_enclosures_at(losses: ComposedPairs, plan: Plan, budget: WorkBudget) ->
 def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[InDoubles]:
     """Yield enclosures that a plan leads to: a whole line where it is short, and bands."""
     if losses.lattice is not None:
-        yield LineInDoubles(_lattice_contour(losses, plan, losses.lattice), route="lattice contour")
+        yield replace(_lattice_contour(losses, plan, losses.lattice), route="lattice contour")
         return
     if losses.closed is not None:
         yield from bands(losses, plan.tilts)
@@ -159,16 +160,11 @@ def _farthest_affordable(losses: ComposedPairs, plan: Plan) -> float:
     return max((budget - a) / (b + 1 / plan.eta), 64 * plan.eta)
 
 
-def table_for(height: float, releases: float) -> LineTable:
-    """Return where K comes from: far above the answer, and of many releases, every unit of M that is rounded shows."""
-    return FINE_LINES if height + math.log(releases + 1) > SHOWN_NATS else LINES
-
-
-def _follow_line(losses: ComposedPairs, plan: Plan, end: End) -> LineInDoubles:
+def _follow_line(losses: ComposedPairs, plan: Plan, end: End) -> Contour:
     rows = losses.row
-    line = rows.line((plan.index, plan.eta, end.points), table_for(plan.height, losses.releases))
+    line = rows.line((plan.index, plan.eta, end.points))
     contour = _contour_of((plan.theta, plan.eta), line, float(end.tails[0]), plan)
-    return LineInDoubles(contour.less_certain(0.0, float(rows.log_left_out[0])))
+    return contour.less_certain(0.0, float(rows.log_left_out[0]))
 
 
 def _contour_of(
@@ -188,5 +184,5 @@ def _lattice_contour(losses: ComposedPairs, plan: Plan, lattice: Lattice) -> Con
         if omega / eta > MOST_EVALUATIONS:
             raise OutOfReach(f"one period of the lattice of losses takes {points} points")
         count = min(count, math.ceil(omega / eta) + 1)
-    line = losses.row.line((plan.index, eta, count), LINES)
+    line = losses.row.line((plan.index, eta, count))
     return _contour_of((plan.theta, eta), line, tail, plan, lattice)

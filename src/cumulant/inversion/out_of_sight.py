@@ -20,8 +20,8 @@ from cumulant.pairs.atoms import ChordAtoms
 from cumulant.pairs.coordinate import Branch, CoordinatePair
 from cumulant.pairs.cut_law import CutLaw, place_of_cut
 from cumulant.pairs.finite_pair import FinitePair, finite_pair
+from cumulant.pairs.law import NormalMixture
 from cumulant.pairs.mixed import MixedPair
-from cumulant.pairs.normal_law import NormalMixture
 from cumulant.pairs.pair import DominatingPair
 
 SAME_NATS = 1.0  # of log δ, or of log counts, within which rows are cut off at the same place

@@ -22,7 +22,7 @@ from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.rows import FIRST_OCTAVE, LAST_OCTAVE, Octave, Rows
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.grid import PER_OCTAVE
+from cumulant.pairs.curve import PER_OCTAVE
 
 SHARE_OF_EPSILON, AT_ZERO = 5e-7, 5e-10  # of ε, and near 0 ε itself, by which bounds are planned to be apart
 TAIL_NATS = 30.0  # below δ, to which alias and tail are pushed: 1e-13
@@ -111,12 +111,12 @@ Excess = Callable[[Saddles], Array]
 
 def saddles_for_delta(rows: Rows, log_delta: Array) -> Saddles:
     """Return tilts around the saddles of one δ for each row."""
-    return _follow(rows, lambda at: at.log_delta - log_delta[:, None], lambda spread: np.sqrt(-2 * log_delta / spread))
+    return _walk(rows, lambda at: at.log_delta - log_delta[:, None], lambda spread: np.sqrt(-2 * log_delta / spread))
 
 
 def saddles_for_epsilon(rows: Rows, epsilon: Array) -> Saddles:
     """Return tilts around the saddles of one ε for each row."""
-    return _follow(rows, lambda at: epsilon[:, None] - at.epsilon, lambda spread: epsilon / spread)
+    return _walk(rows, lambda at: epsilon[:, None] - at.epsilon, lambda spread: epsilon / spread)
 
 
 def tilts_for_delta(losses: ComposedPairs, log_delta: float) -> Tilts | None:
@@ -142,7 +142,7 @@ def _is_endless(found: Saddles, excess: Array) -> bool:
     return bool((last >= LAST_OCTAVE and excess[-1] >= 0) or (first <= FIRST_OCTAVE + 1 and excess[0] < 0))
 
 
-def _follow(rows: Rows, excess: Excess, normal: Callable[[Array], Array]) -> Saddles:
+def _walk(rows: Rows, excess: Excess, normal: Callable[[Array], Array]) -> Saddles:
     """Return tilts from below the zero of `excess` in every row to above it, two octaves further down and one up.
 
     The walk begins where normal losses of this variance would have their tilts, if that is far away. Where tilts are so
@@ -161,7 +161,8 @@ def _follow(rows: Rows, excess: Excess, normal: Callable[[Array], Array]) -> Sad
     start, ends = 0, look(0)
     # in closed form every octave is cheap, and welcome
     if np.all(ends[:, 1] >= 0) and rows.closed is None and not all(pair.lattice for pair in rows.pairs):
-        first = octave_of(float(np.min(normal(np.maximum(octaves[0][3][:, 0], 1e-300)))))
+        with np.errstate(over="ignore"):  # the last octave is the farthest
+            first = octave_of(float(np.min(normal(np.maximum(octaves[0][3][:, 0], 1e-300)))))
         if first > NEAR_OCTAVES:
             with contextlib.suppress(OutOfReach):
                 start, ends = first, look(first)

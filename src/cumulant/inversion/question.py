@@ -18,8 +18,7 @@ import numpy as np
 
 from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs
-from cumulant.inversion.contour import EXACT_SHARE
-from cumulant.inversion.enclosure import CLOSE_NATS, Enclosure, WholeEnclosure, meet
+from cumulant.inversion.enclosure import CLOSE_NATS, EXACT_SHARE, Enclosure, WholeEnclosure, meet
 from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.inversion.plan import Tilts, octave_of, tilts_for_delta, tilts_for_epsilon
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -23,13 +23,18 @@ from cumulant.numerics.decay import Cells, escape
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import HALF_ULP
 from cumulant.pairs.cache import CACHE, SIMILAR, BatchedTable
-from cumulant.pairs.curve import CUMULANTS, k_of_each, nodes_together
-from cumulant.pairs.discrete import prefers_transform
-from cumulant.pairs.grid import PER_OCTAVE, chunk_frequencies, shared_octaves, tilt, tilts
+from cumulant.pairs.curve import (
+    PER_OCTAVE,
+    chunk_frequencies,
+    cumulants_of_each,
+    k_of_each,
+    nodes_together,
+    tilt,
+    tilts,
+)
 from cumulant.pairs.pair import DominatingPair
 
 ALIKE_OCTAVES = 1 / 32  # octaves within which parameters are so near that the worst of a cluster speaks for all
-FINE_SINES = 2e7  # sines and cosines that accuracy is worth
 FIRST_OCTAVE, LAST_OCTAVE = -70, 60  # in which tilts are looked for
 
 LineTable = BatchedTable[tuple[Complex, Array]]
@@ -93,15 +98,10 @@ class Rows:
         if self.closed is not None:
             parts = [one[None] for one in self.closed.cumulants(theta)]
         else:
-            each = self.cumulants_of_each(octave)
+            each = cumulants_of_each(self.pairs, octave)
             parts = [self.counts @ each[:, i] for i in range(3)]
         k, mean, spread = (part + self.variance[:, None] * one for part, one in zip(parts, gaussian, strict=True))
         return theta, k, mean, spread
-
-    def cumulants_of_each(self, octave: int) -> Array:
-        """Return K, K' and K'' of each pair."""
-        kept = CUMULANTS.of(self.pairs, [shared_octaves(pair, octave) for pair in self.pairs])
-        return np.array([block.at(octave) for block in kept]).reshape(len(kept), 3, PER_OCTAVE)
 
     def are_within(self, epsilon: Array, log_delta: Array, octave: int = 0) -> NDArray[np.bool_]:
         """Return which rows are proven to be within (ε, δ): no loss is larger than ε, or Chernoff's bound says so.
@@ -142,7 +142,7 @@ class Rows:
         found = list(groups.values())
         if len(found) > 1:
             octave, place = divmod(index, PER_OCTAVE)
-            spread = np.sum(self.counts, axis=0) * self.cumulants_of_each(octave)[:, 2, place]
+            spread = np.sum(self.counts, axis=0) * cumulants_of_each(self.pairs, octave)[:, 2, place]
             found.sort(key=lambda group: -float(np.sum(spread[group])))
         return [(tuple(self.pairs[i] for i in group), np.sum(self.counts[:, group], axis=1)) for group in found]
 
@@ -160,14 +160,14 @@ class Rows:
                 break
         return frequencies, total[:, :-1], total[:, -1]
 
-    def line(self, points: LinePoints, table: LineTable) -> tuple[Complex, Array]:
+    def line(self, points: LinePoints, table: LineTable | None = None) -> tuple[Complex, Array]:
         """Return K(θ + ijη) of every row for j < count, and a bound of its error."""
         index, eta, count = points
         z = tilt(index) + 1j * eta * np.arange(float(count))
         total = np.asarray(self.variance[:, None] * (z * (z + 1) / 2), dtype=complex)
         if not self.pairs:
             return total, np.zeros(total.shape)
-        kept = table.of(self.pairs, [points] * len(self.pairs))
+        kept = (table or LINES).of(self.pairs, [points] * len(self.pairs))
         values, errors = (np.array([line[i] for line in kept]) for i in range(2))
         # a sum of many parts loses a unit of its terms for each of them, whichever way they are added
         error = self.counts @ errors + HALF_ULP * (len(values) - 1) * (self.counts @ np.abs(values))
@@ -175,18 +175,22 @@ class Rows:
 
     def count_nodes(self, index: int, omega: float) -> float:
         """Return about how many nodes are needed up to frequency ω, over all pairs."""
-        return 1.0 + self._of_kinds(lambda pair: pair.count_nodes(tilt(index), omega))
+        theta = tilt(index)
+        return 1.0 + sum(number * pair.count_nodes(theta, omega) for pair, number in self._kinds())
 
     def effort(self, index: int) -> tuple[float, float]:
         """Return (a, b): about a + bω nodes are needed up to frequency ω, over all pairs."""
-        nodes = self._of_kinds(lambda pair: _effort(pair, index)[0])
-        return 1.0 + nodes, self._of_kinds(lambda pair: _effort(pair, index)[1])
+        a, b, theta = 1.0, 0.0, tilt(index)
+        for pair, number in self._kinds():
+            nodes, waves = _effort(pair, theta)
+            a, b = a + number * nodes, b + number * waves
+        return a, b
 
-    def _of_kinds(self, price: Callable[[DominatingPair], float]) -> float:
-        """Return the sum of prices of all pairs, where pairs of one kind have one price."""
+    def _kinds(self) -> list[tuple[DominatingPair, int]]:
+        """Return one pair of each kind, which take about the same nodes, and how many are of that kind."""
         kinds = [pair.batch_key(SIMILAR) for pair in self.pairs]
         sizes, one_of = Counter(kinds), dict(zip(kinds, self.pairs, strict=True))
-        return sum(sizes[kind] * price(pair) for kind, pair in one_of.items())
+        return [(pair, sizes[kind]) for kind, pair in one_of.items()]
 
 
 @CACHE.remember
@@ -206,17 +210,9 @@ def _lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) 
     return list(zip(*nodes.log_moment(tilt(index), eta, count, k_of_each(pairs, index)), strict=True))
 
 
-def _fine_lines(pairs: Sequence[DominatingPair], index: int, eta: float, count: int) -> list[tuple[Complex, Array]]:
-    nodes, k = nodes_together(pairs, tilt(index), eta * (count - 1)), k_of_each(pairs, index)
-    kept = LINES.kept(pairs, (index, eta, count))
-    if kept is not None and prefers_transform(nodes.losses.shape[1], count, FINE_SINES):
-        return kept  # so did the other table
-    return list(zip(*nodes.log_moment(tilt(index), eta, count, k, cheap=FINE_SINES), strict=True))
-
-
-LINES, FINE_LINES = BatchedTable("lines", _lines), BatchedTable("fine lines", _fine_lines)
+LINES = BatchedTable("lines", _lines)
 
 
 @CACHE.remember
-def _effort(pair: DominatingPair, index: int) -> tuple[float, float]:
-    return float(pair.nodes(tilt(index), 0.0).losses.shape[1]), pair.waves(tilt(index))
+def _effort(pair: DominatingPair, theta: float) -> tuple[float, float]:
+    return float(pair.nodes(theta, 0.0).losses.shape[1]), pair.waves(theta)

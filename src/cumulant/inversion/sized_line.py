@@ -12,36 +12,50 @@ Plain Gaussian noise multiplies either.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from cumulant.inversion.contour import Contour
 from cumulant.inversion.plan import Plan, Tilts, plan_for
 from cumulant.numerics.complex_plane import Complex, log1p_complex
+from cumulant.numerics.decay import Cells, escape, escape_of_run
 from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.sampled_gaussian import (
     EXPONENT_AT_MOST,
-    FarCut,
+    UNITS,
     LogMoments,
-    Nodes,
     SampledReleases,
-    TiltedLaw,
-    end_of_line,
     log_moments_of,
-    width_of_cells,
+    missing_of,
+    moments_of,
 )
-from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, add_sizes, rule_for
-from cumulant.pairs.size_moments import UNITS, missing_of
+from cumulant.pairs.size_classes import Size, SizeClasses, Tilted, reach_of
 
+MOST_POINTS, MOST_NODES, MOST_WORK = 20_000, 60_000, 4e8  # of a line, of a rule; points times nodes
 BOUND_RATIO, BOUNDS, FIRST_BOUND = 1.2, 60, 3  # at which lines are bounded; their first point
-MOST_SIZED_POINTS = 20_000  # of a line
+ENOUGH_POINTS = 400  # of a line whose end cells find, up to which paths are not asked
 SIZED_RULE_NATS = 38.0  # below what they are added to, and for each release, to which rules go
-MOST_SIZED_NODES = 60_000  # of a rule
-MOST_WORK = 4e8  # points times nodes
+END_NATS = 60.0  # that all releases together may take off the end of a line
+SOON = 4  # half octaves within which a line may end without asking for more
 OFF_NATS = 2.0  # by which bounds of moments may be above them
+
+
+class Direction(NamedTuple):
+    """Whether the record leaves or joins: E_P e^{zL} = E_Q w^s, s = first + sign·z."""
+
+    first: float
+    sign: int
+
+    def power(self, z: Any) -> Any:
+        """Return s."""
+        return self.first + self.sign * z
+
+
+LEAVES, JOINS = Direction(1.0, 1), Direction(0.0, -1)
 
 
 class SizedLaw(NamedTuple):
@@ -55,6 +69,23 @@ class SizedLaw(NamedTuple):
     log_more: Array | None = None  # log J(τ), at most
 
 
+class _Part(NamedTuple):
+    """One law on a line: B and J tilted, and bounds of their logarithms there."""
+
+    n: int
+    base: Tilted
+    log_base: float
+    more: Tilted | None
+    log_more: float
+
+    def log_jumps(self, omega: Array) -> Array:
+        """Return bounds of log |J| for all larger ω."""
+        if self.more is None:
+            return np.full(len(omega), -np.inf)
+        moduli = self.more.log_moduli(omega)
+        return np.logaddexp(moduli, _log_hidden(self.more.classes)) if self.more.size is Size.FAR else moduli
+
+
 class Followed(NamedTuple):
     """A transform along a line over e^scale, with the error of each value, and an error that all have in common."""
 
@@ -66,121 +97,148 @@ class Followed(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SizedMeasure:
-    """A positive measure of all releases, when the record leaves or joins, and K of it at tilts τ, at most.
+    """A positive measure of all releases in one direction, and K of it at tilts τ, at most.
 
     Of `far` releases of a record that joins B is everything, of which J is a part: Π B^n - Π (B - J)^n is meant.
     """
 
     releases: SampledReleases
-    leaves: bool
+    direction: Direction
     laws: tuple[SizedLaw, ...]
     tau: Array
+    k_base: Array  # Σ n log B + K of plain noise
+    k: Array
+    curvature: Array  # F'' at the tilts, where it is known
+
+    @staticmethod
+    def of(
+        releases: SampledReleases,
+        direction: Direction,
+        laws: Sequence[SizedLaw],
+        tau: Array,
+        curvature: Array | None = None,
+    ) -> SizedMeasure:
+        """Return the measure at the first tilts, where its K is a number."""
+        k_base = np.asarray(sum((law.n * law.log_base for law in laws), releases.plain_k(tau)))
+        some = [(law.n, law.log_base, law.log_more) for law in laws if law.log_more is not None]
+        k = k_base
+        if some and direction is JOINS:  # 1 - Π (1 - x) <= Σ x
+            k = k_base + np.logaddexp.reduce([math.log(n) + log_j - log_b for n, log_b, log_j in some], axis=0) + 1e-9
+        elif some:
+            grown = sum(n * np.logaddexp(0.0, log_j - log_b) for n, log_b, log_j in some)
+            k = k_base + log_expm1(np.asarray(grown)) + 1e-9
+        known = len(k) if np.all(np.isfinite(k)) else int(np.argmin(np.isfinite(k)))
+        bend = np.ones(len(k)) if curvature is None else curvature
+        return SizedMeasure(releases, direction, tuple(laws), *(column[:known] for column in (tau, k_base, k, bend)))
 
     @property
     def is_difference(self) -> bool:
         return any(law.more is not None for law in self.laws)
 
-    @property
-    def k_base(self) -> Array:
-        """Σ n log B + K of plain noise."""
-        return np.asarray(sum((law.n * law.log_base for law in self.laws), self.releases.plain_k(self.tau)))
-
-    @property
-    def k(self) -> Array:
-        """K of the measure, a little too large."""
-        if not self.is_difference:
-            return self.k_base
-        some = [(law.n, law.log_base, law.log_more) for law in self.laws if law.log_more is not None]
-        if not self.leaves:  # 1 - Π (1 - x) <= Σ x
-            logs = [math.log(n) + log_j - log_b for n, log_b, log_j in some]
-            return np.asarray(self.k_base + np.logaddexp.reduce(logs, axis=0) + 1e-9)
-        grown = sum(n * np.logaddexp(0.0, log_j - log_b) for n, log_b, log_j in some)
-        return np.asarray(self.k_base + log_expm1(np.asarray(grown)) + 1e-9)
-
-    def plan(self, epsilon: float, log_delta: float, known: int | None = None) -> Plan:
-        """Return the plan of a line near a point of its profile, on the first tilts."""
-        tau, k = self.tau[:known], self.k[:known]
-        return plan_for(Tilts(0, tau, k, np.ones(len(tau)), epsilon, log_delta))
-
-    def contour(self, plan: Plan) -> Contour | None:
-        """Return the line of a plan; None where it would be long."""
-        scale = float(self.k[plan.index])
-        s = 1 + plan.theta if self.leaves else -plan.theta
-        end = self._end(plan, s, scale)
-        if end is None:
+    def contour(
+        self, epsilon: float, log_delta: float, *, tilts: int | None = None, points: int = MOST_POINTS
+    ) -> Contour | None:
+        """Return a line near a point of the profile, at one of the first tilts; None where it would be long."""
+        near = slice(0, tilts)
+        plan = plan_for(Tilts(0, self.tau[near], self.k[near], self.curvature[near], epsilon, log_delta))
+        scale, s = float(self.k[plan.index]), self.direction.power(plan.theta)
+        parts = [self._tilted(law, s, plan.index) for law in self.laws]
+        end = self._end(plan, parts, scale)
+        if end is None or not end[0] < points * plan.eta:
             return None
-        count = math.ceil(end[0] / plan.eta) + 1
-        followed = self._follow(plan, s, count, scale) if count <= MOST_SIZED_POINTS else None
+        followed = self._follow(plan, parts, math.ceil(end[0] / plan.eta) + 1)
         if followed is None:
             return None
         line = followed.values, followed.error
         contour = Contour.of_weights((plan.theta, plan.eta), scale, line, end[1], (self.tau, self.k))
         return contour.less_certain(followed.common + UNITS * (4 + abs(scale)))
 
+    def _tilted(self, law: SizedLaw, s: float, place: int) -> _Part:
+        """Return a law on a line, all releases as far as w^s asks for."""
+        classes, log_base = law.classes, float(law.log_base[place])
+        if law.more is None or law.log_more is None:
+            if law.base is Size.ANY:
+                classes = SizeClasses.all_of(classes.law, reach_of(classes.law, s, self.releases.count))
+            return _Part(law.n, Tilted.of(classes, law.base, s), log_base, None, -math.inf)
+        more = Tilted.of(classes, law.more, s)
+        return _Part(law.n, Tilted.of(classes, law.base, s), log_base, more, float(law.log_more[place]))
+
     # The end --------------------------------------------------------------------------------------------------------
 
-    def _end(self, plan: Plan, s: float, scale: float) -> tuple[float, float] | None:
-        """Return (ω, tail): where the line may end, and a bound of Σ |transform|/|z(z+1)|·η/π beyond, over e^scale."""
+    def _end(self, plan: Plan, parts: Sequence[_Part], scale: float) -> tuple[float, float] | None:
+        """Return (ω, tail): where the line may end, and a bound of Σ |transform|/|z(z+1)|·η/π beyond, over e^scale.
+
+        The bounds of cells multiply: of many releases they are the nearer ones. Those by paths are for few.
+        """
         omega = FIRST_BOUND * plan.eta * BOUND_RATIO ** np.arange(float(BOUNDS))
         fallen = -self.releases.variance * omega**2 / 2 - scale
         if self.is_difference:
-            grown = np.zeros(len(omega))
-            for law in self.laws:
-                if law.more is not None:
-                    moduli = Tilted.of(law.classes, law.more, s).log_moduli(omega)
-                    if law.more is Size.FAR:
-                        moduli = np.logaddexp(moduli, _log_hidden(law.classes))
-                    grown += law.n * np.logaddexp(0.0, moduli - float(law.log_base[plan.index]))
+            grown = sum(part.n * np.logaddexp(0.0, part.log_jumps(omega) - part.log_base) for part in parts)
             whole = float(self.k_base[plan.index])
-            return find_end(omega, fallen + whole + log_expm1(grown), plan)
+            return _find_end(omega, fallen + whole + log_expm1(np.asarray(grown)), plan)
+        cells = [(part.base.loss_cells(part.log_base), part.n) for part in parts]
+        by_cells = end_of_line(cells, self.releases.variance, (plan.eta, plan.negligible, FIRST_BOUND * plan.eta))
+        if by_cells is not None and by_cells[0] < ENOUGH_POINTS * plan.eta:
+            return by_cells
         plain = float(self.releases.plain_k(plan.theta))
-        moduli = sum(
-            (law.n * Tilted.of(law.classes, law.base, s).log_moduli(omega) for law in self.laws), fallen + plain
-        )
-        by_path = find_end(omega, moduli, plan)
-        return min((one for one in (by_path, self._end_by_cells(plan, s)) if one is not None), default=None)
-
-    def _end_by_cells(self, plan: Plan, s: float) -> tuple[float, float] | None:
-        """Return the end by the bounds of `cumulant.numerics.decay`, which multiply: of many releases it is nearer."""
-        if not self.leaves:
-            return None
-        cells = []
-        for law in self.laws:
-            classes, one = law.classes, law.classes.law
-            cut = FarCut(classes.far, classes.sharpness, classes.last)
-            nodes = Nodes.on(one, cut, width_of_cells(one, cut), (classes.ends[0], classes.last))
-            tilted = TiltedLaw.of(one, cut, s, nodes, float(law.log_base[plan.index]))
-            cells.append((tilted.loss_cells(), law.n))
-        return end_of_line(cells, self.releases.variance, (plan.eta, plan.negligible, FIRST_BOUND * plan.eta))
+        moduli = sum((part.n * part.base.log_moduli(omega) for part in parts), plain)
+        by_path = _find_end(omega, fallen + moduli, plan)
+        return min((one for one in (by_path, by_cells) if one is not None), default=None)
 
     # The transform --------------------------------------------------------------------------------------------------
 
-    def _follow(self, plan: Plan, s: float, count: int, scale: float) -> Followed | None:
+    def _follow(self, plan: Plan, parts: Sequence[_Part], count: int) -> Followed | None:
+        scale, sign = float(self.k[plan.index]), self.direction.sign
         z, line = plan.theta + 1j * plan.eta * np.arange(float(count)), (plan.eta, count)
         k = np.asarray(self.releases.plain_k(z), dtype=complex)
         error, common = UNITS * np.abs(k), 0.0
         growth, farther = np.zeros(count, dtype=complex), np.zeros(count)
-        nats = SIZED_RULE_NATS + math.log(self.releases.count) + math.log(4 + 4 * abs(s))
-        for law in self.laws:
-            base = _follow_base(law, s, line, nats, plan.index)
-            if base is None:
+        nats = SIZED_RULE_NATS + math.log(self.releases.count) + math.log(4 + 4 * abs(self.direction.power(plan.theta)))
+        for part in parts:
+            base = _follow_base(part, line, nats)
+            jumps = None if base is None or part.more is None else _follow_more(part, part.more, line, nats)
+            if base is None or (jumps is None and part.more is not None):
                 return None
-            k, error, common = k + law.n * base[0], error + law.n * base[1], common + law.n * base[2]
-            if law.more is not None:
-                jumps = _follow_more(law, s, line, nats, plan.index)
-                if jumps is None:
-                    return None
-                g, off = _growth(base, jumps, 1 if self.leaves else -1)
-                growth, farther = growth + law.n * g, farther + law.n * off
+            k, error, common = k + part.n * base[0], error + part.n * base[1], common + part.n * base[2]
+            if jumps is not None:
+                g, off = _growth(base, jumps, sign)
+                growth, farther = growth + part.n * g, farther + part.n * off
         if self.is_difference:
             values, errors = difference_of_powers((k, error), (growth, farther), scale)
-            return Followed(values if self.leaves else -values, errors, common)
+            return Followed(sign * values, errors, common)
         values = np.exp(k - scale)
         most = np.exp(k.real - scale + error)  # what overflows says nothing
         return Followed(values, most - np.abs(values) + UNITS * np.abs(values) * (4 + np.abs(k.imag)), common)
 
 
-def find_end(omega: Array, log_bounds: Array, plan: Plan) -> tuple[float, float] | None:
+def end_of_line(
+    parts: Sequence[tuple[Cells, int]], variance: float, line: tuple[float, float, float]
+) -> tuple[float, float] | None:
+    """Return (ω, tail): where a line may end, and a bound of Σ Π|φ_i|^{n_i}/|z(z+1)|·η/π beyond.
+
+    `line` is η, what the tail may be, and a frequency to begin with; `variance` is that of plain Gaussian noise, which
+    multiplies by e^{-vω²/2}.
+    """
+    (eta, negligible, start), total = line, sum(n for _, n in parts)
+    # from twice the variation on, each release takes at least log 2 nats off, and more the farther
+    steepest = max(float(np.sum(cells.variation) + cells.first[0] + cells.last[-1]) for cells, _ in parts)
+    far = 2 * steepest * math.exp(END_NATS / total)
+    if not far < math.inf:
+        return None
+    frequencies = start * 2.0 ** (np.arange(2 * max(math.ceil(math.log2(max(far / start, 1.0))), 1) + 1.0) / 2)
+    ways = 1 / frequencies
+    ways[:-1] -= ways[1:]
+    ways += eta / frequencies**2
+    for bound in (escape_of_run, escape):
+        fallen = sum((n * bound(cells, frequencies) for cells, n in parts), variance * frequencies**2 / 2)
+        tails = (np.exp(-fallen) * ways)[::-1].cumsum()[::-1] / math.pi
+        fine = int((~(tails <= negligible)).sum())  # they fall; what is no number is not fine
+        if fine < len(tails) and (fine <= SOON or bound is escape):
+            return float(frequencies[fine]), float(tails[fine])
+    return None
+
+
+def _find_end(omega: Array, log_bounds: Array, plan: Plan) -> tuple[float, float] | None:
     """Return the first of these frequencies where a line may end, and a bound of what is beyond, over e^scale."""
     bounds = np.exp(np.minimum(log_bounds + 1e-6, EXPONENT_AT_MOST))
     pieces = bounds * (1 / omega - np.append(1 / omega[1:], 0.0) + plan.eta / omega**2) / math.pi
@@ -189,40 +247,35 @@ def find_end(omega: Array, log_bounds: Array, plan: Plan) -> tuple[float, float]
     return (float(omega[fine[0]]), float(tails[fine[0]])) if len(fine) else None
 
 
-def is_affordable(span: tuple[float, float], step: float, count: int) -> bool:
-    nodes = (span[1] - span[0]) / max(step, 1e-300)
-    return nodes <= MOST_SIZED_NODES and count * nodes <= MOST_WORK
+def _is_affordable(tilted: Tilted, step: float, count: int) -> bool:
+    first, last = tilted.classes.span(tilted.size)
+    nodes = (last - first) / max(step, 1e-300)
+    return nodes <= MOST_NODES and count * nodes <= MOST_WORK
 
 
-def _follow_base(law: SizedLaw, s: float, line: tuple[float, int], nats: float, place: int) -> LogMoments | None:
+def _follow_base(part: _Part, line: tuple[float, int], nats: float) -> LogMoments | None:
     """Return log B of one release along a line."""
-    classes, (eta, count) = law.classes, line
-    rule = rule_for([Tilted.of(classes, law.base, s)], [0.0], eta * count, nats)
-    if rule is None or not is_affordable(classes.span(law.base), rule.step, count):
+    base, level = part.base, part.log_base - OFF_NATS  # log B is more than that: it is looked at in the end
+    rule = base.rule(level, line[0] * line[1], nats)
+    if rule is None or not _is_affordable(base, rule[0], line[1]):
         return None
-    off = math.exp(rule.log_errors[0]) + float(missing_of(classes, s))
-    if law.base is not Size.ANY:  # E_Q w^s itself is at least 1
-        off *= math.exp(OFF_NATS - float(law.log_base[place]))
-    found = log_moments_of(classes.law, s, classes.nodes(law.base, rule.step), line, off)
-    if found is None or law.base is Size.ANY:
-        return found
-    return found if float(law.log_base[place]) - float(found[0][0].real) < OFF_NATS - found[2] else None
+    off = (math.exp(rule[1]) + float(missing_of(base.classes.law, base.classes.ends, base.s))) * math.exp(-level)
+    found = log_moments_of(base.classes.nodes(base.size, rule[0]), base.s, line, off)
+    return found if found is not None and float(found[0][0].real) - found[2] > level else None
 
 
 def _follow_more(
-    law: SizedLaw, s: float, line: tuple[float, int], nats: float, place: int
+    part: _Part, more: Tilted, line: tuple[float, int], nats: float
 ) -> tuple[Complex, Array, float] | None:
     """Return J of one release over e^level, with its error, and the level."""
-    assert law.more is not None
-    assert law.log_more is not None
-    classes, (eta, count), level = law.classes, line, float(law.log_more[place])
-    rule = rule_for([Tilted.of(classes, law.more, s)], [level], eta * count, nats)
-    if rule is None or not is_affordable(classes.span(law.more), rule.step, count):
+    level = part.log_more
+    rule = more.rule(level, line[0] * line[1], nats)
+    if rule is None or not _is_affordable(more, rule[0], line[1]):
         return None
-    values, off = add_sizes(s, classes.law.mean, classes.nodes(law.more, rule.step), line, level)
-    off = off + math.exp(rule.log_errors[0] - level)
-    if law.more is Size.FAR:  # releases with t > b are far, too: a share of X_F that nodes do not see
-        off = off + math.exp(_log_hidden(classes) - level)
+    values, off = moments_of(more.classes.nodes(more.size, rule[0]), more.s, line, level)
+    off = off + math.exp(rule[1] - level)
+    if more.size is Size.FAR:  # releases with t > b are far, too: a share of X_F that nodes do not see
+        off = off + math.exp(_log_hidden(more.classes) - level)
     return values, off, level
 
 

@@ -19,13 +19,14 @@ from cumulant.curves.failure import log_delta_left, log_delta_with
 from cumulant.errors import OutOfReach
 from cumulant.inversion.band import BandInDoubles
 from cumulant.inversion.composed import ComposedPairs, Direction
-from cumulant.inversion.contour import bound_epsilon
+from cumulant.inversion.contour import Contour, bound_epsilon
 from cumulant.inversion.enclosure import (
+    MOST_SINES,
     Enclosure,
     GaussianInDoubles,
     LargestLossInDoubles,
-    LineInDoubles,
     WholeEnclosure,
+    WorkBudget,
 )
 from cumulant.inversion.enclosure import gaussian_epsilon as gaussian_epsilon  # noqa: PLC0414 - an entry point
 from cumulant.inversion.enclosure import gaussian_log_delta as gaussian_log_delta  # noqa: PLC0414 - an entry point
@@ -34,7 +35,6 @@ from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.inversion.pieces import sum_few, sum_one, sum_top, sum_top_at_delta
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.question import Question, Road, Solution
-from cumulant.inversion.work_budget import MOST_SINES, WorkBudget
 from cumulant.numerics.rounding import LEAST, less_rounding
 from cumulant.pairs.pair import GaussianPair
 
@@ -210,7 +210,7 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
     """Return ε, raised until δ(ε), which has a line of its own, is at most δ: by its slack, or by asking again."""
     solution = question.solve()
     line, epsilon, slack = solution.enclosure, solution.epsilon, solution.slack or 0.0
-    if isinstance(line, LineInDoubles | BandInDoubles):
+    if isinstance(line, Contour | BandInDoubles):
         epsilon = min(epsilon, question.losses.supremum)
         if math.isinf(epsilon):
             raise OutOfReach("no line that can be afforded proves a bound: its rounding is larger than this δ")

@@ -1,8 +1,7 @@
-"""Rare steps: δ of sampled Gaussian noise, when a record leaves, from releases sorted by the size of their losses.
+"""Bounds of δ of sampled Gaussian noise when a record leaves, as a sum of signed parts: what the ways of `choose` plan.
 
-Where few releases lose much, and all others next to nothing, no tilt makes ε likely: small losses and losses far beyond
-ε outweigh it. Let F be the event that at least one release is far, N the measure of none, and S that of none that is
-more than quiet. As (x)_+ = x + (-x)_+,
+Let F be the event that at least one release is far (`cumulant.pairs.size_classes`), N the measure of none, and S that
+of none that is more than quiet. As (x)_+ = x + (-x)_+, wherever far releases begin,
 
     δ(ε) = δ_S(ε) + (δ_N - δ_S)(ε) + P(F) - e^ε Q(F) + e^ε E_Q[(1 - e^{L-ε})_+; F].
 
@@ -11,8 +10,16 @@ more than quiet. As (x)_+ = x + (-x)_+,
 - P(F) and Q(F) are normal tails.
 - The last term is e^ε times a profile at -ε: that of Π M_i^{n_i} - Π N_i^{n_i} for the loss -L under Q.
 
-Both lines are those of `cumulant.inversion.sized_line`. A law whose far losses δ cannot see has no part in F: they are
-left out, and δ may be larger by as much.
+All lines are those of `cumulant.inversion.sized_line`. Where nothing is far N is everything, and that is the *plain*
+line: many releases make up δ. Where few lose much, and all others next to nothing, no tilt makes ε likely, as small
+losses and losses far beyond ε outweigh it: then far releases begin where one loses ε, the *split*. Where all are far,
+
+    δ_{P‖Q}(ε) = 1 - e^ε + e^ε δ_{Q‖P}(-ε),
+
+the profile is read from the *other side*: a record that joins has no loss above -log(1-γ), and where ε is small beside
+losses of rare samples its line at -ε may end soon.
+
+A law whose far losses δ cannot see has no part in F: they are left out, and δ may be larger by as much.
 """
 
 from __future__ import annotations
@@ -25,27 +32,22 @@ from typing import NamedTuple, final
 import numpy as np
 
 from cumulant.inversion.contour import Contour, log_chernoff
-from cumulant.inversion.sampled_line import OUT_OF_SIGHT_NATS
-from cumulant.inversion.sized_line import SizedLaw, SizedMeasure
+from cumulant.inversion.sized_line import JOINS, LEAVES, SizedLaw, SizedMeasure
+from cumulant.inversion.whole_line import OUT_OF_SIGHT_NATS, WIDE_TILTS, WholeLine, cut_off, place_unseen
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
+from cumulant.pairs.far_releases import LARGEST_EPSILON, AllFar, FarTail, FarTails, bound_far
 from cumulant.pairs.sampled_gaussian import (
     EXPONENT_AT_MOST,
-    LEAST_SHARPNESS,
+    UNITS,
+    RealTilts,
     SampledGaussian,
     SampledReleases,
+    bound_negative_moments,
     coordinate_of,
 )
-from cumulant.pairs.size_classes import Size, SizeClasses
-from cumulant.pairs.size_moments import (
-    LARGEST_EPSILON,
-    UNITS,
-    FarTail,
-    FarTails,
-    RealTilts,
-    bound_far,
-    log_negative_moments,
-)
+from cumulant.pairs.size_classes import Size, SizeClasses, reach_of
+from cumulant.profiles.profile import gaussian_log_delta
 
 MIDDLE_TILTS = 2.0 ** np.concatenate(  # over the tilt of one loss, finer where lines are
     [np.arange(-6.0, -1.5, 0.25), np.arange(-1.5, 0.75, 1 / 12), np.arange(0.75, 2.0, 0.25)]
@@ -55,34 +57,39 @@ FAR_TILTS = 2.0 ** (np.arange(-24.0, 18.0) / 6)  # over the tilt of one loss
 FEWEST_FAR_TILTS = 2  # the line, and a larger one that bounds its aliases
 LEANING_NATS = 15.0  # of w^-τ, at most, on a line
 SKIPPED_FAR_NATS = 27.0  # below δ, where what is left of far releases takes no line
-QUIET_SHARES = 0.75, 0.6, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.015  # of ε, the largest quiet loss
+QUIET_SHARES = 0.6, 0.33, 0.17, 0.08, 0.03  # of ε, the largest quiet loss
 QUIET_DELTA_NATS = 27.0  # below δ, where δ_S is nothing beside it
 LEAST_APART = 2.0  # of c_q and c_f, over the sharpness
-CUT_RISE_NATS = 5.0  # by which a tilted law may rise beyond c_f
-LARGEST_SHARPNESS = 40.0  # a
-SHARPNESS_OF_STEEP = 4.0  # times μ, at least
-SHARPER = 1.4  # by which a grows until the tilted law ends
-ENDS = 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 30.0  # over the sharpness, b beyond c_f
-FALLEN_AT_END_NATS = 62.0  # by which a tilted law has fallen at b
-NORMAL_NATS = 60.0  # by which normal laws have fallen where nodes end
-LEAST_END = 1.0  # b: nodes are multiples of a step, and b lies between two
-STEPS = 12  # of Newton's method
-BESIDE_EPSILON = 1e-6  # of ε, at which a slope is looked for
+FARTHEST_DEVIATIONS = 4.0  # of all losses, beyond which a difference leaves little of the other side
+FARTHEST_EPSILON = 4.0  # likewise
+LEAST_LOG_EPSILON = -25.0
+GUESS_NATS = 5e-3  # of log ε
+MOST_LARGE = 12  # releases that are large, in a guess
+LEAST_GUESSED = 1e-12  # ε, and a variance over γ²
+LEAST_T = -30.0  # of a guess
+RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was found: it is rather too small
+NO_TILTS = np.ones(1), np.full(1, -np.inf)  # of nothing
 
 
 class FarPlace(NamedTuple):
-    """Where releases begin to be far: c_f, as a share of ε, and how sharply at least, times c_f.
+    """Where releases begin to be far: where one loses a share of ε, and how sharply at least, times c_f.
 
     Next to ε the line of N is low where single losses make up δ. Where many small ones do, it is lower if c_f is, and
-    what far ones add may be some times δ. With a = 0.35 c_f, Q(F) is at most e^2 times what lies beyond c_f.
+    what far ones add may be some times δ. Where ε is next to 0, far ones begin at a share of what all releases may give
+    back together: what is left of δ(0) beside P(F) - Q(F) is small.
     """
 
     share: float
     sharpness: float
+    share_of_all: float = 0.0
+
+    def size(self, releases: SampledReleases, epsilon: float) -> float:
+        """Return which losses make up δ."""
+        return self.share_of_all * releases.largest_joining_loss if self.share_of_all > 0 else epsilon
 
 
-FIRST_CUT = FarPlace(1.0, 0.0)
-OTHER_CUTS = FarPlace(1.0, 0.35), FarPlace(0.7, 0.7)  # where bounds are too far apart with the first
+CUTS = FarPlace(1.0, 0.0), FarPlace(0.7, 0.7)  # the second where bounds are too far apart with the first
+VARIATION_CUTS = FarPlace(1.0, 0.0, 0.25), FarPlace(1.0, 0.0, 0.1)
 
 
 @final
@@ -90,26 +97,30 @@ OTHER_CUTS = FarPlace(1.0, 0.35), FarPlace(0.7, 0.7)  # where bounds are too far
 class SplitProfile:
     """Bounds of δ(ε), when a record leaves, near the ε that they were planned for."""
 
-    near: Contour
+    near: Contour | None
     quiet: tuple[Array, Array] | None  # τ and K of quiet releases, raised
-    tails: FarTails
+    tails: FarTails | AllFar
     far: Contour | None  # of -L under Q, where any far release can be seen
-    far_ceiling: tuple[Array, Array]  # τ and K of the same measure, raised
-    log_left_out: float
+    far_ceiling: tuple[Array, Array] = NO_TILTS  # τ and K of the same measure, raised
+    log_left_out: float = -math.inf
 
     def log_upper(self, epsilon: float) -> tuple[float, float]:
         """Return the upper bound of log δ(ε), and about its slope."""
         if not epsilon < LARGEST_EPSILON:
             return 0.0, math.nan
-        high, slope = self.near.log_upper(epsilon)
-        high, (gain, doubt), (rest, rise) = min(high, 0.0), self.tails.gain(epsilon), self._rest_upper(epsilon)
+        high, slope = (-math.inf, 0.0) if self.near is None else self.near.log_upper(epsilon)
+        near, (gain, doubt), (rest, rise) = (
+            math.exp(min(high, 0.0)),
+            self.tails.gain(epsilon),
+            self._rest_upper(epsilon),
+        )
         far = max(gain + rest + doubt, 0.0)
-        left_out = math.exp(self.log_left_out)
-        total = (math.exp(high) + far + self._quiet(epsilon) + left_out) * (1 + 4 * UNITS * (1 - high))
-        falls = math.exp(high) * slope - math.exp(epsilon) * self.tails.slope + rise
+        total = near * (1 + 4 * UNITS * (1 - min(high, 0.0))) if near > 0 else 0.0
+        total = (total + far + self._quiet(epsilon) + math.exp(self.log_left_out)) * (1 + 4 * UNITS)
+        falls = near * slope - math.exp(epsilon) * self.tails.slope + rise
         if not 0 < total < 1:
             return 0.0, slope
-        return math.log(total), float(falls / total) if falls < 0 else slope
+        return math.log(total) * (1 - UNITS), float(falls / total) if falls < 0 else slope
 
     def log_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return both bounds of log δ(ε)."""
@@ -117,25 +128,11 @@ class SplitProfile:
 
     def log_lower(self, epsilon: float) -> float:
         """Return the lower one; -inf where nothing is known."""
-        middle, high = self.near.log_bounds(epsilon)
+        middle = -math.inf if self.near is None else self.near.log_lower(epsilon)
         gain, doubt = self.tails.gain(epsilon)
-        far = gain + self._rest_lower(epsilon) - doubt
-        low = (math.exp(min(middle, 0.0)) + far) * (1 - 4 * UNITS * (1 - high))
-        return math.log(low) if low > 0 else -math.inf
-
-    def follow(self, start: float, log_delta: float) -> float | None:
-        """Return about the ε of a δ, a few steps of Newton's method away; None where nothing is near."""
-        x = start
-        for _ in range(STEPS):
-            value, beside = self.log_upper(x)[0], self.log_upper(x * (1 + BESIDE_EPSILON))[0]
-            slope = (beside - value) / (BESIDE_EPSILON * x)
-            if not slope < 0:  # too far from what was planned for
-                return x if x != start else None
-            step = min(max((value - log_delta) / -slope, -x / 3), x / 2)
-            x += step
-            if abs(step) <= 1e-4 * x:
-                break
-        return x
+        near = math.exp(min(middle, 0.0)) * (1 - 4 * UNITS * (1 - middle)) if middle > -math.inf else 0.0
+        low = (near + gain + self._rest_lower(epsilon) - doubt) * (1 - 4 * UNITS)
+        return math.log(min(low, 1.0)) * (1 + UNITS) if low > 0 else -math.inf
 
     def _quiet(self, epsilon: float) -> float:
         """Return Chernoff's bound of δ_S."""
@@ -151,15 +148,40 @@ class SplitProfile:
         return rest, rest * (1 - slope)
 
     def _rest_lower(self, epsilon: float) -> float:
-        if self.far is None:
-            return 0.0
-        low = self.far.log_lower(-epsilon)
+        low = -math.inf if self.far is None else self.far.log_lower(-epsilon)
         return math.exp(min(low, 0.0) + epsilon) * (1 - UNITS * (4 + abs(low) + epsilon)) if low > -math.inf else 0.0
+
+
+class Planned(NamedTuple):
+    """Bounds of δ(ε), and near which ε."""
+
+    epsilon: float
+    bounds: Contour | SplitProfile
+
+
+def _log_chernoff(tau: Array, k: Array, epsilon: float) -> float:
+    return float(np.min(log_chernoff(tau) + k - tau * epsilon)) + 1e-9
 
 
 def _chernoff(tau: Array, k: Array, epsilon: float) -> float:
     """Return Chernoff's bound of a profile."""
-    return math.exp(min(float(np.min(log_chernoff(tau) + k - tau * epsilon)) + 1e-9, 0.0))
+    return math.exp(min(_log_chernoff(tau, k, epsilon), 0.0))
+
+
+# The other side -------------------------------------------------------------------------------------------------------
+
+
+def plan_other_side(releases: SampledReleases, epsilon: float | None, log_delta: float, place: None) -> Planned | None:
+    """Return bounds of δ near ε, where all releases are far; None where the line would be long, or ε is large."""
+    if epsilon is None or not 0 <= epsilon < min(FARTHEST_DEVIATIONS * releases.deviation, FARTHEST_EPSILON):
+        return None
+    about = math.log(math.exp(gaussian_log_delta(releases.deviation, epsilon) - epsilon) - math.expm1(-epsilon))
+    line = WholeLine.at(releases, JOINS, about, WIDE_TILTS) if about < 0 else None
+    contour = None if line is None else line.contour(-epsilon, about)
+    return None if contour is None else Planned(epsilon, SplitProfile(None, None, AllFar(), contour))
+
+
+# The split ------------------------------------------------------------------------------------------------------------
 
 
 class _Sorted(NamedTuple):
@@ -170,173 +192,191 @@ class _Sorted(NamedTuple):
     is_seen: bool
 
 
-def plan_split(
-    releases: SampledReleases,
-    epsilon: float,
-    log_delta: float,
-    place: FarPlace = FIRST_CUT,
-    *,
-    scale: float | None = None,
-) -> SplitProfile | None:
-    """Return bounds of δ near ε, where it is about δ, with c_f in that place; None where they would take long.
+class _Asked(NamedTuple):
+    """ε, about log δ there, and the size of losses that make it up."""
 
-    Losses of the size of `scale` make up δ: that is ε, unless ε is 0.
-    """
-    size = epsilon if scale is None else scale
-    if not 0 < size < LARGEST_EPSILON:
+    epsilon: float
+    log_delta: float
+    size: float
+
+
+def plan_split(
+    releases: SampledReleases, epsilon: float | None, log_delta: float, place: FarPlace = CUTS[0]
+) -> Planned | None:
+    """Return bounds of δ near ε, where it is about δ, with c_f in that place; None where they would take long."""
+    if epsilon is None:
+        return None
+    asked = _Asked(epsilon, log_delta, place.size(releases, epsilon))
+    if not 0 < asked.size < LARGEST_EPSILON:
         return None
     with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
-        laws = [_sort(releases, part, size, log_delta, place) for part in releases.parts]
-        if any(law is None for law in laws):
-            return None
+        laws = [_sort(releases, part, asked, place) for part in releases.parts]
         known = [law for law in laws if law is not None]
-        near = _near_line(releases, known, (epsilon, size), log_delta)
-        far = None if near is None else _far_line(releases, known, (epsilon, size), log_delta)
+        near = _near_line(releases, known, asked) if len(known) == len(laws) else None
+        far = None if near is None else _far_line(releases, known, asked)
     if near is None or far is None:
         return None
     unseen = math.fsum(law.n for law in known if not law.is_seen) / releases.count
     left_out = log_delta - OUT_OF_SIGHT_NATS + math.log(2 * unseen) if unseen else -math.inf
     (line, quiet), (tails, far_line, ceiling) = near, far
-    return SplitProfile(line, quiet, tails, far_line, ceiling, left_out)
+    return Planned(epsilon, SplitProfile(line, quiet, tails, far_line, ceiling, left_out))
 
 
 def _sort(
-    releases: SampledReleases, part: tuple[SampledGaussian, int], size: float, log_delta: float, place: FarPlace
+    releases: SampledReleases, part: tuple[SampledGaussian, int], asked: _Asked, place: FarPlace
 ) -> _Sorted | None:
     """Return far releases from a place on, at least as sharply as δ's tilt asks for; any are sound."""
-    law, tilt = part[0], (4 - log_delta) / size
-    mean, at = law.mean, coordinate_of(place.share * size, law.mean, law.rate)
-    unseen = _place_unseen(law, log_delta - OUT_OF_SIGHT_NATS - math.log(releases.count))
-    is_seen, at = at < unseen, min(at, unseen)
-    if not mean * at < EXPONENT_AT_MOST:
-        return None
-    log_odds = math.log(law.rate) - math.log1p(-law.rate) + mean * at - mean**2 / 2
-    p = 1 / (1 + math.exp(min(-log_odds, EXPONENT_AT_MOST)))
-    rise, bend = (1 + tilt) * mean * p - at, (1 + tilt) * mean**2 * p * (1 - p) - 1
-    square = max(bend, 0.0) / 2 + max(rise, 0.0) ** 2 / (4 * CUT_RISE_NATS) + 1
-    sharpness = max(math.sqrt(square), LEAST_SHARPNESS, SHARPNESS_OF_STEEP * mean, place.sharpness * at)
-    peak = (1 + tilt) * math.log1p(law.rate * math.expm1(mean * at - mean**2 / 2)) - at * at / 2
-    while True:
-        ends = at + np.array(ENDS) / sharpness
-        logs = (1 + tilt) * np.log1p(law.rate * np.expm1(mean * ends - mean**2 / 2)) - ends**2 / 2
-        fallen = np.flatnonzero(logs + log_half_erfc(sharpness * (ends - at)) < peak - FALLEN_AT_END_NATS)
-        if len(fallen):
-            break
-        sharpness *= SHARPER
-        if sharpness > LARGEST_SHARPNESS:
-            return None
-    last = float(ends[fallen[0]])
-    leaning = min(-float(_far_tilts(size, log_delta)[-1]) * math.log1p(-law.rate), LEANING_NATS)
-    first = -math.sqrt(2 * (NORMAL_NATS + leaning + math.log(releases.count * (1 + law.rate * tilt))))
-    far = max(
-        math.sqrt(max(at, 0.0) ** 2 + 2 * NORMAL_NATS), mean + math.sqrt(max(at - mean, 0.0) ** 2 + 2 * NORMAL_NATS)
-    )
-    if not mean * max(last, far) < EXPONENT_AT_MOST or not last >= LEAST_END:
-        return None
-    return _Sorted(SizeClasses(law, None, at, sharpness, last, (first, max(far, last))), part[1], is_seen)
-
-
-def _place_unseen(law: SampledGaussian, log_each: float) -> float:
-    """Return a place beyond which, however softly, lies at most e^log_each of P; see `FarCut.of_leaving`."""
-    width = math.sqrt(1 + 0.5 / LEAST_SHARPNESS**2)
-    far = law.mean + width * math.sqrt(max(2 * (math.log(law.rate) - log_each), 0.0))
-    return max(width * math.sqrt(-2 * log_each), far) * (1 + 1e-12)
+    (law, n), tilt = part, (4 - asked.log_delta) / asked.size
+    at = coordinate_of(place.share * asked.size, law.mean, law.rate)
+    unseen = place_unseen(law, asked.log_delta, releases.count)
+    leaning = min(float(_far_tilts(asked)[-1]), -LEANING_NATS / math.log1p(-law.rate))
+    first = reach_of(law, -leaning, releases.count)[0]
+    classes = cut_off(law, min(at, unseen), tilt, place.sharpness, first)
+    return None if classes is None else _Sorted(classes, n, at < unseen)
 
 
 def _near_line(
-    releases: SampledReleases, laws: Sequence[_Sorted], asked: tuple[float, float], log_delta: float
+    releases: SampledReleases, laws: Sequence[_Sorted], asked: _Asked
 ) -> tuple[Contour, tuple[Array, Array] | None] | None:
     """Return the line of N less S, and what bounds δ_S, if any release is called quiet."""
-    epsilon, size = asked
-    tau = MIDDLE_TILTS * ((4 - log_delta) / size)
-    tilts = [RealTilts.of(law.classes, tau) for law in laws]
-    if any(one is None for one in tilts):
-        return None
-    known = [(law, one, one.log_below(law.classes.far)) for law, one in zip(laws, tilts, strict=True) if one]
+    tau = MIDDLE_TILTS * ((4 - asked.log_delta) / asked.size)
+    known = []
+    for law in laws:
+        tilts = RealTilts.of(law.classes.law, 1 + tau, law.classes.ends, law.classes.end, releases.count)
+        if tilts is None:
+            return None
+        known.append((law, tilts, tilts.log_below(law.classes.far)))
     whole = [SizedLaw(law.classes, law.n, Size.MIDDLE, None, log_near) for law, _, log_near in known]
-    chernoff = log_chernoff(tau) - tau * epsilon + releases.plain_k(tau)
-    for chosen in (_call_quiet(known, chernoff, size, log_delta), whole):
+    chernoff = log_chernoff(tau) - tau * asked.epsilon + releases.plain_k(tau)
+    for chosen in (_call_quiet(known, chernoff, asked), whole):
         if chosen is None:
             continue
-        k = SizedMeasure(releases, True, tuple(chosen), tau).k
-        some = len(k) if np.all(np.isfinite(k)) else int(np.argmin(np.isfinite(k)))  # tilts that doubles hold
-        if some < FEWEST_MIDDLE_TILTS:
+        measure = SizedMeasure.of(releases, LEAVES, chosen, tau)
+        if len(measure.tau) < FEWEST_MIDDLE_TILTS:
             continue
-        measure = SizedMeasure(releases, True, tuple(_up_to(law, some) for law in chosen), tau[:some])
-        contour = measure.contour(measure.plan(epsilon, log_delta))
+        contour = measure.contour(asked.epsilon, asked.log_delta)
         if contour is not None:
             return contour, (measure.tau, measure.k_base) if measure.is_difference else None
     return None
 
 
-def _up_to(law: SizedLaw, count: int) -> SizedLaw:
-    """Return a law at the first tilts."""
-    more = None if law.log_more is None else law.log_more[:count]
-    return law._replace(log_base=law.log_base[:count], log_more=more)
-
-
 def _call_quiet(
-    known: Sequence[tuple[_Sorted, RealTilts, Array]], chernoff: Array, size: float, log_delta: float
+    known: Sequence[tuple[_Sorted, RealTilts, Array]], chernoff: Array, asked: _Asked
 ) -> list[SizedLaw] | None:
     """Return the laws with losses up to the largest share of ε quiet that can be; None where none can."""
-    found, first, last = None, 0, len(QUIET_SHARES)
-    while first < last:
-        middle = (first + last) // 2
-        places = [
-            coordinate_of(QUIET_SHARES[middle] * size, law.classes.law.mean, law.classes.law.rate)
-            for law, _, _ in known
-        ]
-        apart = [
-            law.classes.sharpness * (law.classes.far - at) >= LEAST_APART
-            for (law, _, _), at in zip(known, places, strict=True)
-        ]
-        # what is out of sight may be quiet up to where it is cut
-        logs = [
-            one.log_below(at) if is_apart else log_near
-            for (_, one, log_near), at, is_apart in zip(known, places, apart, strict=True)
-        ]
-        k = chernoff + sum(law.n * log_s for (law, _, _), log_s in zip(known, logs, strict=True))
-        is_fine = all(ok or not law.is_seen for (law, _, _), ok in zip(known, apart, strict=True)) and any(apart)
-        if is_fine and float(np.min(k)) <= log_delta - QUIET_DELTA_NATS:
-            found, last = (places, apart, logs), middle
-        else:
-            first = middle + 1
-    if found is None:
-        return None
-    laws = []
-    for (law, one, _), at, is_apart, log_s in zip(known, *found, strict=True):
-        if is_apart:
-            classes = replace(law.classes, quiet=at)
-            laws.append(SizedLaw(classes, law.n, Size.QUIET, Size.MIDDLE, log_s, one.log_middle(classes)))
-        else:
-            laws.append(SizedLaw(law.classes, law.n, Size.MIDDLE, None, log_s))
-    return laws
+    for share in QUIET_SHARES:
+        laws = [_quiet_up_to(share * asked.size, *one) for one in known]
+        apart = [law.more is not None for law in laws]
+        if not any(apart) or any(one.is_seen and not ok for (one, _, _), ok in zip(known, apart, strict=True)):
+            continue
+        if float(np.min(chernoff + sum(law.n * law.log_base for law in laws))) <= asked.log_delta - QUIET_DELTA_NATS:
+            return [
+                law if law.more is None else law._replace(log_more=tilts.log_share(*_middle(law.classes, tilts)))
+                for law, (_, tilts, _) in zip(laws, known, strict=True)
+            ]
+    return None
 
 
-def _far_tilts(size: float, log_delta: float) -> Array:
-    return np.asarray(FAR_TILTS / size * max(1.0, -log_delta / 8))
+def _quiet_up_to(loss: float, law: _Sorted, tilts: RealTilts, log_near: Array) -> SizedLaw:
+    """Return a law with losses up to this one quiet; what is out of sight may be quiet up to where it is cut."""
+    at = coordinate_of(loss, law.classes.law.mean, law.classes.law.rate)
+    if not law.classes.sharpness * (law.classes.far - at) >= LEAST_APART:
+        return SizedLaw(law.classes, law.n, Size.MIDDLE, None, log_near)
+    return SizedLaw(replace(law.classes, quiet=at), law.n, Size.QUIET, Size.MIDDLE, tilts.log_below(at))
+
+
+def _middle(classes: SizeClasses, tilts: RealTilts) -> tuple[Array, float]:
+    return classes.windows(tilts.nodes.t).log_share(Size.MIDDLE), classes.log_hidden
+
+
+def _far_tilts(asked: _Asked) -> Array:
+    return np.asarray(FAR_TILTS / asked.size * max(1.0, -asked.log_delta / 8))
 
 
 def _far_line(
-    releases: SampledReleases, laws: Sequence[_Sorted], asked: tuple[float, float], log_delta: float
+    releases: SampledReleases, laws: Sequence[_Sorted], asked: _Asked
 ) -> tuple[FarTails, Contour | None, tuple[Array, Array]] | None:
     """Return P(F) and Q(F), and the line of M less N for the loss -L under Q; None where it would be long."""
-    epsilon, size = asked
-    tau, sized = _far_tilts(size, log_delta), []
+    tau, sized = _far_tilts(asked), []
     for law in laws:
-        log_m = log_negative_moments(law.classes.law, tau, releases.count)
+        one = law.classes.law
+        log_m = bound_negative_moments(one, -tau, reach_of(one, -float(tau[-1]), releases.count), releases.count)
         log_f = bound_far(law.classes, tau) if law.is_seen else None
         sized.append(SizedLaw(law.classes, law.n, Size.ANY, Size.FAR if law.is_seen else None, log_m, log_f))
     tails = FarTails(tuple((FarTail.of(law.classes), law.n) for law in laws if law.is_seen))
-    measure = SizedMeasure(releases, False, tuple(sized), tau)
+    measure = SizedMeasure.of(releases, JOINS, sized, tau)
     if not measure.is_difference:
-        return tails, None, (tau, np.full(len(tau), -np.inf))
-    k = measure.k + 1e-9
-    if float(np.min(log_chernoff(tau) + k + (1 + tau) * epsilon)) <= log_delta - SKIPPED_FAR_NATS:
-        return tails, None, (tau, k)
+        return tails, None, NO_TILTS
+    if len(measure.tau) < FEWEST_FAR_TILTS:
+        return None
+    if _log_chernoff(measure.tau, measure.k, -asked.epsilon) + asked.epsilon <= asked.log_delta - SKIPPED_FAR_NATS:
+        return tails, None, (measure.tau, measure.k)
     leaning = -math.log1p(-max(law.rate for law in releases.laws))
-    some = int(np.sum(tau * leaning <= LEANING_NATS))
+    some = int(np.sum(measure.tau * leaning <= LEANING_NATS))
     if some < FEWEST_FAR_TILTS:
         return None
-    contour = measure.contour(measure.plan(-epsilon, log_delta - epsilon, some))
-    return None if contour is None else (tails, contour, (tau, k))
+    contour = measure.contour(-asked.epsilon, asked.log_delta - asked.epsilon, tilts=some)
+    return None if contour is None else (tails, contour, (measure.tau, measure.k))
+
+
+# Where it is planned first -----------------------------------------------------------------------------------------
+
+
+def guess_log_deltas(releases: SampledReleases, epsilon: float) -> Sequence[float]:
+    """Return about log δ(ε), and what is tried where no plan is found for that."""
+    guess = guess_log_delta(releases, epsilon)
+    return [guess + more for more in RAISED_NATS]
+
+
+def guess_log_delta(releases: SampledReleases, epsilon: float) -> float:
+    """Return about log δ(ε): of one large loss, of many small ones, which are about normal, or of a few large ones.
+
+    The loss of k sampled releases, all large, is k log γ and that of k Gaussians. δ is at most that of all Gaussians.
+    """
+    large, gaussians, near = [], releases.variance, releases.variance
+    for law, n in releases.parts:
+        gaussians, near = gaussians + n * law.mean * law.mean, near + n * _square_below(law, epsilon)
+        large.append(math.log(n) + _log_delta_of_sample(law.mean, law.rate, epsilon))
+        k = np.arange(2.0, min(n, MOST_LARGE) + 1)
+        chosen = np.array([math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1) for m in k.tolist()])
+        log_rates = k * math.log(law.rate)
+        large += (_log_delta_of_gaussian(law.mean * np.sqrt(k), epsilon - log_rates) + chosen + log_rates).tolist()
+    small, most = _log_delta_of_gaussian(np.sqrt([near, gaussians]), epsilon)
+    return min(float(np.logaddexp.reduce([*large, small])), float(most), -1e-3)
+
+
+def _square_below(law: SampledGaussian, epsilon: float) -> float:
+    """Return E_Q(w-1)² where the loss is at most ε: beyond, one release is large."""
+    at = coordinate_of(max(epsilon, LEAST_GUESSED), law.mean, law.rate)
+    near, shifted, twice = (math.erfc((m - at) / math.sqrt(2.0)) / 2 for m in (0.0, law.mean, 2 * law.mean))
+    return law.rate**2 * max(math.exp(law.mean**2) * twice - 2 * shifted + near, LEAST_GUESSED)
+
+
+def _log_delta_of_sample(mean: float, rate: float, epsilon: float) -> float:
+    """Return about log δ(ε) of one release that leaves: γφ(t-μ)·(m(t-μ) - m(t)), m Mills' ratio, L(t) = ε."""
+    t = coordinate_of(epsilon, mean, rate)
+    ends = np.array([t - mean, t])
+    logs = log_half_erfc(ends / math.sqrt(2.0)) + ends**2 / 2
+    near, far = np.exp(np.minimum(logs, EXPONENT_AT_MOST))
+    return math.log(rate) - float(ends[0]) ** 2 / 2 + math.log(max(near - far, 1e-300))
+
+
+def _log_delta_of_gaussian(mean: Array, epsilon: Array | float) -> Array:
+    """Return about log δ(ε) of N(μ, 1) against N(0, 1): φ(t)·(m(t) - m(t+μ)), m Mills' ratio, t = ε/μ - μ/2."""
+    from scipy.special import erfcx
+
+    t = np.maximum(epsilon / mean - mean / 2, LEAST_T)
+    mills = erfcx(t / math.sqrt(2.0)) - erfcx((t + mean) / math.sqrt(2.0))
+    return np.asarray(-t * t / 2 + np.log(np.maximum(mills, 1e-300) / 2))
+
+
+def guess_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
+    """Return about the ε of a δ, by halving."""
+    low, high = LEAST_LOG_EPSILON, math.log(LARGEST_EPSILON)
+    ends = guess_log_delta(releases, math.exp(low)), guess_log_delta(releases, math.exp(high))
+    if ends[1] > log_delta or ends[0] < log_delta:
+        return None
+    while high - low > GUESS_NATS:
+        middle = (low + high) / 2
+        low, high = (middle, high) if guess_log_delta(releases, math.exp(middle)) > log_delta else (low, middle)
+    return math.exp(high)

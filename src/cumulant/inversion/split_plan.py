@@ -17,8 +17,8 @@ from cumulant.inversion.out_of_sight import LOG_SHARE
 from cumulant.inversion.plan import Plan, Tilts, plan_for
 from cumulant.numerics.logspace import Array, log_expm1
 from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.curve import PER_OCTAVE, tilts
 from cumulant.pairs.cut_law import CutLaw, WindowLaw, log_half_erfc, place_of_cut
-from cumulant.pairs.grid import PER_OCTAVE, tilts
 from cumulant.pairs.maps import Join, Leave, MixtureMap
 from cumulant.pairs.noise import GaussianNoise
 

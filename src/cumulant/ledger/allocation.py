@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple, final
 
@@ -141,11 +141,10 @@ class Block:
 
     def most_that_fit(self, release: AbstractMechanism, ways: Ways | None = None) -> int:
         """Return how often a release would still fit, up to 1e18; 0 if no line may be charged with it."""
-        block = self if self.standing is None else replace(self, standing=cache(self.standing))
 
         def fits(count: int) -> bool:
             try:
-                block.allocate(release * count, ways)
+                self.allocate(release * count, ways)
             except (BudgetExceeded, UnprovenCombination):
                 return False
             return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -58,7 +58,9 @@ def squared_mean(release: AbstractMechanism) -> Fraction | None:
     if isinstance(release, ApproximateDP):
         return Fraction(mean_of_pure(release.bound)) ** 2 if release.bound <= LARGEST_LOSS else None
     if isinstance(release, Composed) and release._known().failure() == 0:
-        return _total([(squared_mean(part), count) for part, count in release.parts])
+        charges = [(squared_mean(part), count) for part, count in release.parts]
+        known = [charge * count for charge, count in charges if charge is not None]
+        return sum(known, Fraction(0)) if len(known) == len(charges) else None
     if release._known().failure() > 0:
         return None
     found = [squared_mean(whole) for whole in _whole_of_sample(release)]
@@ -66,12 +68,6 @@ def squared_mean(release: AbstractMechanism) -> Fraction | None:
     if pure <= LARGEST_LOSS:
         found.append(Fraction(_mean_of_bounded(release, pure)) ** 2)
     return min((charge for charge in found if charge is not None), default=None)
-
-
-def _total(charges: Sequence[tuple[Fraction | None, int]]) -> Fraction | None:
-    """Return the squared mean of Gaussians together; None if one of them is not known."""
-    known = [charge * count for charge, count in charges if charge is not None]
-    return sum(known, Fraction(0)) if len(known) == len(charges) else None
 
 
 def _whole_of_sample(release: AbstractMechanism) -> tuple[AbstractMechanism, ...]:

@@ -152,8 +152,7 @@ class Ledger:
             "blocks": list(names),
         }
         request = self._request(name, "open", key or "open", by, content)
-        entry, again = record_opening(self._storage, request, declaration, declaration.price())
-        return Receipt(entry=entry, again=again)
+        return record_opening(self._storage, request, declaration, declaration.price())
 
     def spend(
         self,
@@ -370,8 +369,7 @@ class Ledger:
         return self._declarations[account]
 
     def _record(self, request: Request, build: Build) -> Receipt:
-        entry, again = record(self._storage, request, build)
-        return Receipt(entry=entry, again=again)
+        return record(self._storage, request, build)
 
 
 def _storage_at(url: str) -> Storage:

@@ -118,7 +118,8 @@ class GaussianReserve(AbstractLine):
     noise_multiplier: float
 
     def cost(self, release: AbstractMechanism) -> int | None:
-        charge = None if release._known().failure() > 0 and not _only_fails(release) else squared_mean(release)
+        mixed = release._known().failure() > 0 and not isinstance(release, ApproximateDP)  # its failure stands apart
+        charge = None if mixed else squared_mean(release)
         return None if charge is None else whole_units(charge * Fraction(self.noise_multiplier) ** 2)
 
     def priced(self) -> tuple[AbstractMechanism, int]:
@@ -145,10 +146,10 @@ class FailureReserve(AbstractLine):
 
     def cost(self, release: AbstractMechanism) -> int | None:
         """Failures are a semigroup: P fails with 1-e^-s and Q as much elsewhere, and two of them are one of s + s'."""
-        if not _only_fails(release) or release.failure >= 1:  # type: ignore[attr-defined]
+        if not isinstance(release, ApproximateDP) or release.failure >= 1:
             return None
         with precision(CHARGE_BITS):
-            share = (-as_ball(release.failure)).log1p() / (-as_ball(self.delta)).log1p()  # type: ignore[attr-defined]
+            share = (-as_ball(release.failure)).log1p() / (-as_ball(self.delta)).log1p()
             return whole_units(Fraction(upper_float(share)))
 
     def priced(self) -> tuple[AbstractMechanism, int]:
@@ -273,11 +274,6 @@ Lines = tuple[AbstractLine, ...]
 def whole_units(share: Fraction) -> int:
     """Return a share of a reserve in units, rounded up; nothing is for nothing, so that counts stay finite."""
     return max(1, math.ceil(UNITS * share))
-
-
-def _only_fails(release: AbstractMechanism) -> bool:
-    """Whether the failure of a release stands apart from the rest of it."""
-    return isinstance(release, ApproximateDP)
 
 
 def needs_failure(release: AbstractMechanism) -> bool:

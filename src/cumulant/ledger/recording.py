@@ -14,7 +14,7 @@ from cumulant.ledger.allocation import Block, Standing, Taken, Ways, ways_of
 from cumulant.ledger.declaration import Declaration, check_relation, declaration_from_dict
 from cumulant.ledger.effects import effects_of, releases_of, rows_to_data
 from cumulant.ledger.entries import NO_HASH, Entry, canonical, seal
-from cumulant.ledger.values import WHOLE
+from cumulant.ledger.values import WHOLE, Receipt
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.version import __version__
 
@@ -66,8 +66,8 @@ Build = Callable[[Locked], dict[str, Any]]
 """Returns the body of an entry beside the request, or raises: then nothing is recorded."""
 
 
-def record(storage: Storage, request: Request, build: Build) -> tuple[Entry, bool]:
-    """Return the entry of a request, and whether it was there before.
+def record(storage: Storage, request: Request, build: Build) -> Receipt:
+    """Return the receipt of a request, which says whether it was recorded before.
 
     Where a connection is dropped nobody knows whether the entry was recorded: storage asks again, with the same key.
     """
@@ -88,7 +88,7 @@ def record(storage: Storage, request: Request, build: Build) -> tuple[Entry, boo
     except Refused as refused:
         raise refused.explained() from None
     storage.note_progress(entry.account, entry.version)
-    return entry, again
+    return Receipt(entry=entry, again=again)
 
 
 def _recorded(transaction: Transaction, request: Request) -> Entry | None:
@@ -171,8 +171,8 @@ def _taken(locked: Locked, asked: Priced, spent: Sequence[int], block: str) -> t
         ) from None
 
 
-def record_opening(storage: Storage, request: Request, declaration: Declaration, price: float) -> tuple[Entry, bool]:
-    """Return the first entry of an account, and whether it was there before."""
+def record_opening(storage: Storage, request: Request, declaration: Declaration, price: float) -> Receipt:
+    """Return the receipt of the first entry of an account, which says whether it was recorded before."""
     from cumulant.ledger.storage import AlreadyThereError
     from cumulant.ledger.tables import AccountRow
 
@@ -189,11 +189,11 @@ def record_opening(storage: Storage, request: Request, declaration: Declaration,
     try:
         entry = storage.write(work)
         storage.note_progress(entry.account, entry.version)
-        return entry, False
+        return Receipt(entry=entry, again=False)
     except AlreadyThereError:
         there = storage.read(lambda transaction: transaction.entry_at(request.account, 1))
         if there.key == request.key and request.is_same_as(there):
-            return there, True
+            return Receipt(entry=there, again=True)
         raise InvalidParameter(
             f"account {request.account!r} is open already, since {there.time}; nothing was recorded"
         ) from None

@@ -165,15 +165,10 @@ def _atoms(hull: Sequence[Point]) -> LossTable:
     slopes = [*(_slope(a, b) for a, b in pairwise(hull)), Fraction(0)]
     bends = [after - before for before, after in pairwise(slopes)]
     down = [math.nextafter(float(knot.t * bend), 0.0) for knot, bend in zip(hull[1:], bends, strict=True)]
-    losses = [_log_above(knot.t) for knot in hull[1:]]
     # Up: losses are rounded up, and what masses lost by rounding down counts as revealed.
     revealed = float_above(1 - sum(map(Fraction, down), Fraction(0)))
     with precision(BITS_OF_KNOTS):
+        losses = [upper_float(as_ball(float_above(knot.t)).log()) for knot in hull[1:]]
         q = sum((as_ball(mass) * (-as_ball(loss)).exp() for loss, mass in zip(losses, down, strict=True)), as_ball(0.0))
         missing = upper_float(1 - q)
     return LossTable(tuple(losses), tuple(down), revealed, max(missing, 0.0))
-
-
-def _log_above(t: Fraction) -> float:
-    with precision(BITS_OF_KNOTS):
-        return upper_float(as_ball(float_above(t)).log())

@@ -205,7 +205,7 @@ class Storage:
         connection = self.engine.connect()
         connection.detach()
         driver = connection.connection.dbapi_connection
-        path = _path_of(driver) if self.is_sqlite else ""
+        path = _path_of(driver) if self.address.is_sqlite else ""
         lent = Lent(connection, driver, ExitStack(), path, _identities(path, FILES) if path else ())
         self._file = self._file or (lent.files[0] if path else None)
         return lent
@@ -226,10 +226,6 @@ class Storage:
         if self._process != os.getpid():
             self._inherited.append(self._idle)  # kept: to close them here would end them there
             self._idle, self._process = deque(), os.getpid()
-
-    @property
-    def is_sqlite(self) -> bool:
-        return self.address.is_sqlite
 
     def close(self) -> None:
         """Close all connections that no transaction has."""
@@ -277,7 +273,7 @@ def _identity(path: str) -> Identity:
 
 def connected(address: Address) -> Engine:
     """Return an engine with the settings that durability needs; it keeps no connections."""
-    options: dict[str, Any] = {"connect_args": {"check_same_thread": False}} if address.is_sqlite else {}
+    options: dict[str, Any] = {"connect_args": {"check_same_thread": False}}
     if not address.is_sqlite:
         options = {"isolation_level": "READ COMMITTED"}
     try:

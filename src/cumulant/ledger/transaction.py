@@ -93,7 +93,10 @@ class Transaction:
         """Return how many upgrades were made; a number that this library does not know is refused."""
         if not self.connection.dialect.has_table(self.connection, SCHEMA.name):
             return 0
-        return _known_version(self.connection.execute(select(SCHEMA.c.version)).scalars().all())
+        found = sorted(self.connection.execute(select(SCHEMA.c.version)).scalars())
+        if found != list(range(1, len(found) + 1)) or len(found) > SCHEMA_VERSION:
+            raise _unknown_schema(f"versions {found}")
+        return len(found)
 
     # Reading ------------------------------------------------------------------------------------------------------
 
@@ -242,13 +245,6 @@ def _unknown_schema(found: str) -> LedgerUnavailable:
         "or a newer cumulant made it; nothing was recorded",
         dropped=False,
     )
-
-
-def _known_version(found: Sequence[int]) -> int:
-    versions = sorted(found)
-    if versions != list(range(1, len(versions) + 1)) or len(versions) > SCHEMA_VERSION:
-        raise _unknown_schema(f"versions {versions}")
-    return len(versions)
 
 
 def _units(account: str, block: str, text: str) -> tuple[int, ...]:

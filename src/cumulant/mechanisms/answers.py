@@ -14,8 +14,8 @@ from cumulant.answer import CLOSELY, EXACTLY, Guarantee, Interval, Method, above
 from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
 from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.inversion.batch import rough_epsilon, rough_log_delta
-from cumulant.inversion.choose import sampled_epsilon, sampled_log_delta, share_above
-from cumulant.inversion.contour import EXACT_AT_ZERO, EXACT_SHARE
+from cumulant.inversion.choose import sampled_epsilon, sampled_log_delta
+from cumulant.inversion.enclosure import EXACT_AT_ZERO, EXACT_SHARE
 from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, log_delta_of_pairs
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.neighbors import ADD_REMOVE
@@ -42,7 +42,7 @@ def guarantee_at_delta(
     if method != "rdp" and known.sampled is not None:
         short = sampled_epsilon(known.sampled, log_delta)
         if short is not None:
-            return Guarantee.by_pairs(short, log_delta, "contour", excess=share_above(known.sampled, log_delta))
+            return Guarantee.by_pairs(short, log_delta, "contour", excess=CLOSELY)
     inverted = _invert(known, relation, lambda pairs: _epsilon(pairs, log_delta, accuracy), method)
     # next to the largest loss ε is exact while δ drowns in rounding
     is_settled = inverted is not None and inverted.excess <= EXACTLY and not known.may_be_sharper
@@ -114,7 +114,7 @@ def _guarantee_at_epsilon(
     if method != "rdp" and known.sampled is not None:
         short = sampled_log_delta(known.sampled, epsilon)
         if short is not None:
-            return Guarantee.by_pairs(epsilon, short, "contour", excess=share_above(known.sampled, short))
+            return Guarantee.by_pairs(epsilon, short, "contour", excess=CLOSELY)
     inverted = _invert(known, relation, lambda pairs: _log_delta(pairs, epsilon, accuracy), method)
     if inverted is None or (method != "exact" and _is_doubtful(known, inverted)):
         log_delta, order = log_delta_from_cgf(known.curve(), epsilon)
@@ -184,12 +184,12 @@ def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval
 
 
 def _or_doubles(found: Interval, most: float, least: Callable[[], float]) -> Interval:
-    """Return what balls prove, or bounds in doubles where only these are near one another, or balls prove nothing."""
-    if found.certified and found.width <= ROUGH_NATS * found.upper < math.inf:
+    """Return what balls prove, or bounds in doubles where only these are exact, or balls prove nothing."""
+    if found.certified and found.width <= EXACTLY * found.upper < math.inf:
         return found
     upper = min(found.upper, most)
     lower = min(max(found.lower, least()), upper)
-    if found.certified and found.upper < math.inf and not upper - lower <= ROUGH_NATS * upper:
+    if found.certified and found.upper < math.inf and not upper - lower <= EXACTLY * upper:
         return found
     return Interval(lower, upper, unproven=upper - lower)
 

@@ -14,7 +14,7 @@ from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
 from cumulant.numerics.rounding import LEAST
-from cumulant.parameters import positive, real, require
+from cumulant.parameters import positive, real
 
 Modulus = float | Callable[[float], float]
 
@@ -52,11 +52,11 @@ class ExponentialFamily(AbstractMechanism):
     radius: float = math.inf
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "distance", positive("distance", self.distance))
+        distance = positive("distance", self.distance)
+        object.__setattr__(self, "distance", distance)
         object.__setattr__(self, "smoothness", _checked_modulus("smoothness", self.smoothness))
         object.__setattr__(self, "lipschitz", _checked_modulus("lipschitz", self.lipschitz))
-        radius = real("radius", self.radius, "must be a number >= distance")
-        require(radius >= self.distance, "radius must be a number >= distance", self.radius)
+        radius = real("radius", self.radius, "must be a number >= distance", lambda number: number >= distance)
         object.__setattr__(self, "radius", radius)
         if self.smoothness == math.inf and self.lipschitz == math.inf:
             raise InvalidParameter("give smoothness, lipschitz or both, got neither")
@@ -110,14 +110,10 @@ def _constant_loss(c: float, slope: float, furthest: float) -> Curve:
 def _checked_modulus(name: str, value: Any) -> Modulus:
     if callable(value):
         return value  # type: ignore[no-any-return]
-    number = real(name, value, "must be a number > 0 or a function of the radius")
-    require(number > 0, f"{name} must be a number > 0 or a function of the radius", value)
-    return number
+    return real(name, value, "must be a number > 0 or a function of the radius", lambda number: number > 0)
 
 
 def _at(modulus: Modulus, radius: float) -> float:
     if not callable(modulus):
         return modulus
-    value = real("a modulus", modulus(radius), f"must be a number >= 0 at radius {radius}")
-    require(value >= 0, f"a modulus must be a number >= 0 at radius {radius}", value)
-    return value
+    return real("a modulus", modulus(radius), f"must be a number >= 0 at radius {radius}", lambda value: value >= 0)

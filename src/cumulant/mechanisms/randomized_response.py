@@ -14,7 +14,7 @@ from cumulant.mechanisms.known import Known
 from cumulant.numerics.rounding import LEAST
 from cumulant.pairs.atoms import TruthfulAnswer
 from cumulant.pairs.noise import FiniteNoise
-from cumulant.parameters import by_name, real, require, whole_number
+from cumulant.parameters import by_name, inner_probability, whole_number
 from cumulant.profiles.profile import binary_profile
 
 
@@ -39,10 +39,7 @@ class RandomizedResponse(AbstractMechanism):
     p: float
 
     def __post_init__(self) -> None:
-        rule = "must be a probability strictly between 0 and 1"
-        p = real("p", self.p, rule)
-        require(0 < p < 1, f"p {rule}", self.p)
-        object.__setattr__(self, "p", p)
+        object.__setattr__(self, "p", inner_probability("p", self.p, "must be a probability strictly between 0 and 1"))
 
     def _known(self) -> Known:
         epsilon = self.log_odds

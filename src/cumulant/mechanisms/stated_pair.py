@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from cumulant.curves.curve import Array, Curve
+from cumulant.curves.curve import Array
 from cumulant.errors import InvalidParameter
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
@@ -156,11 +155,12 @@ class StatedPair(AbstractMechanism):
         Mixing directions may cost more than the worse direction's Rényi DP.
         """
         atoms, inner = self._atoms(), self.inner_probabilities
+        directions = (atoms,) if atoms.symmetric else (atoms, Reversed(atoms))
         joins = self.relation is not None and self.relation.joins
         noise = FiniteNoise(atoms)
         found = Known.by_noise(
             noise,
-            curve=lambda: _loss_of(atoms),
+            curve=lambda: finite_loss([finite_pair(one) for one in directions]),
             attained=None if inner is None else FiniteNoise(Table(*inner)),
             relation=self.relation,
             tight=lambda relation: inner is None and (atoms.symmetric or (relation is not None and relation.joins)),
@@ -181,11 +181,6 @@ class StatedPair(AbstractMechanism):
         """Losses and relation are left out where there are none."""
         content = AbstractMechanism._plain(self)
         return {name: value for name, value in content.items() if value is not None or name == "inner_probabilities"}
-
-
-@lru_cache(maxsize=64)
-def _loss_of(atoms: Atoms) -> Curve:
-    return finite_loss([finite_pair(one) for one in ((atoms,) if atoms.symmetric else (atoms, Reversed(atoms)))])
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from cumulant.curves.curve import Array, Curve
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
-from cumulant.parameters import nonnegative, real, require
+from cumulant.parameters import nonnegative, real
 
 
 @final
@@ -32,9 +32,7 @@ class TruncatedCDP(AbstractMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", nonnegative("rho", self.rho))
-        omega = real("omega", self.omega, "must be a number > 1")
-        require(omega > 1, "omega must be a number > 1", self.omega)
-        object.__setattr__(self, "omega", omega)
+        object.__setattr__(self, "omega", real("omega", self.omega, "must be a number > 1", lambda omega: omega > 1))
 
     def _known(self) -> Known:
         return Known.by_curve(self._curve)

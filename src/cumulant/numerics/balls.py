@@ -65,6 +65,14 @@ def complex_ball(real: arb, imaginary: float) -> Any:
     return acb(real, imaginary)
 
 
+def points_above(theta: float, step: arb, count: int) -> list[Any]:
+    """Return θ + ij·step for j < count."""
+    from flint import acb
+
+    start = as_ball(theta)
+    return [acb(start, step * j) for j in range(count)]
+
+
 def pi_ball() -> arb:
     """Return π."""
     from flint import arb

@@ -73,18 +73,6 @@ def log_complement(x: ArrayLike) -> Array:
     return values
 
 
-def log_binomial(n: ArrayLike, k: ArrayLike) -> Array:
-    """Return log C(n, k) for real n >= k >= 0.
-
-    >>> round(float(np.exp(log_binomial(5, 2))), 9)
-    10.0
-    """
-    from scipy.special import gammaln
-
-    n, k = np.asarray(n, dtype=float), np.asarray(k, dtype=float)
-    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
-
-
 def log_sum(terms: ArrayLike) -> float:
     """Return log Σ e^terms; -inf for no terms.
 

@@ -80,11 +80,13 @@ def exact_sum(values: Array) -> Fraction:
 
 
 def sum_above(terms: Sequence[tuple[int, float]]) -> float:
-    """Return Σ n_i x_i of finite x_i, rounded up once: exact where a double holds it, inf beyond the largest.
+    """Return Σ n_i x_i, rounded up once: exact where a double holds it, as ε's often are, inf beyond the largest.
 
     >>> sum_above([(3, 0.1)]) >= 3 * Fraction(0.1), sum_above([(3, 0.25), (1, 0.5)])
     (True, 1.25)
     """
+    if any(math.isinf(x) for _, x in terms):
+        return math.inf
     ratios = [(n, *x.as_integer_ratio()) for n, x in terms]
     common = max((below for _, _, below in ratios), default=1)  # all are powers of 2
     total = sum(n * above * (common // below) for n, above, below in ratios)

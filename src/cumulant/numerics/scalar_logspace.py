@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-FAR_OUT = 25.0  # x, where erfc is still a double
-
 
 def log1m_exp(x: float) -> float:
     """Return log(1 - e^x) for x <= 0; -inf at 0.
@@ -34,14 +32,3 @@ def log_add(a: float, b: float) -> float:
     """Return log(e^a + e^b)."""
     high, low = (a, b) if a > b else (b, a)
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
-
-
-def log_half_erfc_above(x: float) -> float:
-    """Return log ½ erfc(x), or far out what is at most 1/2x² more: erfc(x) <= e^{-x²}/(x√π).
-
-    >>> round(log_half_erfc_above(0.0), 9), round(log_half_erfc_above(30.0), 3)
-    (-0.693147181, -904.667)
-    """
-    if x <= 0:
-        return math.log1p(-math.erfc(-x) / 2)
-    return math.log(math.erfc(x) / 2) if x < FAR_OUT else -x * x - math.log(2 * x * math.sqrt(math.pi))

@@ -133,7 +133,8 @@ def roots(
             break
         share = np.full(len(rows), 0.5)
         if turn % SECANTS_AND_HALF < SECANTS_AND_HALF - 1:
-            gap = below[rows] - above[rows]
+            with np.errstate(over="ignore"):
+                gap = below[rows] - above[rows]
             share = np.where(np.isfinite(gap), below[rows] / np.where(np.isfinite(gap), gap, 1.0), 0.5)
         middle = low[rows] + (high - low)[rows] * np.clip(share, EDGE, 1 - EDGE)
         value = function(middle, rows)

@@ -108,11 +108,6 @@ class BatchedTable(Generic[Value]):
         self._cache.put(((self._name, one), _own(value)) for one, value in new.items())
         return [new[one] if answer is None else answer for one, answer in zip(asked, answers, strict=True)]
 
-    def kept(self, pairs: Sequence[DominatingPair], question: tuple[Hashable, ...]) -> list[Value] | None:
-        """Return what is kept of the answers of all pairs to one question; None if some are missing."""
-        answers = self._cache.get((self._name, (pair, question)) for pair in pairs)
-        return None if any(answer is None for answer in answers) else answers
-
 
 def evaluate_by_batch_key(asked: Sequence[Asked], evaluate: Callable[..., Sequence[Value]]) -> dict[Asked, Value]:
     """Return the answers to questions, each about one pair; pairs with one batch key are asked together."""

@@ -29,12 +29,12 @@ from cumulant.numerics.balls import (
 from cumulant.numerics.decay import Cells
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.coordinate import CELL_WIDTH, Branch, CoordinatePair, straight_width
+from cumulant.pairs.curve import tilt
 from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.finite_pair import FinitePair
-from cumulant.pairs.grid import tilt
+from cumulant.pairs.law import NormalMixture
 from cumulant.pairs.maps import Join
 from cumulant.pairs.mixed import MixedPair
-from cumulant.pairs.normal_law import NormalMixture
 from cumulant.pairs.ordered import Excess, excess_of
 from cumulant.pairs.pair import DominatingPair
 from cumulant.pairs.proven_rule import ProvenRule, proven_rule

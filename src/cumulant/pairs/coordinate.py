@@ -24,7 +24,7 @@ from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array, mean_of_exponentials
 from cumulant.numerics.quadrature import POINTS, nodes_on, shortened
 from cumulant.pairs.discrete import DiscreteLosses, TiltedNodes
-from cumulant.pairs.law import Law, LineLaw
+from cumulant.pairs.law import BEYOND_NATS, Law, NormalLaw
 from cumulant.pairs.maps import CoordinateMap, Factors, MixtureMap, stack_maps
 from cumulant.pairs.pair import DominatingPair
 from cumulant.pairs.panels import tilted_nodes, waves_at
@@ -32,7 +32,6 @@ from cumulant.pairs.panels import tilted_nodes, waves_at
 MOST_NODES, MOST_EXPONENTIALS = 3e6, 2e7  # of one rule
 MOST_CUT_NODES = 5e5  # of a law that is cut off, whose tilts nothing else ends
 ACCURACY_NATS = 37.0  # nats below M(θ) - 1 to which the rules go: e^-37 is 8e-17
-BEYOND_NATS = 60.0  # nats below the largest integrand at which pieces are left out
 CELL_WIDTH = 0.15  # of the coordinate, at most
 WAVES = 6.0  # |z+1|·(change of L) on one piece: sixteen Legendre points resolve it to 1e-20
 STRIPS = np.array([0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0])  # candidates for d, of the widest
@@ -150,7 +149,7 @@ class Branch(ABC):
     def steepest_on(self, theta: float) -> float:
         """Return a bound of |L'| on the span of a tilt: |L'| at its end where ℓ', which grows with t, is alone."""
         followed = self.rises and not self.above and not self.law.is_cut  # however far it goes
-        if followed or len(self.moving) > 1 or not isinstance(self.law, LineLaw):
+        if followed or len(self.moving) > 1 or not isinstance(self.law, NormalLaw):
             return float(self.steepest)
         return math.exp(float(self.log_slope(np.array(self.law.span_end(self, theta)))))
 
@@ -227,7 +226,8 @@ class Line(Branch):
         widest, steepest = min(self.law.strip, 6.0), self.law.steepest
 
         d = widest * STRIPS
-        growth = self.law.log_growth(self, theta, omega, d) - shrunk * np.log(np.cos(steepest * d / 2))
+        growth = self.law.curvature * d * d / 2 + len(self.factors) * omega * steepest * d
+        growth -= shrunk * np.log(np.cos(steepest * d / 2))
         return float(np.max(2 * math.pi * d / (depth + growth)))
 
 
@@ -254,7 +254,7 @@ class Stretch(Branch):
         finest = WAVES / ((theta + 1) * slope)
         widest = min(self.law.resolved, 2 / self.law.steepest, WAVES / max(omega * slope, 1e-300))
         # else the largest loss ends the stretch: large tilts see only what is near
-        return finest, min(widest, finest) if isinstance(self.law, LineLaw) else widest
+        return finest, min(widest, finest) if isinstance(self.law, NormalLaw) else widest
 
     def _edges(self, theta: float, omega: float) -> Array:
         """Return the ends of pieces: each resolves waves of frequency ω, and growth by tilts that reach so far.
@@ -295,7 +295,7 @@ class CoordinatePair(DominatingPair):
     def __post_init__(self) -> None:
         law = self.law
         branches = tuple(
-            (Line if isinstance(law, LineLaw) and not above else Stretch)(law, factors, above)
+            (Line if isinstance(law, NormalLaw) and not above else Stretch)(law, factors, above)
             for above, factors in self.sampling.parts
         )
         object.__setattr__(self, "branches", branches)
@@ -319,7 +319,7 @@ class CoordinatePair(DominatingPair):
     @property
     def log_square(self) -> float:
         """About log E_Q(w - 1)², at most that."""
-        assert isinstance(self.law, LineLaw)
+        assert isinstance(self.law, NormalLaw)
         return float(self.law.log_square) + 2 * math.log(self.sampling.rate)
 
     @property

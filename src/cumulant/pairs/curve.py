@@ -1,21 +1,44 @@
 """K of a dominating pair at real orders, on the nodes that its characteristic function is computed on.
 
-At the tilts of the grid K, K' and K'' are kept for every pair, and computed together for pairs with one batch key.
+Tilts are θ_k = 2^{k/8}, spacings of nodes along a line η_m = 2^{m/4}; frequencies of decay come two per octave. All
+questions share this grid, so that what was computed about a pair is met again: at its tilts K, K' and K'' are kept for
+every pair, and computed together for pairs with one batch key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
 
 import numpy as np
 
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cache import CACHE, BatchedTable
 from cumulant.pairs.discrete import DiscreteLosses
-from cumulant.pairs.grid import PER_OCTAVE, shared_octaves, tilts
 from cumulant.pairs.pair import DominatingPair
+
+PER_OCTAVE = 8  # tilts per doubling: the best one is missed by 4 %, which costs nothing
+SCALES = 16  # frequencies of one chunk of decay bounds, two per octave
+CHUNKS = 12  # of decay bounds that are followed, one after the other
+FEW_NODES_OCTAVE = 4  # octave up to which the nodes of one tilt are few enough to serve smaller ones
+
+
+# The grid -------------------------------------------------------------------------------------------------------------
+
+
+def tilt(index: int) -> float:
+    return float(2.0 ** (index / PER_OCTAVE))
+
+
+def tilts(octave: int) -> Array:
+    return np.asarray(2.0 ** (octave + np.arange(PER_OCTAVE) / PER_OCTAVE))
+
+
+def chunk_frequencies(chunk: int) -> Array:
+    """Return SCALES + 1 frequencies, two per octave."""
+    return np.asarray(2.0 ** ((chunk * SCALES + np.arange(SCALES + 1)) / 2))
+
+
+# K at real orders -----------------------------------------------------------------------------------------------------
 
 
 def log_moments(pair: DominatingPair, lam: Array) -> Array:
@@ -46,18 +69,8 @@ def _nodes_of(pair: DominatingPair, octave: int) -> DiscreteLosses:
     return pair.nodes(2.0**octave, 0.0)
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Cumulants:
-    """K, K' and K'' of one pair at the tilts of some octaves, and E_P[L]."""
-
-    first: int
-    values: Array
-    divergence: float
-
-    def at(self, octave: int) -> Array:
-        place = (octave - self.first) * PER_OCTAVE
-        return self.values[:, place : place + PER_OCTAVE]
+Cumulants = tuple[Array, float]
+"""K, K' and K'' of one pair at the tilts of some octaves, and E_P[L]."""
 
 
 def nodes_together(pairs: Sequence[DominatingPair], theta: float, omega: float) -> DiscreteLosses:
@@ -69,10 +82,29 @@ def _cumulants(pairs: Sequence[DominatingPair], first: int, size: int) -> list[C
     nodes = nodes_together(pairs, 2.0 ** (first + size), 0.0)
     theta = np.concatenate([tilts(octave) for octave in range(first, first + size)])
     values = np.stack(nodes.cumulants(theta), axis=1)
-    return [Cumulants(first, row, float(kappa)) for row, kappa in zip(values, nodes.divergence, strict=True)]
+    return [(row, float(kappa)) for row, kappa in zip(values, nodes.divergence, strict=True)]
 
 
 CUMULANTS = BatchedTable("cumulants", _cumulants)
+
+
+def shared_octaves(pair: DominatingPair, octave: int) -> tuple[int, int]:
+    """Return the first of the octaves that share their nodes, and how many they are."""
+    size = pair.octaves if octave < FEW_NODES_OCTAVE else 1
+    return octave - octave % size, size
+
+
+def cumulants_of_each(pairs: Sequence[DominatingPair], octave: int) -> Array:
+    """Return K, K' and K'' of each pair at the tilts of an octave."""
+    asked = [shared_octaves(pair, octave) for pair in pairs]
+    places = [(octave - first) * PER_OCTAVE for first, _ in asked]
+    rows = [kept[:, at : at + PER_OCTAVE] for (kept, _), at in zip(CUMULANTS.of(pairs, asked), places, strict=True)]
+    return np.array(rows).reshape(len(pairs), 3, PER_OCTAVE)
+
+
+def divergences_of(pairs: Sequence[DominatingPair]) -> list[float]:
+    """Return E_P[L] of each pair."""
+    return [kappa for _, kappa in CUMULANTS.of(pairs, [shared_octaves(pair, 0) for pair in pairs])]
 
 
 def k_at(pair: DominatingPair, index: int) -> float:
@@ -82,5 +114,4 @@ def k_at(pair: DominatingPair, index: int) -> float:
 
 def k_of_each(pairs: Sequence[DominatingPair], index: int) -> Array:
     octave, place = divmod(index, PER_OCTAVE)
-    blocks = CUMULANTS.of(pairs, [shared_octaves(pair, octave) for pair in pairs])
-    return np.array([block.at(octave)[0, place] for block in blocks])
+    return np.asarray(cumulants_of_each(pairs, octave)[:, 0, place])

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -25,17 +24,14 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, constant, erfc, is_ball, log_sum_ball
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.coordinate import BEYOND_NATS, Branch
-from cumulant.pairs.law import LineLaw, evenly
-from cumulant.pairs.normal_law import REACH, WHOLE_REACH, NormalLaw, NormalMixture, log_turned, turn_of
+from cumulant.pairs.coordinate import Branch
+from cumulant.pairs.law import NormalLaw, NormalMixture, evenly
 
 if TYPE_CHECKING:
     from flint import arb
 
 LOG_ROOT_PI = 0.5 * math.log(math.pi)
-MOST_LOOKED_AT = 1e5  # points of a tilted density below its cut
-FINE_STEP, COARSE_RATIO = 0.1, 1.25  # of the points at which a tilted density is looked at, near the cut and beyond
-SOFT = 6.0, 12.0, 24.0, 48.0, 96.0  # times 1/a, beyond the cut: there χ is e^-36, e^-144, …
+MOST_SOFT = 96.0  # times 1/a, beyond the cut, to which a tilted density is followed
 STEEP, KNEE = 3.0, 3.0  # x from which -(log erfc)'' is taken as 2, and before which it is small
 PLACES_PER_UNIT = 4  # of the coordinate, where a cut may be
 LEFT_OUT_MARGIN = 1 + 1e-9  # of what is left out, for rounding
@@ -43,16 +39,6 @@ WINDOW_SOFT = 9.0  # over the sharpness, beyond an end of a window: there erfc i
 WINDOW_FALLEN_NATS = 100.0  # below the largest density, from which it is not followed
 LOOKED_AT = 1000  # places at which a tilted density in a window is looked at
 LEAST = -1e-15  # of a logarithm, that is told from 0
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Look:
-    """A tilted density beside its peak, along points that go on until it has fallen for good."""
-
-    end: float  # after which nothing matters
-    values: Array  # log-densities less their peak; far out, of blocks, at most
-    turn: Array  # s/(1-s) at the same points, or at the ends of the blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +86,6 @@ class CutLaw(NormalLaw):
         return self.law.several
 
     @property
-    def slopes(self) -> Any:
-        return self.law.slopes
-
-    @property
     def even(self) -> Any:
         return self.law.even
 
@@ -145,7 +127,14 @@ class CutLaw(NormalLaw):
         return left_out_by_cut(self.law.components(rate), self.at, self.sharpness)
 
     def span_end(self, branch: Branch, theta: float) -> float:
-        return _looked_at(branch, theta).end if branch.rises else NormalLaw.span_end(self, branch, theta)
+        last = NormalLaw.span_end(self, branch, theta)
+        if branch.rises and last > self.at + MOST_SOFT / self.sharpness:
+            raise OutOfReach(f"a loss tilted by {theta:g} is not cut off sharply enough")
+        return last
+
+    def last_peak(self, growth: float) -> float:
+        """The slope of log χφ is -t - 2a²(t-c) at most, for t >= c."""
+        return float(max((growth + 2 * self.sharpness**2 * self.at) / self.curvature, self.at))
 
     def log_swell(self, t: Array, d: Array) -> Array:
         x, grown = self.sharpness * (t - self.at), (self.sharpness * d) ** 2
@@ -153,14 +142,6 @@ class CutLaw(NormalLaw):
         return np.asarray(
             self.law.log_swell(t, d) + np.minimum(grown, np.logaddexp(0.0, grown + log_half_erfc(-x)) - kept)
         )
-
-    def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
-        """See `turn_of`: losses that are left turn little."""
-        if not branch.rises or len(branch.factors) > 1:
-            return NormalLaw.log_growth(self, branch, theta, omega, d)
-        looked = _looked_at(branch, theta)
-        turned = log_turned(looked.values, looked.turn, omega, self.steepest * d)
-        return np.asarray(self.curvature * d * d / 2 + turned)
 
     def curvature_up_to(self, t: Array) -> Array:
         """-(log erfc)'' grows with x from 0 to 2: it is g(g - 2x), g = (2/√π) e^{-x²}/erfc(x)."""
@@ -182,11 +163,6 @@ class CutLaw(NormalLaw):
         grown = ((self.sharpness * y) ** 2).exp()
         kept = (grown * self._kept(low)).min(1 + grown * self._kept(high, -1))
         return self.law.log_density_bound(low, high, y) + kept.log()
-
-    def whole_span(self, far: float) -> tuple[float, float]:
-        """Beyond the last peak, where factors that move the density by `far` meet a χ that falls faster."""
-        last = (far + 2 * self.sharpness**2 * self.at) / self.curvature
-        return -far - WHOLE_REACH, max(last, self.at) + WHOLE_REACH
 
     def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
         """Below an end 1 - χ is less than there; above erfc(u+v) <= erfc(u) e^{-2uv}, so χ falls by 2a²(b-c) a unit."""
@@ -257,9 +233,6 @@ class WindowLaw(CutLaw):
         if not len(within):  # doubles do not hold what is there
             raise OutOfReach(f"a window that begins at {self.near:g} standard deviations cannot be followed")
         return float(t[min(int(within[-1]) + 1, len(t) - 1)])
-
-    def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
-        return LineLaw.log_growth(self, branch, theta, omega, d)
 
     def curvature_up_to(self, t: Array) -> Array:
         return np.asarray(CutLaw.curvature_up_to(self, t) - 1 + self.law.curvature_up_to(t))
@@ -341,52 +314,3 @@ def place_of_cut(components: Sequence[tuple[float, float]], sharpness: float, lo
         too_near = left_out_by_cut(components, middle / PLACES_PER_UNIT, sharpness) > share
         first, last = (middle, last) if too_near else (first, middle)
     return last / PLACES_PER_UNIT
-
-
-def _looked_at(branch: Branch, theta: float) -> _Look:
-    """Return what is seen of a branch; of one law it is kept, as both the end and the step of a rule ask for it."""
-    return _look_at_cut(branch, theta) if branch.law.several else _kept_cut(branch, theta)
-
-
-def _look_at_cut(branch: Branch, theta: float) -> _Look:
-    """Look at a rising branch in small steps near its cut, and in wide blocks beyond.
-
-    In a block the density is at most that at its beginning, factors and turns are at most those at its end.
-    """
-    law = branch.law
-    assert isinstance(law, CutLaw)
-    excess = branch.factors[0][1].log_excess(law.log_square, theta)
-    if not law.at <= MOST_LOOKED_AT * FINE_STEP:
-        raise OutOfReach(f"a cut at {law.at:g} standard deviations is too far away to be looked at in small steps")
-    for reach in SOFT:
-        fine = np.arange(0.0, law.at + reach / law.sharpness + FINE_STEP, FINE_STEP)
-        coarse = _points_beyond(float(fine[-1]), law, branch, theta)
-        density = law.log_density(coarse)
-        near = np.atleast_2d(branch.log_tilted_density(fine, theta))
-        far = density[:-1] + (np.atleast_2d(branch.log_tilted_density(coarse, theta)) - density)[:, 1:]
-        peak = np.max(near, axis=1, keepdims=True)
-        # between two points a log-density is above the higher one by its curvature times a square, at most
-        between = law.curvature * FINE_STEP**2 / 8
-        near, far = between + _higher(np.max(near - peak, axis=0)), np.max(far - peak, axis=0)
-        if not np.any(far > excess - BEYOND_NATS):
-            last = int(np.flatnonzero(near > excess - BEYOND_NATS)[-1])
-            places = np.append(fine, coarse[1:])
-            return _Look(float(fine[min(last + 1, len(fine) - 1)]), np.append(near, far), turn_of(branch, places))
-    raise OutOfReach(f"a loss tilted by {theta:g} is not cut off sharply enough")
-
-
-def _higher(values: Array) -> Array:
-    """Return the higher of each value and the one before it."""
-    return np.asarray(np.maximum(values, np.append(values[0], values[:-1])))
-
-
-def _points_beyond(first: float, law: CutLaw, branch: Branch, theta: float) -> Array:
-    """Return points up to where the slope of log χφ, -t - 2a²(t-c) at most, outweighs all factors."""
-    growth = float(sum(map(abs, branch.powers(max(theta, 1.0)))) * law.steepest)
-    last = (growth + 2 * law.sharpness**2 * law.at) / law.curvature + REACH
-    way = max((last - law.at) / (first - law.at), 1.0)
-    count = math.ceil(math.log(way) / math.log(COARSE_RATIO)) + 1
-    return np.asarray(law.at + (first - law.at) * COARSE_RATIO ** np.arange(count + 1.0))
-
-
-_kept_cut = lru_cache(maxsize=256)(_look_at_cut)

@@ -136,14 +136,13 @@ class DiscreteLosses:
         units = np.abs(self.log_masses) + self.loss_units * np.abs(self.losses)
         return np.asarray(2.0**-51 * units + self.uncertainty)
 
-    def log_moment(
-        self, theta: float, step: float, count: int, k_theta: Array, *, cheap: float = CHEAP
-    ) -> tuple[Complex, Array]:
+    def log_moment(self, theta: float, step: float, count: int, k_theta: Array) -> tuple[Complex, Array]:
         """Return K(θ + iω) at ω = 0, η, 2η, …, and a bound of log(1 + |ΔM/M|), from K(θ): a row for each law.
 
-        By a fast Fourier transform where that is cheaper by so many sines, at least: it is off by units of M, not of K.
+        By a fast Fourier transform where that is cheaper by CHEAP sines, at least: it is off by units of M, not of K.
         """
-        if not prefers_transform(self.losses.shape[1], count, cheap):
+        nodes = self.losses.shape[1]
+        if product_effort(nodes, count) < CHEAP + transform_effort(nodes, count):
             return self._by_products(theta, step, count, k_theta)
         tilted, rounding, first, _ = self._sizes(theta, k_theta)
         pieces = [characteristic_function(*law, step, count) for law in zip(self.losses, tilted, strict=True)]
@@ -288,11 +287,6 @@ class TiltedNodes:
 def line_effort(nodes: float, count: int) -> float:
     """Return about what a line of `count` frequencies costs, in pairs of sine and cosine."""
     return min(product_effort(nodes, count), CHEAP + transform_effort(nodes, count))
-
-
-def prefers_transform(nodes: float, count: int, cheap: float) -> bool:
-    """Return whether a line is transformed: where that saves at least `cheap` pairs of sine and cosine."""
-    return product_effort(nodes, count) >= cheap + transform_effort(nodes, count)
 
 
 def product_effort(nodes: float, count: int) -> float:

@@ -22,9 +22,9 @@ from cumulant.numerics.balls import as_ball, column, reciprocal_ball
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.rounding import float_above
 from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.law import NormalMixture
 from cumulant.pairs.maps import ABOVE, Join, Leave, SamplingMap
 from cumulant.pairs.noise import GaussianNoise, Noise, Pair, Pairs
-from cumulant.pairs.normal_law import NormalMixture
 
 MOST_TERMS = 250_000  # of mixtures at a time: they stay in the cache
 UNDERFLOW_NATS = 600.0  # below 1, from which a probability is kept as its logarithm

@@ -1,15 +1,19 @@
-"""What a noise says of itself: the law of u = log dP/dQ under Q, in a coordinate, and nothing about sampling."""
+"""What a noise says of itself: the law of u = log dP/dQ under Q, in a coordinate, and nothing about sampling.
+
+What laws share whose coordinate is standard normal under Q, spans, strips and tails, is here as well.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cumulant.errors import OutOfReach
+from cumulant.numerics.balls import log_root, log_sum_ball
 from cumulant.numerics.logspace import Array
 
 if TYPE_CHECKING:
@@ -17,6 +21,11 @@ if TYPE_CHECKING:
 
     from cumulant.pairs.coordinate import Branch
 
+BEYOND_NATS = 60.0  # nats below the largest integrand at which a stretch ends, and pieces are left out
+REACH = 10.5  # standard deviations either side: e^-55 is left out
+LEVEL_STEP, MOST_LOOKED_AT = 0.5, 2e5  # widths of a density between points at which it is looked at, and points
+MOST_HALVES = 60  # of a way to the peak
+WHOLE_REACH = 13.0  # standard deviations where it is proven: e^-84
 MOST_EVEN_CELLS = 4000  # of one branch, or of one side of its cut
 
 
@@ -153,10 +162,12 @@ class Law(ABC):
         return self.log_ratio(low) + shrunk, self.log_ratio(high), angle
 
 
-class LineLaw(Law):
-    """A law on the whole line, analytic in a strip."""
+class NormalLaw(Law):
+    """A law in a coordinate that is standard normal under Q, or cut off: on the whole line, and analytic in a strip."""
 
     __slots__ = ()
+
+    curvature, least_curvature, resolved, atoms = 1.0, 1.0, 1.0, ()
 
     @property
     @abstractmethod
@@ -168,13 +179,6 @@ class LineLaw(Law):
     def log_square(self) -> Any:
         """About log E_Q(e^u - 1)², at most that; of several laws a column."""
 
-    def log_growth(self, branch: Branch, theta: float, omega: float, d: Array) -> Array:
-        """Return how much larger ∫ |density Πw^a| can be at Im t = ±d than at 0, w^a with a power of at most iω more.
-
-        Each w turns by up to steepest·d, and grows nowhere.
-        """
-        return np.asarray(self.curvature * d * d / 2 + len(branch.factors) * omega * self.steepest * d)
-
     def log_swell(self, t: Array, d: Array) -> Array:
         """Return about how much larger |density| is within t ± id than at t."""
         return self.curvature * d * d / 2 + 0 * t
@@ -184,16 +188,81 @@ class LineLaw(Law):
         """Over what length the density falls beyond either end of a span, about."""
         return 1.0, 1.0
 
-    @abstractmethod
+    def log_density(self, t: Any) -> Any:
+        return -t * t / 2 - log_root(t)
+
+    def span_start(self, branch: Branch, theta: float) -> float:
+        """A falling loss moves the peak of φΠw^a to the left; a factor w(-t) does so with Q itself."""
+        if not branch.rises:
+            return _first_relevant(branch, theta) - REACH
+        return float(-REACH - 2 * (branch.steepest - self.steepest))
+
+    def span_end(self, branch: Branch, theta: float) -> float:
+        """A rising loss moves the peak to the right, by less than the factors grow per unit."""
+        near = float(2 * branch.steepest + REACH)
+        if not branch.rises:
+            return near
+        growth = float(sum(map(abs, branch.powers(max(theta, 1.0)))) * self.steepest)
+        last = _last_relevant(branch, theta, self.last_peak(growth) + REACH)
+        return last if self.is_cut else max(last, near)
+
+    def last_peak(self, growth: float) -> float:
+        """Return a point beyond which the density falls, times factors that grow by so many nats a unit."""
+        return growth
+
     def whole_span(self, far: float) -> tuple[float, float]:
         """Return a stretch beyond which `log_tails` is small where factors move the density by up to `far`."""
+        return -far - WHOLE_REACH, self.last_peak(far) + WHOLE_REACH
 
-    @abstractmethod
     def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
         """Return log of a bound of ∫ density·factor beyond both ends, for |Im t| <= y.
 
-        The logarithm of the factor, `log_factor` at an end, grows by at most `growth` per unit from there on.
+        The logarithm of the factor, `log_factor` at an end, grows by at most g per unit from there on: beyond b that
+        leaves e^{-b²/2}/(b-g) times its value there.
         """
+        logs = [log_factor(b) + (y * y - b * b) / 2 - (abs(b) - growth).log() - log_root(b) for b in ends]
+        return log_sum_ball(logs)
+
+    def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
+        nearest = low if low > 0 else high if high < 0 else 0 * low
+        return (y * y - nearest * nearest) / 2 - log_root(y)
+
+
+class NormalMixture(NormalLaw):
+    """A normal law of which P is a mixture with others of its width."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def components(self, rate: Any) -> Iterable[tuple[Any, Any]]:
+        """Return (share, mean) of the normal laws that P mixes at this rate; of several laws, the largest."""
+
+
+def _last_relevant(branch: Branch, theta: float, farthest: float) -> float:
+    """Return where the tilted density on [0, farthest] has fallen for good, BEYOND_NATS below M(θ) - 1.
+
+    Between two points a log-density is above the higher one by at most its curvature times a square: LEVEL_STEP²/8.
+    """
+    step = LEVEL_STEP / math.sqrt(branch.law.curvature)
+    if farthest > MOST_LOOKED_AT * step:
+        raise OutOfReach(f"a loss would have to be followed for {farthest:g} standard deviations")
+    t = np.append(np.arange(0.0, farthest, step), farthest)
+    values = np.atleast_2d(branch.log_tilted_density(t, theta))
+    depth = BEYOND_NATS + LEVEL_STEP**2 / 8 - branch.factors[0][1].log_excess(branch.law.log_square, theta)
+    relevant = np.any(values > np.max(values, axis=1, keepdims=True) - depth, axis=0)
+    last = int(np.flatnonzero(relevant)[-1])
+    return float(t[min(last + 1, len(t) - 1)])
+
+
+def _first_relevant(branch: Branch, theta: float) -> float:
+    """Return a point below the peak of φw^{-θ}, whose logarithm is concave: t = -θℓ'(t).
+
+    It is halved as long as the next one is still below the peak.
+    """
+    t = np.asarray(-theta * branch.steepest * 0.5 ** np.arange(MOST_HALVES + 1.0))
+    steepest = np.exp(np.max(np.atleast_2d(branch.log_slope(t)), axis=0))
+    passed = -theta * steepest[1:] <= t[1:]
+    return float(t[np.argmax(passed)] if np.any(passed) else t[-1])
 
 
 def evenly(low: float, high: float, width: float) -> Array:

@@ -16,15 +16,13 @@ import numpy as np
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.numerics.balls import constant, erf, reciprocal_ball
 from cumulant.numerics.logspace import Array, reciprocal_up
-from cumulant.pairs.antithetic import antithetic_atoms
 from cumulant.pairs.atoms import Atoms, Reversed, Sampled
 from cumulant.pairs.coordinate import Branch, CoordinatePair
+from cumulant.pairs.exact_atoms import Symmetrised, antithetic_atoms
 from cumulant.pairs.finite_pair import finite_pair
-from cumulant.pairs.law import Law
+from cumulant.pairs.law import Law, NormalMixture
 from cumulant.pairs.maps import Antithetic, Envelope, Join, Leave, Replace, SamplingMap
-from cumulant.pairs.normal_law import NormalMixture
 from cumulant.pairs.pair import DominatingPair, GaussianPair
-from cumulant.pairs.symmetrised import Symmetrised
 
 FARTHEST_TILT = 1e9  # of losses of size 1: beyond it doubles do not resolve the peak at the largest loss
 
@@ -140,10 +138,6 @@ class GaussianNoise(Noise, NormalMixture):
     @property
     def several(self) -> bool:
         return isinstance(self.mean, np.ndarray)
-
-    @property
-    def slopes(self) -> Any:
-        return self.mean
 
     def components(self, rate: Any) -> Iterable[tuple[Any, Any]]:
         return (1 - rate, 0 * rate), (rate, self.steepest)

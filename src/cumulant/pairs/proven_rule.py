@@ -25,7 +25,7 @@ from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, legendre_balls, log_sum_ball, pi_ball, upper_float
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.coordinate import Branch, Line
-from cumulant.pairs.law import LineLaw
+from cumulant.pairs.law import NormalLaw
 
 if TYPE_CHECKING:
     from flint import arb
@@ -46,7 +46,7 @@ WIDEST_STRIP = 9.0  # of the coordinate
 
 POINTS = 24  # of a Gauss-Legendre rule
 RHO = 4.0  # half axes of the ellipse in which an integrand is bounded, summed, in half widths of a piece
-MOST_PIECES = 20_000  # of a stretch
+MOST_PIECES = 6_000  # of a stretch
 ELLIPSE_NATS = 20.0  # by which an integrand may grow on the ellipse around a piece, about
 
 
@@ -103,7 +103,7 @@ class Moment:
     def log_tails(self, low: arb, high: arb, y: arb) -> arb:
         """Return log of a bound of ∫ |F| outside [low, high], on the whole span or beyond, for |Im t| <= y."""
         law = self.exact.law
-        if not isinstance(law, LineLaw):
+        if not isinstance(law, NormalLaw):
             return log_sum_ball([])
         growth = law.steepest * sum(map(abs, self.exact.powers(self.theta)), 0 * self.theta)
         return law.log_tails((low, high), y, growth, lambda end: self._log_factors(end, y)) - self.k_theta
@@ -122,7 +122,7 @@ class Moment:
 
 def whole_span(branch: Branch, theta: float) -> tuple[float, float]:
     """Return a stretch outside which the tails are small, whatever the other parameters."""
-    if not isinstance(branch.law, LineLaw):
+    if not isinstance(branch.law, NormalLaw):
         return branch.span(theta)
     far = max(map(abs, branch.powers(theta))) * branch.steepest
     low, high = branch.law.whole_span(far)
@@ -182,7 +182,7 @@ class _Strip(NamedTuple):
 def _likely_strip(moment: Moment, theta: float, depth: float, edges: tuple[float, float, float, float]) -> _Strip:
     """Return a strip that allows a wide step: what doubles see of it."""
     branch, law, omega = moment.branch, moment.branch.law, float(moment.omega)
-    assert isinstance(law, LineLaw)
+    assert isinstance(law, NormalLaw)
     d = min(law.strip, WIDEST_STRIP) * PROVEN_STRIPS[:, None]
     angle, t = law.steepest * d, _looks(*edges)
     logs = branch.log_tilted_density(t, theta) - float(moment.k_theta) + law.log_swell(t, d)
@@ -211,7 +211,8 @@ def log_integral(log_bound: Callable[[arb, arb], arb], edges: list[float], likel
     waiting: list[tuple[float, float, float, arb]] = []
 
     def add(a: float, b: float) -> None:
-        log = log_bound(as_ball(a), as_ball(b)) + (as_ball(b) - as_ball(a)).log()
+        low, high = as_ball(a), as_ball(b)
+        log = log_bound(low, high) + (high - low).log()
         heappush(waiting, (-upper_float(log), a, b, log))
 
     for a, b in pairwise(edges):
@@ -229,7 +230,8 @@ def _outer(moment: Moment, y: arb, sides: Iterable[tuple[float, float]], h: floa
     logs: list[arb] = []
     while waiting:
         a, b = waiting.pop()
-        log = moment.log_modulus_bound(as_ball(a), as_ball(b), y) + (as_ball(b) - as_ball(a) + as_ball(h)).log()
+        low, high = as_ball(a), as_ball(b)
+        log = moment.log_modulus_bound(low, high, y) + (high - low + h).log()
         if log < negligible or b - a < RECTANGLE or len(logs) + len(waiting) > MOST_RECTANGLES:
             logs.append(log)
         else:
@@ -249,19 +251,17 @@ def _by_pieces(branch: Branch, moment: Moment, edges: list[arb], bits: int) -> P
     rule = legendre_balls(POINTS, bits)
     still = Moment(branch, moment.theta, 0 * moment.omega, moment.k_theta)
     # nothing is left out where the pieces begin; as much as beyond their end is counted there all the same
+    pieces = [(a, b, still.log_modulus_bound(a, b, 0 * a) + (b - a).log()) for a, b in pairwise(edges)]
+    seen = [(a, b) for a, b, plain in pieces if not plain < NEGLIGIBLE_NATS]
+    if len(seen) * POINTS > MOST_PROVEN_NODES:
+        raise OutOfReach(f"a certificate would take more than {MOST_PROVEN_NODES} nodes")
     nodes, errors = [], [moment.log_tails(-edges[-1], edges[-1], 0 * edges[0])]
-    for a, b in pairwise(edges):
-        width = b - a
-        half, middle = width / 2, (a + b) / 2
-        plain = still.log_modulus_bound(a, b, 0 * a) + width.log()
-        if plain < NEGLIGIBLE_NATS:
-            errors.append(plain)
-            continue
+    errors += [plain for *_, plain in pieces if plain < NEGLIGIBLE_NATS]
+    for a, b in seen:
+        half, middle = (b - a) / 2, (a + b) / 2
         reach, y = half * (RHO + 1 / RHO) / 2, half * (RHO - 1 / RHO) / 2
         errors.append(moment.log_modulus_bound(middle - reach, middle + reach, y) + half.log() + constant)
-        nodes += [(a + width * node, weight * width) for node, weight in rule]
-        if len(nodes) > MOST_PROVEN_NODES:
-            raise OutOfReach(f"a certificate would take more than {MOST_PROVEN_NODES} nodes")
+        nodes += [(a + 2 * half * node, 2 * half * weight) for node, weight in rule]
     return ProvenRule(nodes, log_sum_ball(errors), 2 * len(edges))
 
 
@@ -273,7 +273,8 @@ def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
     """
     low, high = whole_span(branch, theta)
     t = np.linspace(low, high, PROVEN_LOOKS)
-    turn = abs(theta + 1 + 1j * omega) * np.exp(np.broadcast_to(branch.log_slope(t), t.shape)) / ELLIPSE_NATS
+    slope = np.minimum(np.exp(np.broadcast_to(branch.log_slope(t), t.shape)), branch.steepest_on(theta))
+    turn = abs(theta + 1 + 1j * omega) * slope / ELLIPSE_NATS
     each = np.maximum(turn, max(1 / min(0.9, 0.9 * branch.law.resolved), branch.steepest / 0.7))
     pieces = np.concatenate(([0.0], np.cumsum(np.maximum(each[1:], each[:-1]) * np.diff(t))))
     count = max(math.ceil(pieces[-1]), 1)
@@ -282,5 +283,5 @@ def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
     inner = [as_ball(x) for x in np.interp(np.arange(1, count) * (pieces[-1] / count), pieces, t).tolist()]
     exact = branch.in_balls()
     # a law on the whole line is integrated by pieces where u > 0: only that end is not a double
-    first, last = (exact.law.even, as_ball(high)) if isinstance(branch.law, LineLaw) else exact.span(theta)
+    first, last = (exact.law.even, as_ball(high)) if isinstance(branch.law, NormalLaw) else exact.span(theta)
     return [first, *inner, last]

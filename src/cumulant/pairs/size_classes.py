@@ -15,13 +15,15 @@ where the lower bound, 1 - γ + γe^u cos μy, rises with t, and the argument wi
 every factor by what it is at one of their ends.
 
 *Decay.* |∫ φ X w^{s+iω}| <= ∫ φ e^{y²/2} |X| |w|^s e^{-ω arg w} |1 + iy'| dt, and where X ends at b, or cells end, the
-path goes down to the real line.
+path goes down to the real line. Where neither end of X but b matters the tilted law has a density e^G of the loss on
+each cell, G = s log w - t²/2 + log X - log p + ..., and slopes of G lie between those of its monotone parts: cells of
+`cumulant.numerics.decay`, whose bounds multiply.
 
 *Quadrature.* The trapezoidal rule is off by at most 2B, B = ∫ |f(t ± id)|/(e^{2πd/h} - 1) |1 + id'| dt with
 e^{+ω arg w}, for any d(t) > 0 that does not rise. Where nodes end, in the middle between two of them, the way from
-there to the path adds 2d|f|, as in `sampled_gaussian`.
+there to the path adds 2d|f|: closed there, a contour passes where |1 - e^{2πit/h}| >= 1.
 
-*Rounding* is estimated as on every line in doubles.
+*Beyond the cells* φw^s falls: for s > 0 that is asked of them, as (log φw^s)' <= sμ - t.
 """
 
 from __future__ import annotations
@@ -29,16 +31,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 
 from cumulant.numerics.balls import LOG_ROOT
-from cumulant.numerics.complex_plane import Complex, add_turned
-from cumulant.numerics.logspace import Array, log_expm1
-from cumulant.numerics.scalar_logspace import log1p_exp, log_add, log_half_erfc_above
+from cumulant.numerics.decay import Cells
+from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
-from cumulant.pairs.sampled_gaussian import ROUNDING, ROUNDINGS, Nodes, SampledGaussian, leave_out_light
+from cumulant.pairs.sampled_gaussian import LEAST_LOG, NOTHING, End, Nodes, SampledGaussian
 
 CELLS_PER_UNIT = 12.0  # of t, of σ, and a third of them of 1/a
 CLASS_STRIPS = 1.0, 0.4, 0.15, 0.06  # of the widest
@@ -49,11 +50,9 @@ WIDEST_RADIANS = 1.0  # μd
 PATH_SHIFTS = 1.0, 0.5, 0.25  # of the largest y: each path gives a bound
 HIGHEST_PATH, HIGHEST_RADIANS, HIGHEST_OF_CLASS = 4.0, 1.2, 4.0  # y, μy and ay
 TOGETHER_NATS = 120.0  # below the largest cell, of cells that are counted together
-LARGEST_NATS = 700.0  # of a double
 BEGINNING = 14.0  # over the sharpness, before a place, where X is e^-200
 WIDEST_STEP = 0.3  # units of t, between nodes
-NOTHING = -1e12  # log X where none is left, below any exponent s log w
-FAR_NATS = 60.0  # to which a rule for far ones goes
+NORMAL_NATS = 60.0  # by which normal laws have fallen where nodes end
 
 
 class Size(Enum):
@@ -77,8 +76,6 @@ class Windows:
 
     def log_share(self, size: Size) -> Array:
         """Return log X."""
-        if size is Size.ANY:
-            return np.zeros(len(self.far))
         if size is not Size.MIDDLE:
             return self.quiet if size is Size.QUIET else self.far
         with np.errstate(divide="ignore", invalid="ignore"):  # whichever difference is that of small numbers
@@ -89,8 +86,6 @@ class Windows:
     def bound_share(self, size: Size) -> tuple[Array, Array]:
         """Return bounds of log X and log(1 - X) on the cells between the places."""
         left, right = slice(None, -1), slice(1, None)
-        if size is Size.ANY:
-            return np.zeros(len(self.far) - 1), np.full(len(self.far) - 1, -np.inf)
         if size is Size.QUIET:
             return self.quiet[left], self.loud[right]
         if size is Size.FAR:
@@ -98,11 +93,7 @@ class Windows:
         return np.minimum(self.near[left], self.loud[right]), np.logaddexp(self.quiet[left], self.far[right])
 
 
-class SizeRule(NamedTuple):
-    """A trapezoidal rule: its step, and the logarithm of what it is off by for each size."""
-
-    step: float
-    log_errors: tuple[float, ...]
+NO_WINDOWS = Windows(*([np.zeros(0)] * 4))  # of all releases
 
 
 @final
@@ -117,6 +108,16 @@ class SizeClasses:
     last: float
     ends: tuple[float, float]
 
+    @staticmethod
+    def all_of(law: SampledGaussian, ends: tuple[float, float]) -> SizeClasses:
+        """Return all releases as one class."""
+        return SizeClasses(law, None, ends[1], 1.0, ends[1], ends)
+
+    @property
+    def end(self) -> End:
+        """Where releases that are not far end."""
+        return End(self.sharpness, self.last)
+
     def windows(self, t: Array) -> Windows:
         beyond = self.sharpness * (t - self.far)
         near, far = log_half_erfc(beyond), log_half_erfc(-beyond)
@@ -124,16 +125,6 @@ class SizeClasses:
             return Windows(np.full(len(t), -np.inf), np.zeros(len(t)), near, far)
         above = self.sharpness * (t - self.quiet)
         return Windows(log_half_erfc(above), log_half_erfc(-above), near, far)
-
-    @property
-    def strip_of_far(self) -> float:
-        """How far from the real line φ X_F has grown by FAR_NATS."""
-        return math.sqrt(FAR_NATS / (0.5 + self.sharpness**2))
-
-    @property
-    def step_of_far(self) -> float:
-        """The step of a rule for φ X_F (w - e^ε), which is entire and does not turn, to as many nats."""
-        return math.pi * self.strip_of_far / FAR_NATS
 
     @property
     def log_hidden(self) -> float:
@@ -154,15 +145,20 @@ class SizeClasses:
         """Return nodes at most a step apart, with log X; b lies in the middle between two of them."""
         first, last = self.span(size)
         step = self.last / (math.ceil(self.last / min(step, WIDEST_STEP)) + 0.5)
-        law, t = self.law, step * np.arange(math.floor(first / step), math.ceil(last / step) + 1.0)
-        u = law.mean * t - law.mean * law.mean / 2
-        x = law.rate * np.expm1(u)
+        t = step * np.arange(math.floor(first / step), math.ceil(last / step) + 1.0)
+        if size is Size.ANY:
+            return Nodes.at(self.law, t, step)
         kept = self.windows(t).log_share(size)
         if self.is_ended(size):
             kept = np.where(t < self.last, kept, NOTHING)
-        return Nodes(
-            step, t, x, np.log1p(x), law.rate * np.exp(u) / (1 + x), kept, math.log(step) - LOG_ROOT - t * t / 2
-        )
+        return Nodes.at(self.law, t, step, kept)
+
+
+def reach_of(law: SampledGaussian, s: float, releases: int) -> tuple[float, float]:
+    """Return places beyond which nothing is left of φw^s, nor of φ and φw, of so many releases."""
+    nats = NORMAL_NATS + math.log(releases * (1 + abs(s))) + max(s * math.log1p(-law.rate), 0.0)
+    far = math.sqrt(2 * nats)
+    return -far, far + law.mean * max(s, 1.0)
 
 
 @final
@@ -187,10 +183,11 @@ class Tilted:
         width = min(1.0, 1 / law.mean, 3 / classes.sharpness) / CELLS_PER_UNIT
         edges = np.linspace(first, last, math.ceil((last - first) / width) + 1)
         odds = law.rate * np.exp(law.mean * edges - law.mean**2 / 2)
-        x, windows = odds - law.rate, classes.windows(edges)
+        x, windows = odds - law.rate, NO_WINDOWS if size is Size.ANY else classes.windows(edges)
         nearest = np.maximum(np.maximum(edges[:-1], -edges[1:]), 0.0)
-        log_normal = np.log(np.diff(edges)) - nearest**2 / 2 - LOG_ROOT
-        shares = windows.bound_share(size)
+        log_normal = np.log(edges[1] - edges[0]) - nearest**2 / 2 - LOG_ROOT
+        everything = np.zeros(len(nearest)), np.full(len(nearest), -np.inf)
+        shares = everything if size is Size.ANY else windows.bound_share(size)
         return Tilted(classes, size, s, edges, np.log1p(x), odds / (1 + x), windows, log_normal, shares)
 
     @property
@@ -258,22 +255,22 @@ class Tilted:
             share = grown + float(windows.loud[0])
         else:
             rest = {Size.QUIET: windows.loud, Size.MIDDLE: windows.far}.get(self.size)
-            share = 0.0 if rest is None else log1p_exp(grown + float(rest[0]))
+            share = 0.0 if rest is None else _log1p_exp(grown + float(rest[0]))
         power = self.s * (float(self.log_w[0]) if self.s >= 0 else math.log1p(-classes.law.rate))
-        mass = log_half_erfc_above(-first / math.sqrt(2.0))
+        mass = -(max(-first, 0.0) ** 2) / 2  # P(N > x) <= e^{-x²/2}
         return share + power + mass + y * y / 2, self._turn_at(float(self.p[0]), y)
 
     def _log_above(self, y: float) -> tuple[float, float]:
         """Return log of a bound of the way from b + iy to b but for arg w, and how far w turns there.
 
-        b is the last edge, or, where losses go on beyond it, where nodes end, up to two steps beyond.
+        b is the last edge, or, where losses go on beyond it, where nodes end, up to two steps beyond: φw^s falls.
         """
         classes, last = self.classes, float(self.edges[-1])
         grown, p = (classes.sharpness * y) ** 2, float(self.p[-1])
         if classes.is_ended(self.size):
             share = grown + float((self.windows.quiet if self.size is Size.QUIET else self.windows.near)[-1])
         else:
-            share = 0.0 if self.size is Size.ANY else log1p_exp(grown + float(self.windows.near[-1]))
+            share = 0.0 if self.size is Size.ANY else _log1p_exp(grown + float(self.windows.near[-1]))
             p = min(p * math.exp(2 * classes.law.mean * WIDEST_STEP), 1.0)
         power = self.s * (float(self.log_w[-1]) if self.s >= 0 else float(self._log_least(slice(-1, None), y)[0]))
         logs = math.log(max(y, 1e-300)) + (y * y - last * last) / 2 - LOG_ROOT + share + power
@@ -281,16 +278,19 @@ class Tilted:
 
     @property
     def _log_beyond(self) -> float:
-        """Log of a bound of the integral beyond the cells, where w^s falls, on the real line."""
+        """Log of a bound of the integral beyond the cells, where φw^s falls, on the real line; inf where it may not."""
         if self.classes.is_ended(self.size):
             return -math.inf
-        mass = log_half_erfc_above(float(self.edges[-1]) / math.sqrt(2.0))
-        return mass + self.s * float(self.log_w[-1])
+        last, power = float(self.edges[-1]), self.s * float(self.log_w[-1])
+        if self.s <= 0:
+            return power - max(last, 0.0) ** 2 / 2
+        slope = last - self.s * self.classes.law.mean
+        return power - last * last / 2 - LOG_ROOT - math.log(slope) if slope >= 1 else math.inf
 
     def log_outside(self, y: Array) -> float:
         """Return log of a bound of what lies outside the cells on a path, as if w did not turn."""
         ends = self._log_below(float(y[0]))[0], self._log_above(float(y[-1]))[0], self._log_beyond
-        return log_add(log_add(ends[0], ends[1]), ends[2])
+        return _log_sum(*ends)
 
     def strip(self, omega: float, widest: float) -> Array:
         """Return d(t): narrower where w turns fast, so that what turns by ω grows by GROWN_NATS at most."""
@@ -310,46 +310,71 @@ class Tilted:
         above += math.log1p((WIDEST_STEP / d) ** 2)
         # a sum of φ up to a place is at most twice its integral, for such steps
         below = self._log_below(0.0)[0] + math.log(2.0)
-        return log_add(log_add(below, above + math.log(2.0) + omega * turn), self._log_beyond)
+        return _log_sum(below, above + math.log(2.0) + omega * turn, self._log_beyond)
 
+    def rule(self, level: float, omega: float, nats: float) -> tuple[float, float] | None:
+        """Return the step of a rule for frequencies up to ω, and log of what it is off by.
 
-def rule_for(tilted: list[Tilted], levels: list[float], omega: float, nats: float) -> SizeRule | None:
-    """Return the widest step with errors of about e^-nats beside e^level, for all sizes, up to a frequency."""
-    classes, step = tilted[0].classes, 0.0
-    widest = min(WIDEST_CLASS_STRIP, WIDEST_RADIANS / classes.law.mean, STRIP_OF_CLASS / classes.sharpness)
-    found: list[tuple[Array, Array, float]] = []
-    for share in CLASS_STRIPS:
-        strips = [each.strip(omega, share * widest) for each in tilted]
-        missed = [each.log_missed(omega, float(d[-1])) for each, d in zip(tilted, strips, strict=True)]
-        if any(log > level - nats + 1 for log, level in zip(missed, levels, strict=True)):
-            continue
-        around = [each.log_around(omega, d) for each, d in zip(tilted, strips, strict=True)]
-        widths = [np.append(d[1:], d[[0, -1]]) for d in strips]
-        here = min(
-            float(np.min(2 * math.pi * width / np.logaddexp(-LARGEST_NATS, np.logaddexp(0.0, logs - level + nats))))
-            for logs, width, level in zip(around, widths, levels, strict=True)
+        That is about e^-nats beside e^level; None where what lies beyond the nodes is more.
+        """
+        mean, step, off = self.classes.law.mean, 0.0, 0.0
+        widest = min(WIDEST_CLASS_STRIP, WIDEST_RADIANS / mean, STRIP_OF_CLASS / self.classes.sharpness)
+        for share in CLASS_STRIPS:
+            d = self.strip(omega, share * widest)
+            missed = self.log_missed(omega, float(d[-1]))
+            if not missed <= level - nats + 1:
+                continue
+            logs, widths = self.log_around(omega, d), 2 * math.pi * np.append(d[1:], d[[0, -1]])
+            here = float(np.min(widths / np.logaddexp(LEAST_LOG, np.logaddexp(0.0, logs - level + nats))))
+            if not here > step:  # narrower strips would take smaller steps still; any is sound
+                break
+            step, off = (
+                here,
+                float(np.logaddexp.reduce([*(logs - widths / here - np.log1p(-np.exp(-widths / here))), missed])),
+            )
+        return (step, off) if step > 0 else None
+
+    def loss_cells(self, k: float) -> Cells:
+        """Return the law of the loss on cells, over e^k, sorted, of all releases, or of those that are not far.
+
+        Masses are bounds from below, densities and variations from above.
+        """
+        mean, s, width = self.classes.law.mean, self.s, float(self.edges[1] - self.edges[0])
+        log_mass = s * self.log_w - self.edges**2 / 2 - LOG_ROOT - k
+        if self.size is not Size.ANY:
+            log_mass = log_mass + self.windows.near
+        of_mass, of_density = (
+            np.maximum(np.abs(low), np.abs(high)) for low, high in (self._slopes(0.0, s), self._slopes(mean, s + 1))
         )
-        if not here > step:  # narrower strips would take smaller steps still; any is sound
-            break
-        step, found = here, list(zip(around, widths, missed, strict=True))
-    if not found:
-        return None
-    errors = tuple(
-        float(np.logaddexp.reduce([*(logs - log_expm1(2 * math.pi * width / step)), lost]))
-        for logs, width, lost in found
-    )
-    return SizeRule(step, errors)
+        density = log_mass - math.log(mean) - np.log(self.p)
+        mass = width * np.exp((log_mass[1:] + log_mass[:-1]) / 2 - of_mass * (width / 2)) * (1 - 1e-9)
+        highest = np.exp((density[1:] + density[:-1]) / 2 + of_density * (width / 2))
+        variation, ends = width * of_density * highest * (1 + 1e-9), np.exp(density) * (1 + 1e-9)
+        columns = self.log_w[:-1], self.log_w[1:], mass, ends[:-1], ends[1:], variation
+        if s >= 0:
+            return Cells(*columns)
+        low, high, mass, first, last, variation = (column[::-1] for column in columns)
+        return Cells(-high, -low, mass, last, first, variation)
+
+    def _slopes(self, more: float, power: float) -> tuple[Array, Array]:
+        """Return bounds of -t - more + power·μp + (log X)' on each cell: t and p grow, and (log X)' falls.
+
+        (2/√π)e^{-x²}/erfc(x) lies between x + √(x²+4/π), for x >= 0, and x + √(x²+2).
+        """
+        falling, rising = -more - self.edges, power * self.classes.law.mean * self.p
+        first, last = (rising[:-1], rising[1:]) if power >= 0 else (rising[1:], rising[:-1])
+        low, high = falling[1:] + first, falling[:-1] + last
+        if self.size is not Size.ANY:
+            a = self.classes.sharpness
+            x = a * (self.edges - self.classes.far)
+            low = low - a * (x[1:] + np.sqrt(x[1:] ** 2 + 2))
+            high = high - a * np.where(x[:-1] > 0, x[:-1] + np.sqrt(x[:-1] ** 2 + 4 / math.pi), 0.0)
+        return low, high
 
 
-def add_sizes(s: float, mean: float, nodes: Nodes, line: tuple[float, int], level: float) -> tuple[Complex, Array]:
-    """Return ∫ φ X w^{s±iω} over e^level at ω = jη, j < count, the sign that of s, and an estimate of its rounding."""
-    eta, count = line
-    masses = np.exp(np.maximum(nodes.log_q + s * nodes.log_w + nodes.log_kept - level, -LARGEST_NATS))
-    heavy, light = leave_out_light(masses)
-    values = add_turned(math.copysign(1.0, s) * nodes.log_w[heavy], masses[heavy], eta, count)
-    units = ROUNDINGS * ROUNDING
-    of_loss = units * (np.abs(nodes.x) / (1 + nodes.x) + nodes.p * (mean * np.abs(nodes.t) + mean**2))
-    exponents = nodes.t**2 / 2 + np.abs(s * nodes.log_w) + np.minimum(np.abs(nodes.log_kept), 2 * LARGEST_NATS)
-    each = units * (4 + exponents) + abs(s) * of_loss
-    still, turned = float(masses @ each) + light, float(masses @ (of_loss + 2 * units * np.abs(nodes.log_w)))
-    return values, still + eta * np.arange(float(count)) * turned
+def _log1p_exp(x: float) -> float:
+    return float(np.logaddexp(0.0, x))
+
+
+def _log_sum(*logs: float) -> float:
+    return float(np.logaddexp.reduce(logs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cumulant.parameters import positive, probability, real, require
+from cumulant.parameters import inner_probability, positive, real, require
 
 
 def wang_quoted_log_delta(*, noise_multiplier: float, epsilon: float) -> float:
@@ -29,12 +29,12 @@ def dwork_roth_log_delta(*, noise_multiplier: float, epsilon: float) -> float:
 
 def dwork_roth_epsilon(*, noise_multiplier: float, delta: float) -> float:
     """Return √(2 log(1.25/δ))/σ: the "standard calibration" of Wang et al. (2019), Section 5; proven below 1 only."""
-    sigma, delta = positive("noise_multiplier", noise_multiplier), probability("delta", delta)
-    require(0 < delta < 1, "delta must be strictly between 0 and 1", delta)
+    sigma = positive("noise_multiplier", noise_multiplier)
+    delta = inner_probability("delta", delta, "must be strictly between 0 and 1")
     return math.sqrt(2 * (math.log(1.25) - math.log(delta))) / sigma
 
 
 def _half_square(noise_multiplier: float, epsilon: float) -> float:
-    sigma, epsilon = positive("noise_multiplier", noise_multiplier), real("epsilon", epsilon, "must be in (0, 1]")
-    require(0 < epsilon <= 1, "epsilon must be in (0, 1]", epsilon)
+    sigma = positive("noise_multiplier", noise_multiplier)
+    epsilon = real("epsilon", epsilon, "must be in (0, 1]", lambda number: 0 < number <= 1)
     return sigma * epsilon * (sigma * epsilon) / 2

@@ -14,7 +14,6 @@ import numpy as np
 
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.contour import Contour, log_chernoff
-from cumulant.inversion.enclosure import LineInDoubles
 from cumulant.inversion.lines import enclosures_at
 from cumulant.inversion.plan import plan_for, tilts_for_delta
 from cumulant.mechanisms.base import AbstractMechanism
@@ -53,9 +52,8 @@ class Question:
         losses = ComposedPairs.of(directions[0])
         tilts = tilts_for_delta(losses, math.log(delta))
         assert tilts is not None  # its losses have no largest value
-        line = next(enclosures_at(losses, plan_for(tilts)))
-        assert isinstance(line, LineInDoubles)  # its characteristic function falls
-        contour = line.contour
+        contour = next(enclosures_at(losses, plan_for(tilts)))
+        assert isinstance(contour, Contour)  # its characteristic function falls
         nodes = losses.parts[0][0].nodes(2.5 * contour.theta, 2 * contour.step * contour.points + TOP)
         return Question(count, (step * count).epsilon(delta=delta), contour, nodes)
 

@@ -20,7 +20,7 @@ from cumulant.profiles.profile import GroupProfiles
 NEGLIGIBLE = math.log(1e-9)  # multiplicities are summed until the rest can add this part at most
 NEVER_NATS = -700.0  # log-probability of multiplicities that are charged as if they revealed everything
 WIDER = 1.2  # ratio of large multiplicities that are charged together
-FINE = 1 / 64  # of a standard deviation: a finer width of those that are charged together
+FINE, FINEST = 1 / 32, 1 / 128  # of a standard deviation, and of themselves: a finer width of those
 FEWER = 12.0  # standard deviations, and draws, below the mean, up to which all are charged together
 MOST_WEIGHTS = 10**4  # that are added up; beyond, a block has its largest weight times their number
 MOST_TERMS = 10**5  # of a sum over multiplicities, one by one
@@ -100,29 +100,31 @@ class Multiplicity:
 
     def blocks(self) -> Blocks:
         """Return blocks of which the last is so large that a larger multiplicity never comes."""
-        if self.population == 1:
-            return self._blocks(WIDER, self.draws)
-        above, draws = self.mean + 1, float(self.draws)
-        if above >= draws or self.log_from(draws) > NEVER_NATS:
-            return self._blocks(WIDER, self.draws)
-        last = smallest_true(lambda k: self.log_from(k) <= NEVER_NATS, above, draws, relative=1e-3)
-        return self._blocks(WIDER, math.ceil(last))
+        return self._blocks(WIDER, self._last())
 
     def fine_blocks(self) -> Blocks:
         """Return blocks up to all draws, one multiplicity wide where a record comes less than thousands of times."""
-        return self._blocks(1 + FINE / math.sqrt(max(self.mean, 1.0)), self.draws)
+        return self._blocks(1 + min(FINE / math.sqrt(self.mean), FINEST), self.draws)
+
+    def _last(self) -> int:
+        """Return a multiplicity above which none ever comes, or all draws."""
+        above, draws = self.mean + 1, float(self.draws)
+        if self.population == 1 or above >= draws or self.log_from(draws) > NEVER_NATS:
+            return self.draws
+        return math.ceil(smallest_true(lambda k: self.log_from(k) <= NEVER_NATS, above, draws, relative=1e-3))
 
     def _blocks(self, ratio: float, last: int) -> Blocks:
         """Return blocks whose last multiplicity is at most `ratio` times that of the one before, or one more.
 
-        The first holds all that are far below the mean.
+        The first holds all that are far below the mean; those that never come are taken less finely.
         """
         if self.population == 1:
             return Blocks(np.array([float(self.draws)]), np.zeros(1), -math.inf)
         first = min(max(1, math.floor(self.mean - FEWER * (math.sqrt(self.mean) + 1))), self.draws)
-        ends = [first]
+        ends, never = [first], self._last()
         while ends[-1] < last:
-            ends.append(min(max(ends[-1] + 1, math.floor(ends[-1] * ratio)), last))
+            wider = ratio if ends[-1] < never else max(ratio, 1 + FINEST)
+            ends.append(min(max(ends[-1] + 1, math.floor(ends[-1] * wider)), last))
         at = np.array(ends, dtype=float)
         near = int(np.searchsorted(at, first + MOST_WEIGHTS))
         below = self.log_from(float(first)) if first > 1 else float(self.log_weights(at[:1])[0])

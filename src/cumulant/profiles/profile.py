@@ -23,7 +23,7 @@ from cumulant.numerics.quadrature import legendre
 from cumulant.numerics.rounding import LEAST, ULP, exp_above, log_above, logs_above
 from cumulant.numerics.scalar_logspace import log1p_exp, log_expm1
 from cumulant.numerics.search import root
-from cumulant.parameters import nonnegative, probability, product_above, real, require, whole_number
+from cumulant.parameters import log_of_delta, nonnegative, probability, product_above, whole_number
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float
 EXPONENT_OF_LEAST = 745.0  # e^-745 is the smallest double > 0
@@ -80,8 +80,7 @@ class PrivacyProfile:
 
     def epsilon(self, log_delta: float) -> float:
         """Return the smallest ε with δ(ε) <= δ, rounded up: the value returned has been tested itself."""
-        log_delta = real("log_delta", log_delta, "must be a number <= 0")
-        require(log_delta <= 0, "log_delta must be a number <= 0", log_delta)
+        log_delta = log_of_delta(delta=None, log_delta=log_delta)
 
         def spare(epsilon: float) -> float:
             return math.inf if epsilon >= self.pure else log_delta - self.log_delta(epsilon)
@@ -157,19 +156,21 @@ def gaussian_log_delta(mean: float, epsilon: float) -> float:
 
 def gaussian_log_deltas(mean: float, epsilons: Array) -> Array:
     """Return log δ of N(μ,1) against N(0,1) at many ε, by the formulas of `gaussian_log_delta`, rounded up."""
-    from scipy.special import erfcx
+    from scipy.special import erfc, erfcx
 
     mu = mean
     a = epsilons / mu * (1 - 2 * ULP) - mu / 2 * (1 + 2 * ULP)
     values = np.empty(len(a))
-    odd = (a < -6) | (a > FARTHEST_OF_MANY)
-    values[odd] = [gaussian_log_delta(mean, epsilon) for epsilon in epsilons[odd].tolist()]
-    a = a[~odd]
+    below, beyond = a < -6, a > FARTHEST_OF_MANY
+    values[beyond] = [gaussian_log_delta(mean, epsilon) for epsilon in epsilons[beyond].tolist()]
+    low, a = a[below], a[~below & ~beyond]
+    missing = erfc(-low / math.sqrt(2)) / 2 + np.exp(-low * low / 2) * erfcx((low + mu) / math.sqrt(2)) / 2
+    values[below] = np.log1p(-missing * (1 - np.minimum(1.0, ERFCX_ERROR * (1 + low * low))))
     if mu < 0.5:
-        values[~odd] = -a * a / 2 + _log_payoff_integrals(a, mu) + 1e-14 * (1 + a * a)
+        values[~below & ~beyond] = -a * a / 2 + _log_payoff_integrals(a, mu) + 1e-14 * (1 + a * a)
     else:
         near, far = (erfcx(x / math.sqrt(2)) for x in (a, a + mu))
-        values[~odd] = -a * a / 2 + np.log((near - far) / 2 + ERFCX_ERROR * near) + 1e-15 * (1 + a * a)
+        values[~below & ~beyond] = -a * a / 2 + np.log((near - far) / 2 + ERFCX_ERROR * near) + 1e-15 * (1 + a * a)
     return np.minimum(values, 0.0)
 
 

@@ -18,7 +18,8 @@ from cumulant.errors import OutOfReach
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.atoms import ChordAtoms
 from cumulant.pairs.finite_pair import FinitePair, finite_pair
-from cumulant.profiles.profile import PrivacyProfile
+from cumulant.profiles.from_curve import profile_from_orders
+from cumulant.profiles.profile import PrivacyProfile, binary_profile, smaller_profile
 
 KNOTS = 240  # of ε, and as many of -ε
 DEEPEST_NATS = -90.0  # log δ at the last knot, what is revealed at most
@@ -53,25 +54,15 @@ def pair_of_curve(curve: Curve) -> FinitePair | None:
     Holds for:  any mechanisms whose CGFs add up to `curve` in both orders of the neighbours.
     Tightness:  what a curve says of a profile, up to chords; products with it beat adding CGFs where the others gain.
     """
-    if curve.failure > 0:
+    if curve.failure > 0 or not np.any(np.isfinite(curve(KNOT_TILTS))):
         return None
-    k = curve(KNOT_TILTS)
-    known = np.isfinite(k)
-    if not np.any(known):
-        return None
-    lam = KNOT_TILTS[known]
-    at_zero = k[known] * (1 + 1e-12) - lam * np.log1p(1 / lam) - np.log1p(lam)
-    # Bretagnolle and Huber's inequality
-    variation = 0.5 * math.log(-math.expm1(-curve.kl)) if 0 < curve.kl < math.inf else 0.0
-
-    def log_delta(epsilon: float) -> float:
-        pure = curve.pure
-        if epsilon >= pure:
-            return -math.inf
-        below = math.log(-math.expm1(epsilon - pure)) - math.log1p(math.exp(-pure)) if pure < math.inf else 0.0
-        return min(float(np.min(at_zero - lam * epsilon)) + 1e-12, variation, below, 0.0)
-
-    return pair_of_profile(PrivacyProfile(log_delta, curve.pure))
+    profile = profile_from_orders(curve)
+    if curve.pure < math.inf:
+        profile = smaller_profile(profile, binary_profile(curve.pure))
+    if 0 < curve.kl < math.inf:  # Bretagnolle and Huber's inequality
+        variation = 0.5 * math.log(-math.expm1(-curve.kl))
+        profile = smaller_profile(profile, PrivacyProfile.of(lambda epsilons: np.full(len(epsilons), variation)))
+    return pair_of_profile(profile)
 
 
 def _last_knot(profile: PrivacyProfile) -> float | None:

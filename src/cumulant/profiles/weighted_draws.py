@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,46 +120,52 @@ class Parts:
         return log_t, log_delta
 
 
+class Found(NamedTuple):
+    """Places of slopes, with log t and log δ there; t grows with them but for rounding."""
+
+    places: NDArray[np.int_]
+    log_t: Array
+    log_delta: Array
+
+
 @final
 class Knots:
-    """What is known of (log t, log δ) by the place of its slope; t grows with it but for rounding."""
+    """What is known of (log t, log δ) by the place of its slope: it only grows, and is replaced as a whole."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._step = FINE_STEP if parts.has_formulas else STEP
         self._last = math.ceil(FARTHEST_SLOPE / self._step)
-        self._places = np.zeros(1, dtype=int)
-        self._log_t, self._log_delta = parts.at_slopes(np.zeros(1))
+        self._found = Found(np.zeros(1, dtype=int), *parts.at_slopes(np.zeros(1)))
 
     def log_deltas(self, epsilons: Array) -> Array:
         """Return the chords between the two knots around each ε."""
         if len(epsilons) == 0:
             return np.empty(0)
-        while self._log_t[-1] <= np.max(epsilons) and self._places[-1] < self._last:
-            doubled = (self._places[-1] + 1) * 2 ** np.arange(1, AHEAD + 1) - 1
-            self._add(np.unique(np.minimum(doubled, self._last)))
+        found = self._found
+        while found.log_t[-1] <= np.max(epsilons) and found.places[-1] < self._last:
+            doubled = (found.places[-1] + 1) * 2 ** np.arange(1, AHEAD + 1) - 1
+            found = self._with(found, np.unique(np.minimum(doubled, self._last)))
         while True:
-            before = np.searchsorted(self._log_t, epsilons, side="right") - 1
-            before = np.clip(before, 0, max(len(self._places) - 2, 0))
-            low, high = self._places[before], self._places[np.minimum(before + 1, len(self._places) - 1)]
+            before = np.searchsorted(found.log_t, epsilons, side="right") - 1
+            before = np.clip(before, 0, max(len(found.places) - 2, 0))
+            after = np.minimum(before + 1, len(found.places) - 1)
+            low, high = found.places[before], found.places[after]
             if np.all(high - low <= 1):
                 break
             wide = high - low > 1
             wanted = np.zeros(self._last, dtype=bool)
             wanted[low[wide] + (high - low)[wide] * np.arange(1, 8)[:, None] // 8] = True  # eighths
-            wanted[self._places[:-1]] = False
-            self._add(np.flatnonzero(wanted))
-        after = np.minimum(before + 1, len(self._places) - 1)
-        low_knots, high_knots = ((self._log_t[at], self._log_delta[at]) for at in (before, after))
-        found = log_chord(epsilons, low_knots, high_knots)
-        return np.where(self._log_t[before] <= epsilons, found, 0.0)  # before the first knot nothing is claimed
+            wanted[found.places[:-1]] = False
+            found = self._with(found, np.flatnonzero(wanted))
+        self._found = found
+        chords = log_chord(epsilons, *((found.log_t[at], found.log_delta[at]) for at in (before, after)))
+        return np.where(found.log_t[before] <= epsilons, chords, 0.0)  # before the first knot nothing is claimed
 
-    def _add(self, places: NDArray[np.int_]) -> None:
-        log_t, log_delta = self._parts.at_slopes(np.asarray(-self._step * places, dtype=float))
-        order = np.argsort(np.concatenate([self._places, places]), kind="stable")
-        self._places = np.concatenate([self._places, places])[order]
-        self._log_t = np.concatenate([self._log_t, log_t])[order]
-        self._log_delta = np.concatenate([self._log_delta, log_delta])[order]
+    def _with(self, found: Found, places: NDArray[np.int_]) -> Found:
+        more = Found(places, *self._parts.at_slopes(np.asarray(-self._step * places, dtype=float)))
+        order = np.argsort(np.concatenate([found.places, places]), kind="stable")
+        return Found(*(np.concatenate(columns)[order] for columns in zip(found, more, strict=True)))
 
 
 def _where_slopes_are(profile: PrivacyProfile, log_slopes: Array) -> Array:

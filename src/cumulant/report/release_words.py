@@ -37,21 +37,16 @@ def release_words(release: AbstractMechanism, count: int) -> str:
     """
     times = "" if count == 1 else f"{count} x "
     match release:
-        case PoissonSampled():
-            drawn = (
-                "a Poisson sample: every record joins by its own coin of probability "
-                f"{given(release.rate)}, and batches may be empty"
-            )
-            return f"{times}{_noise(release.mechanism, 'the largest contribution of one record')}, each time on {drawn}"
-        case SampledWithoutReplacement():
-            drawn = f"a fresh random subset of fixed size, {given(release.rate)} of all records"
-            return f"{times}{_noise(release.mechanism, CHANGE)}, each time on {drawn}"
-        case SampledWithReplacement():
-            drawn = f"{release.draws} independent draws from {release.population} records"
-            return f"{times}{_noise(release.mechanism, CHANGE)}, each time on {drawn}"
+        case PoissonSampled(mechanism=inner, rate=rate):
+            unit, how = ADDED, "a Poisson sample: every record joins by its own coin of probability "
+            drawn = f"{how}{given(rate)}, and batches may be empty"
+        case SampledWithoutReplacement(mechanism=inner, rate=rate):
+            unit, drawn = CHANGE, f"a fresh random subset of fixed size, {given(rate)} of all records"
+        case SampledWithReplacement(mechanism=inner, draws=draws, population=population):
+            unit, drawn = CHANGE, f"{draws} independent draws from {population} records"
         case OncePerEpoch():
             joins = release.relation.joins
-            noise = _noise(release.mechanism, "the largest contribution of one record" if joins else CHANGE)
+            noise = _noise(release.mechanism, ADDED if joins else CHANGE)
             drawn = "in a batch that it draws for itself" if joins else "in an order that does not look at the records"
             return f"{times}an epoch in which every record takes part once, {drawn}, {noise}"
         case RandomAllocation():
@@ -61,8 +56,10 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             return f"{times}{epochs} of {release.steps} steps of which every record draws {chosen} for itself, {noise}"
         case _:
             return f"{times}{_noise(release, 'the sensitivity')}"
+    return f"{times}{_noise(inner, unit)}, each time on {drawn}"
 
 
+ADDED = "the largest contribution of one record"
 CHANGE = "what replacing one record changes"
 
 

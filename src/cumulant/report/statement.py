@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Literal, final
+from typing import Any, final
 
 from cumulant import parameters
 from cumulant.answer import Explanation, Interval, order_text, relation_text, tightness_text
@@ -21,9 +21,6 @@ from cumulant.report.assumptions import assumptions_of
 from cumulant.report.document import plain_value, written
 from cumulant.report.release_words import release_words
 from cumulant.version import __version__
-
-Format = Literal["text", "markdown", "json"]
-"""How a statement is written."""
 
 FORMATS = ("text", "markdown", "json")
 ABOUT: Mapping[Neighbors | None, tuple[str, str]] = {

@@ -21,7 +21,7 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.known import Known
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, reciprocal_up
-from cumulant.parameters import positive, probability, require
+from cumulant.parameters import inner_probability, positive
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
 SEARCHED_TILTS = tuple(2.0 ** (k / 4) for k in range(-8, 25))  # λ up to 64: beyond, the envelope is as good
@@ -55,9 +55,7 @@ class SharpenedGaussianBatch(AbstractMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
-        rate = probability("rate", self.rate)
-        require(0 < rate < 1, "rate must be strictly between 0 and 1", self.rate)
-        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "rate", inner_probability("rate", self.rate, "must be strictly between 0 and 1"))
 
     @property
     def neighbors(self) -> Neighbors:

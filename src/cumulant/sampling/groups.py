@@ -19,12 +19,7 @@ from cumulant.pairs.noise import FiniteNoise
 from cumulant.parameters import product_above
 from cumulant.profiles.finite import finite_profile
 from cumulant.profiles.from_curve import profile_from_knots, profile_from_orders
-from cumulant.profiles.profile import (
-    GroupProfiles,
-    PrivacyProfile,
-    group_profile,
-    smaller_profile,
-)
+from cumulant.profiles.profile import GroupProfiles, PrivacyProfile, group_profile, smaller_profile
 
 LARGEST_RULED_GROUP = 64  # records whose own rule is asked; beyond it the rule for black boxes has to do
 
@@ -69,7 +64,6 @@ def _profile_of(mechanism: AbstractMechanism, from_curve: Callable[[Curve], Priv
     return from_curve(known.curve())
 
 
-@lru_cache(maxsize=1024)
 def group_of(mechanism: AbstractMechanism, size: int) -> AbstractMechanism:
     """Return the mechanism for groups; where it may fail and has no rule for them, that of (ε, δ)-DP.
 

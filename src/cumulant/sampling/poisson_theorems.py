@@ -22,7 +22,7 @@ from cumulant.numerics.binomial_sum import Factor, binomial_log_sum
 from cumulant.numerics.logspace import Array, log_sum
 from cumulant.numerics.rounding import LEAST, ROUNDING
 from cumulant.numerics.scalar_logspace import log1p_exp
-from cumulant.parameters import real, require, whole_number
+from cumulant.parameters import inner_probability, whole_number
 from cumulant.printed import rounded_up
 
 LARGE_NATS = 1e5  # of a sum, from which on a share of it is enough
@@ -117,9 +117,7 @@ def poisson_general_fast(order: int, *, rate: float, cgf: Curve, terms: int = 32
 def checked(order: Any, rate: Any, cgf: Curve) -> tuple[int, float]:
     """Return α and γ, or raise: α must be an integer >= 2, γ strictly between 0 and 1, the loss finite."""
     alpha = whole_number("order", order, at_least=2)
-    rule = "rate must be a number strictly between 0 and 1"
-    gamma = real("rate", rate, rule.removeprefix("rate "))
-    require(0 < gamma < 1, rule, rate)
+    gamma = inner_probability("rate", rate)
     if cgf.failure:
         raise UnprovenCombination(
             "the amplification theorems need a finite RDP curve, but with probability "

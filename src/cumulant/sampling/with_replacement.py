@@ -6,11 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
 from typing import ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cumulant.curves.curve import Array, Curve, at_most, projected
 from cumulant.inversion.solve import Directions
@@ -42,6 +40,7 @@ from cumulant.sampling.without_replacement_theorems import by_profiles
 PROFILE_TILTS = tuple(2.0 ** (k / 4) for k in range(-40, 41))  # λ at which the moment is bounded; chords between
 LEAST_REVEALED = 1e-290  # δ at the last knot, that is charged as if everything were revealed
 LAST_KNOT = 600.0  # of ε
+KNOT_ROUNDS, PLACES_AT_ONCE = 5, 65  # of the search for that, each of which narrows it 64 times
 EVEN_KNOTS = 800  # for a typical loss, up to four of them
 FURTHER = 1e-3  # of log ε, between knots beyond
 LEAST_MEAN_TOLD = 1e-3  # of Gaussian noise whose pair is made of knots: of more noise they are many
@@ -90,7 +89,7 @@ class SampledWithReplacement(AbstractMechanism):
     def _known(self) -> Known:
         return replace(
             Known.by_curve(self._curve, fixed_size=True),
-            profile=self._profile,
+            profile=lambda: _profile_of_draws(self),
             directions=lambda _: self._directions(),
             failure=lambda: self._failure,
             sharper_curve=self.draws > 1 and self._pure < math.inf,  # weighted draws may say more than the pairs
@@ -110,10 +109,16 @@ class SampledWithReplacement(AbstractMechanism):
 
     @property
     def _failure(self) -> float:
-        """The probability that all is revealed: the mean of those of groups, rounded up."""
+        """The probability that all is revealed: Σ_k w_k f_k, f_k <= 1 that of groups of k, rounded up.
+
+        Blocks of k are charged at their largest.
+        """
         if self.draws == 0 or self.mechanism._known().failure() == 0:
             return 0.0
-        return _failure_of_draws(self)
+        blocks = self._law.blocks()
+        failures = np.array([group_of(self.mechanism, int(size))._known().failure() for size in blocks.ends])
+        terms = np.exp(blocks.log_weights) * np.maximum.accumulate(failures)
+        return min(1.0, (float(np.sum(terms)) + math.exp(blocks.log_rest)) * (1 + 1e-12))
 
     def _directions(self) -> Directions | None:
         """Return the envelope of groups whose size, how often the record was drawn, is told; only under replace-one.
@@ -145,14 +150,6 @@ class SampledWithReplacement(AbstractMechanism):
         assert isinstance(self.mechanism, ApproximateDP)
         return replace(self, mechanism=PureDP(epsilon=self.mechanism.bound))
 
-    def _profile(self) -> PrivacyProfile:
-        amplify = with_replacement_profile if self.relation is REPLACE_ONE else hybrid_with_replacement_profile
-        groups, drawn = group_profiles(self.mechanism), {"draws": self.draws, "population": self.population}
-        theorem = amplify(groups, **drawn)
-        if self.draws <= 1 or self.draws > FEW_TIMES * self.population or self.population == 1:
-            return theorem  # one draw has one multiplicity to weigh
-        return smaller_profile(theorem, weighted_with_replacement_profile(groups, **drawn))
-
     def _curve(self) -> Curve:
         if self.draws == 0:
             return NO_LOSS
@@ -162,13 +159,15 @@ class SampledWithReplacement(AbstractMechanism):
         return at_most(curve, binary_loss(self._pure)) if self._pure < math.inf else curve
 
 
-@lru_cache(maxsize=1024)
-def _failure_of_draws(sampled: SampledWithReplacement) -> float:
-    """Return Σ_k w_k f_k, f_k <= 1 that of groups of k, charged in blocks of k at their largest, rounded up."""
-    blocks = sampled._law.blocks()
-    groups = (group_of(sampled.mechanism, int(size))._known().failure() for size in blocks.ends)
-    terms = np.exp(blocks.log_weights) * np.array(list(accumulate(groups, max)))
-    return min(1.0, (float(np.sum(terms)) + math.exp(blocks.log_rest)) * (1 + 1e-12))
+@lru_cache(maxsize=64)
+def _profile_of_draws(sampled: SampledWithReplacement) -> PrivacyProfile:
+    """Return the smaller of Theorem 10, or 11, and weighted draws, which keeps the knots that it has found."""
+    amplify = with_replacement_profile if sampled.relation is REPLACE_ONE else hybrid_with_replacement_profile
+    groups, drawn = group_profiles(sampled.mechanism), {"draws": sampled.draws, "population": sampled.population}
+    theorem = amplify(groups, **drawn)
+    if sampled.draws <= 1 or sampled.draws > FEW_TIMES * sampled.population or sampled.population == 1:
+        return theorem  # one draw has one multiplicity to weigh
+    return smaller_profile(theorem, weighted_with_replacement_profile(groups, **drawn))
 
 
 @lru_cache(maxsize=64)
@@ -238,13 +237,27 @@ def _pair_at_close_knots(profile: PrivacyProfile, typical: float) -> FinitePair 
 
     They are at most 1/800 of a `typical` loss apart, or 1/1000 of themselves.
     """
-    last = profile.epsilon(math.log(LEAST_REVEALED))
-    if not last < LAST_KNOT:
-        last = LAST_KNOT
+    last = _last_knot(profile)
     even = typical * np.arange(EVEN_KNOTS * 4) / EVEN_KNOTS
     apart = np.geomspace(even[-1], max(last, even[-1]), 1 + math.ceil(max(math.log(last / even[-1]), 0.0) / FURTHER))
     knots = np.concatenate([even, apart[1:]])
     return pair_at_knots(knots, np.maximum(profile.log_deltas(knots), math.log(LEAST_REVEALED)))
+
+
+def _last_knot(profile: PrivacyProfile) -> float:
+    """Return about where δ is LEAST_REVEALED, at most LAST_KNOT: what lies beyond any last knot is charged.
+
+    A profile takes about as long at many places as at one.
+    """
+    low, high = 0.0, LAST_KNOT
+    for _ in range(KNOT_ROUNDS):
+        places = np.linspace(low, high, PLACES_AT_ONCE)
+        above = np.flatnonzero(profile.log_deltas(places) > math.log(LEAST_REVEALED))
+        last = int(above[-1]) if len(above) else 0
+        if last == PLACES_AT_ONCE - 1:
+            break
+        low, high = float(places[last]), float(places[last + 1])
+    return high
 
 
 @lru_cache(maxsize=256)
@@ -254,7 +267,7 @@ def _moments(sampled: SampledWithReplacement) -> Curve:
     Integrating a profile takes a while, so it is done once; every knot is an upper bound, and the projection of
     Proposition 24 (Wang et al. 2019) keeps it one in between.
     """
-    profile = sampled._profile()
+    profile = _profile_of_draws(sampled)
     ceiling = sampled.mechanism.group(size=sampled.draws)._known().curve()  # all m draws may be the one record
     if sampled.population > 1:
         always, mixed = ceiling.log_moment, mixed_moments(sampled)
@@ -263,9 +276,9 @@ def _moments(sampled: SampledWithReplacement) -> Curve:
         return projected(zip(PROFILE_TILTS, ceiling(PROFILE_TILTS).tolist(), strict=True), pure=profile.pure)
     moments = cgf_from_profile(profile, ceiling=ceiling)
     points: list[tuple[float, float]] = []
-    for lam, hopeless in zip(PROFILE_TILTS, _hopeless(sampled, np.array(PROFILE_TILTS)).tolist(), strict=True):
-        useful = (not points or points[-1][1] < USELESS_CGF) and not hopeless
-        points.append((lam, moments.at(lam) if useful else ceiling.at(lam)))
+    for lam in PROFILE_TILTS:
+        is_useful = not points or points[-1][1] < USELESS_CGF
+        points.append((lam, (moments if is_useful else ceiling).at(lam)))
     return projected(points, pure=profile.pure)
 
 
@@ -281,17 +294,3 @@ def mixed_moments(sampled: SampledWithReplacement) -> Callable[[Array], Array]:
     blocks = sampled._law.fine_blocks().up_to(sampled.draws)
     losses = [sampled.mechanism.group(size=int(k))._known().curve() for k in blocks.ends]
     return lambda lam: _log_mixed(np.array([loss.log_moment(lam) for loss in losses]), blocks.log_weights)
-
-
-def _hopeless(sampled: SampledWithReplacement, lam: Array) -> NDArray[np.bool_]:
-    """Whether the record coming up k times, however rarely, makes K useless at λ: about Pr[k] e^{K_k(λ)} too large.
-
-    Either answer is safe; the integral that is spared would be long, as it has to reach losses of k records.
-    """
-    if sampled.population == 1:
-        return np.zeros(len(lam), dtype=bool)
-    law = sampled._law
-    times = sorted({*(2**i for i in range(sampled.draws.bit_length())), sampled.draws})
-    moments = np.array([sampled.mechanism.group(size=k)._known().curve().log_moment(lam) for k in times])
-    log_weights = law.log_weights(np.array(times, dtype=float))
-    return np.asarray(np.max(log_weights[:, None] + moments, axis=0) + (lam + 1) * math.log(law.rate) > USELESS_CGF)

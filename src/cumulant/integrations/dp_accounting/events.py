@@ -116,10 +116,9 @@ class _Reader:
         return REVEALED if size == 0 else kind(size / self.unit)
 
     def discrete_laplace(self, event: Any) -> AbstractMechanism:
-        if parameters.nonnegative("noise_parameter", event.noise_parameter) == 0:
+        noise = parameters.nonnegative("noise_parameter", event.noise_parameter)
+        if event.sensitivity == 0 or noise == 0:
             return NOTHING if event.sensitivity == 0 else REVEALED
-        if event.sensitivity == 0:
-            return NOTHING
         pair = discrete_laplace(event.noise_parameter, self.unit * event.sensitivity, self.relation)
         return _remembered(event, pair, noise_parameter=event.noise_parameter, sensitivity=event.sensitivity)
 

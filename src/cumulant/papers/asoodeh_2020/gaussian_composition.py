@@ -13,7 +13,7 @@ from cumulant.curves.conversion import asoodeh_closed_form_epsilon, optimal_epsi
 from cumulant.curves.curve import Curve
 from cumulant.numerics.rounding import ROUNDING
 from cumulant.numerics.search import largest_true
-from cumulant.parameters import positive, probability, require, whole_number
+from cumulant.parameters import inner_probability, positive, probability, require, whole_number
 
 
 def classical_epsilon(*, noise_multiplier: float, count: int, delta: float) -> float:
@@ -116,6 +116,4 @@ def _arguments(noise_multiplier: float, count: int, delta: float) -> tuple[float
 
 
 def _log_delta(delta: float) -> float:
-    delta = probability("delta", delta)
-    require(0 < delta < 1, "delta must be strictly between 0 and 1", delta)
-    return math.log(delta)
+    return math.log(inner_probability("delta", delta, "must be strictly between 0 and 1"))

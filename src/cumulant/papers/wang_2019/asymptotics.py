@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from cumulant.parameters import positive, real, require, whole_number
+from cumulant.parameters import inner_probability, positive, real, require, whole_number
 
 
 def approximate_divergence_of_constant_data(
@@ -52,13 +52,6 @@ def approximate_divergence_of_balanced_data(
 
 
 def _checked(order: float, noise_multiplier: float, rate: float, population: int) -> tuple[float, float, float, int]:
-    alpha = real("order", order, "must be a finite number > 1")
-    require(1 < alpha < math.inf, "order must be a finite number > 1", order)
-    gamma = real("rate", rate, "must be a number strictly between 0 and 1")
-    require(0 < gamma < 1, "rate must be a number strictly between 0 and 1", rate)
-    return (
-        alpha,
-        positive("noise_multiplier", noise_multiplier),
-        gamma,
-        whole_number("population", population, at_least=2),
-    )
+    alpha = real("order", order, "must be a finite number > 1", lambda number: 1 < number < math.inf)
+    sigma, gamma = positive("noise_multiplier", noise_multiplier), inner_probability("rate", rate)
+    return alpha, sigma, gamma, whole_number("population", population, at_least=2)

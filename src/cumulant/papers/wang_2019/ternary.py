@@ -38,8 +38,7 @@ def proposition14(log_zeta: ArrayLike, *, order: ArrayLike, rate: float) -> Arra
     Holds for:  a random subset of a fixed share γ under replace-one; j >= 1.
     Tightness:  attained.
     """
-    gamma = real("rate", rate, "must be a number in (0, 1]")
-    require(0 < gamma <= 1, "rate must be a number in (0, 1]", rate)
+    gamma = real("rate", rate, "must be a number in (0, 1]", lambda number: 0 < number <= 1)
     return np.asarray(log_zeta, dtype=float) + np.asarray(order, dtype=float) * math.log(gamma)
 
 

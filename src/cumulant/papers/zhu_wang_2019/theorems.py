@@ -84,9 +84,8 @@ def lemma15(order: int, *, cgf: Curve) -> float:
 
 
 def _checked(order: int, rate: float) -> tuple[int, float]:
-    alpha, gamma = whole_number("order", order, at_least=2), real("rate", rate, "must be a number in [0, 1)")
-    require(0 <= gamma < 1, "rate must be a number in [0, 1)", rate)
-    return alpha, gamma
+    gamma = real("rate", rate, "must be a number in [0, 1)", lambda number: 0 <= number < 1)
+    return whole_number("order", order, at_least=2), gamma
 
 
 def _positive(*tables: ArrayLike) -> list[Array]:

@@ -1,9 +1,14 @@
-"""One pair for both directions of two neighbours."""
+"""Pairs on finitely many outputs that are made in exact fractions of others.
+
+One pair for both directions of two neighbours, and Poisson sampling under replace-one, where likelihood ratios rise and
+fall against each other. The theorem of the second is stated at `Noise.antithetic`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -14,18 +19,49 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, ball_of_fraction
 from cumulant.numerics.rounding import float_above
-from cumulant.pairs.atoms import Atoms, BallColumns, Columns
+from cumulant.pairs.atoms import Atoms, BallColumns, Binary, Columns, Table
+from cumulant.pairs.maps import Leave
 
 MOST_SYMMETRISED = 5000  # outputs of a pair whose two orders are made one, in exact fractions
+MOST_COUPLED = 2000  # outputs of a table that is coupled with itself
 LOSS_ERROR = 2.0**-200  # more than the relative error of the fractions of a table of losses
 NEXT = 1 + Fraction(1, 2**48)  # ratios this close are made one
 
-Halves = tuple[list[tuple[Fraction, Fraction]], Fraction, Fraction]
+Masses = tuple[tuple[Fraction, ...], tuple[Fraction, ...], Fraction]
+"""P and Q of each output, and what either reveals."""
+
+
+class FractionAtoms(Atoms):
+    """A symmetric pair whose probabilities are fractions, none of them 0."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _masses(self) -> Masses: ...
+
+    @property
+    def symmetric(self) -> bool:
+        return True
+
+    def columns(self) -> Columns:
+        p, q, revealed = self._masses()
+        losses = np.array([log_of_fraction(a / b) for a, b in zip(p, q, strict=True)])
+        log_p, log_q = (np.array([log_of_fraction(x) for x in column]) for column in (p, q))
+        return Columns(losses, log_p, log_q, float_above(revealed), float_above(revealed))
+
+    def balls(self) -> BallColumns:
+        p, q, revealed = self._masses()
+        losses = [ball_of_fraction(a / b).log() + as_ball(0.0, LOSS_ERROR) for a, b in zip(p, q, strict=True)]
+        failure = ball_of_fraction(revealed)
+        return BallColumns(losses, [ball_of_fraction(x) for x in p], failure, failure)
+
+
+# Both directions ------------------------------------------------------------------------------------------------------
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Symmetrised(Atoms):
+class Symmetrised(FractionAtoms):
     """The pair whose profile is the larger of H_t(P ‖ Q) and H_t(Q ‖ P), for every t.
 
     Where neighbours have no order, as under replace-one, one release may be (P, Q) and the next (Q, P). The larger of
@@ -39,41 +75,12 @@ class Symmetrised(Atoms):
 
     of: Atoms
 
-    @property
-    def symmetric(self) -> bool:
-        return True
-
-    def columns(self) -> Columns:
-        above, even, failure = self._halves()
-        losses = np.array([log_of_fraction(t) for t, _ in above])
-        likely = np.array([log_of_fraction(t * q) for t, q in above])
-        rare = np.array([log_of_fraction(q) for _, q in above])
-        revealed = float_above(failure)
-        rest = [log_of_fraction(even)]
-        return Columns(
-            np.concatenate([losses, -losses, [0.0]]),
-            np.concatenate([likely, rare, rest]),
-            np.concatenate([rare, likely, rest]),
-            revealed,
-            revealed,
-        )
-
-    def balls(self) -> BallColumns:
-        above, even, failure = self._halves()
-        ratios = [ball_of_fraction(t) for t, _ in above]
-        q = [ball_of_fraction(mass) for _, mass in above]
-        losses = [ratio.log() + as_ball(0.0, LOSS_ERROR) for ratio in ratios]
-        masses = [*(ratio * mass for ratio, mass in zip(ratios, q, strict=True)), *q, ball_of_fraction(even)]
-        revealed = ball_of_fraction(failure)
-        return BallColumns([*losses, *(-loss for loss in losses), as_ball(0.0)], masses, revealed, revealed)
-
-    def _halves(self) -> Halves:
-        return _halves(self.of)
+    def _masses(self) -> Masses:
+        return _symmetrised(self.of)
 
 
 @lru_cache(maxsize=32)
-def _halves(pair: Atoms) -> Halves:
-    """Return (t, Q-mass) of the outputs with t > 1, the mass at t = 1, and what is revealed."""
+def _symmetrised(pair: Atoms) -> Masses:
     if (outputs := pair.outputs) > MOST_SYMMETRISED:
         raise OutOfReach(
             f"a pair that is not symmetric has {outputs} outputs; its two orders are made one up to "
@@ -85,7 +92,8 @@ def _halves(pair: Atoms) -> Halves:
     merged = _merged([(t * (1 + pair.slack), mass / (1 + pair.slack)) for t, mass in above])
     # P adds up to 1: the outputs above 1, those below, which mirror them, what is revealed, and the rest at 1
     even = 1 - failure - sum((t * mass + mass for t, mass in merged), Fraction(0))
-    return merged, even, failure
+    likely, rare, rest = [t * mass for t, mass in merged], [mass for _, mass in merged], [even] if even else []
+    return (*likely, *rare, *rest), (*rare, *likely, *rest), failure
 
 
 @dataclass(slots=True)
@@ -178,3 +186,88 @@ def log_of_fraction(x: Fraction) -> float:
     if Fraction(1, 2) <= x <= 2:
         return math.log1p(float(x - 1))
     return math.log(x.numerator) - math.log(x.denominator) if not 1e-300 < x < 1e300 else math.log(float(x))
+
+
+# Poisson sampling under replace-one ----------------------------------------------------------------------------------
+
+
+def antithetic_atoms(atoms: Atoms, rate: float) -> Atoms | None:
+    """Return the pair of a Poisson sample under replace-one; None where fractions do not tell it."""
+    if isinstance(atoms, Binary) and atoms.failure == 0:
+        return ThreePoints(atoms.epsilon, rate)
+    if not isinstance(atoms, Table) or len(atoms.p) > MOST_COUPLED:
+        return None
+    can_be_told = rate == 1 and 0.0 in (*atoms.p, *atoms.q)  # of everyone, ratios of 0 stay 0
+    return None if can_be_told else Coupled(atoms, rate)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ThreePoints(Atoms):
+    """ε-DP: ratios e^ε and e^-ε have the probabilities π and 1-π, π = 1/(1+e^ε), so the losses are ±l and 0."""
+
+    epsilon: float
+    rate: float
+
+    @property
+    def symmetric(self) -> bool:
+        return True
+
+    def columns(self) -> Columns:
+        low, high = map(Leave(self.rate).value_of, (-self.epsilon, self.epsilon))
+        rare = -self.epsilon - math.log1p(math.exp(-self.epsilon))
+        even = math.log(math.tanh(self.epsilon / 2)) + low if self.epsilon > 0 else -math.inf
+        loss = high - low
+        log_p = np.array([rare + low, even, rare + high])
+        return Columns(np.array([-loss, 0.0, loss]), log_p, log_p[::-1], 0.0, 0.0)
+
+    def balls(self) -> BallColumns:
+        epsilon = as_ball(self.epsilon)
+        low, high = map(Leave(as_ball(self.rate)).value, (-epsilon, epsilon))
+        rare = 1 / (1 + epsilon.exp())
+        masses = [rare * low.exp(), (1 - 2 * rare) * low.exp(), rare * high.exp()]
+        return BallColumns([low - high, as_ball(0.0), high - low], masses, as_ball(0.0), as_ball(0.0))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Coupled(FractionAtoms):
+    """A table whose ratios, rising, meet themselves, falling."""
+
+    of: Table
+    rate: float
+
+    def _masses(self) -> Masses:
+        return _coupled(self)
+
+
+@lru_cache(maxsize=64)
+def _coupled(pair: Coupled) -> Masses:
+    p, q = pair.of.fractions()
+    rate = Fraction(pair.rate)
+    there = sorted((a / b, b) for a, b in zip(p, q, strict=True) if b > 0)
+    found: dict[tuple[Fraction, Fraction], Fraction] = {}
+    for x, y, share in _opposed(there):
+        found[x, y] = found.get((x, y), Fraction(0)) + share
+    masses = [((1 - rate + rate * x) * share, (1 - rate + rate * y) * share) for (x, y), share in found.items()]
+    revealed = rate * sum((a for a, b in zip(p, q, strict=True) if b == 0), Fraction(0))
+    return tuple(a for a, _ in masses), tuple(b for _, b in masses), revealed
+
+
+def _opposed(rising: list[tuple[Fraction, Fraction]]) -> Iterator[tuple[Fraction, Fraction, Fraction]]:
+    """Yield (X, Y, probability) of ratios with their probabilities, rising against falling."""
+    falling = rising[::-1]
+    i = j = 0
+    left_i, left_j = rising[0][1], falling[0][1]
+    while True:
+        share = min(left_i, left_j)
+        yield rising[i][0], falling[j][0], share
+        left_i, left_j = left_i - share, left_j - share
+        if left_i == 0:
+            i += 1
+            if i == len(rising):
+                return
+            left_i = rising[i][1]
+        if left_j == 0:
+            j += 1
+            left_j = falling[j][1]

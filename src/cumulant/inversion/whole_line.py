@@ -1,0 +1,203 @@
+"""All losses that δ can see, of a record that leaves or joins: tilts, Chernoff's bounds, and the line near a point.
+
+Where a record leaves, and tilts are large, far losses are cut off where δ cannot see them: they are left out.
+
+K of all releases is the sum of theirs, and its derivatives put the line near its saddle.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from cumulant.inversion.contour import SMALLEST_LOG_DELTA, Contour, log_chernoff
+from cumulant.inversion.plan import approximate, curvature_of
+from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Direction, SizedLaw, SizedMeasure
+from cumulant.numerics.logspace import Array
+from cumulant.pairs.cut_law import log_half_erfc
+from cumulant.pairs.sampled_gaussian import EXPONENT_AT_MOST, RealTilts, SampledGaussian, SampledReleases
+from cumulant.pairs.size_classes import NORMAL_NATS, Size, SizeClasses, reach_of
+
+OUT_OF_SIGHT_NATS = 27.7  # below δ, what a cut may leave out: 1e-12
+LEAST_SHARPNESS = 1.5  # over a unit of t
+CUT_RISE_NATS = 5.0  # by which a tilted law may rise beyond c_f
+LARGEST_SHARPNESS = 40.0  # a
+SHARPNESS_OF_STEEP = 4.0  # times μ, at least
+SHARPER = 1.4  # by which a grows until the tilted law ends
+ENDS = 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 30.0  # over the sharpness, b beyond c_f
+FALLEN_AT_END_NATS = 62.0  # by which a tilted law has fallen at b
+LEAST_END = 1.0  # b: nodes are multiples of a step, and b lies between two
+LEFT_NATS = 1e-11  # by which δ is more than what is left of it by a cut
+FARTHEST_UNCUT = 30.0  # t up to which a line needs no cut
+DELTA_GUESSES = 2  # of log δ
+GUESSED_SHARES = (1.0, 0.3)  # of the tilt of a normal loss, around which it is looked for
+FIRST_GUESS_NATS = 10.0  # below a normal loss, the first of them
+LEAST_NATS = 1e-9  # of -log δ, for which a line is planned
+FIRST_TILTS = 2.0 ** np.arange(-2.5, 1.5, 0.5)  # over the tilt of a normal loss, for Chernoff's bound
+NEAR_TILTS, WIDE_TILTS = 2.0 ** np.arange(-3.0, 1.25, 0.25), 2.0 ** np.arange(-6.0, 4.25, 0.25)  # likewise, for lines
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeLine:
+    """All releases in one direction, without what δ cannot see, and K' and K'' of them at the measure's tilts."""
+
+    measure: SizedMeasure
+    slope: Array
+    bend: Array
+    log_left_out: float  # of P
+
+    @staticmethod
+    def at(releases: SampledReleases, direction: Direction, log_delta: float, tilts: Array) -> WholeLine | None:
+        """Return the line's tilts for a δ, around that of a normal loss."""
+        return WholeLine.of(releases, direction, math.sqrt(-2 * log_delta) / releases.deviation, log_delta, tilts)
+
+    @staticmethod
+    def of(
+        releases: SampledReleases, direction: Direction, first_tilt: float, log_delta: float, tilts: Array
+    ) -> WholeLine | None:
+        """Return the line's tilts around the first; None where sums over nodes would be long."""
+        tau, laws, is_cut = tilts * first_tilt, [], False
+        s, slope, bend = direction.power(tau), releases.variance * (tau + 0.5), np.full(len(tau), releases.variance)
+        with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
+            for law, n in releases.parts:
+                size, classes = _seen(releases, law, direction, (first_tilt, float(tau[-1])), log_delta)
+                if classes is None:
+                    return None
+                end, far = (None, None) if size is Size.ANY else (classes.end, classes.far)
+                sums = RealTilts.of(law, s, classes.ends, end, releases.count)
+                if sums is None:
+                    return None
+                log_base, mean, spread = sums.log_moments(far)
+                laws.append(SizedLaw(classes, n, size, None, log_base))
+                slope, bend, is_cut = slope + n * mean, bend + n * spread, is_cut or size is not Size.ANY
+            # where a record joins, losses that are not about normal make the line fall more slowly than F'' says
+            curvature = curvature_of(tau, bend) if direction is LEAVES else None
+            measure = SizedMeasure.of(releases, direction, laws, tau, curvature)
+        known, left_out = slice(0, len(measure.tau)), log_delta - OUT_OF_SIGHT_NATS + math.log(2.0)
+        if len(measure.tau) < 2:
+            return None
+        return WholeLine(measure, slope[known], bend[known], left_out if is_cut else -math.inf)
+
+    def ceiling(self, log_delta: float) -> float:
+        """Return Chernoff's bound of ε at a δ that cuts leave out next to nothing of, or the largest loss."""
+        left = log_delta if self.log_left_out == -math.inf else log_delta - LEFT_NATS
+        bound = float(np.min((log_chernoff(self.measure.tau) + self.measure.k - left) / self.measure.tau))
+        return min(bound + 1e-9 * abs(bound), self.largest_loss)
+
+    def log_ceiling(self, epsilon: float) -> float:
+        """Return Chernoff's bound of log δ(ε), with what is cut off; -inf beyond the largest loss."""
+        if epsilon >= self.largest_loss:
+            return -math.inf
+        tau, k = self.measure.tau, self.measure.k
+        bound = float(np.min(log_chernoff(tau) + k - tau * epsilon)) + 1e-9
+        return float(np.logaddexp(bound, self.log_left_out))
+
+    @property
+    def largest_loss(self) -> float:
+        return self.measure.releases.largest_joining_loss if self.measure.direction is JOINS else math.inf
+
+    def saddle(self, *, log_delta: float | None = None, epsilon: float | None = None) -> tuple[float, float] | None:
+        """Return ε and log δ, one asked for, the other by the saddle-point approximation; None if no tilt is near."""
+        tau = self.measure.tau
+        logs, at = approximate(tau, self.measure.k, self.slope, self.bend)
+        away = logs - log_delta if log_delta is not None else at - (epsilon or 0.0)
+        place = int(np.argmin(np.abs(away)))
+        if not 0 < place < len(tau) - 1:
+            return None
+        tilt, here, there = float(tau[place]), float(logs[place]), float(at[place])
+        width = float(curvature_of(tau[place], self.bend[place]))
+        if log_delta is not None:  # -log δ grows by τx + x²/2F'' next to the ε of a tilt
+            above = here - log_delta
+            epsilon = there + 2 * above / (tilt + math.sqrt(max(tilt * tilt + 2 * above / width, 0.0)))
+        assert epsilon is not None
+        log_delta = here - (epsilon - there) * (tilt + (epsilon - there) / (2 * width))
+        return (epsilon, log_delta) if epsilon > 0 > log_delta else None
+
+    def near(self, epsilon: float | None, log_delta: float) -> tuple[float, float] | None:
+        """Return a point of the profile, at an ε if it is known; None if no tilt is near."""
+        if epsilon is not None:
+            return self.saddle(epsilon=epsilon) or (epsilon, log_delta)
+        return self.saddle(log_delta=log_delta) or (
+            (self.ceiling(log_delta), log_delta) if self.measure.direction is JOINS else None
+        )
+
+    def contour(self, epsilon: float, log_delta: float, points: int = MOST_POINTS) -> Contour | None:
+        """Return the line near a point of the profile; None where it would be long."""
+        with np.errstate(all="ignore"):  # likewise
+            contour = self.measure.contour(epsilon, log_delta, points=points)
+        return None if contour is None else replace(contour, log_left_out=self.log_left_out)
+
+
+def saddle_log_delta(releases: SampledReleases, epsilon: float) -> float | None:
+    """Return about log δ(ε), so that its line will be the one on which ε at that δ is found."""
+    deviation = releases.deviation
+    above = min(max(epsilon / deviation - deviation / 2, 0.0), 1e9)  # standard deviations of one Gaussian
+    about = -0.5 * above * above - FIRST_GUESS_NATS
+    for turn in range(DELTA_GUESSES):
+        if not SMALLEST_LOG_DELTA < about < -LEAST_NATS:
+            return None
+        tilt = math.sqrt(-2 * about) / deviation if turn else max(epsilon / deviation**2, 0.5)
+        tried = ((tilt * share, tilts) for share in GUESSED_SHARES for tilts in (NEAR_TILTS, WIDE_TILTS))
+        lines = (WholeLine.of(releases, LEAVES, first, about, tilts) for first, tilts in tried)
+        points = (line.saddle(epsilon=epsilon) for line in lines if line is not None)
+        point = next((point for point in points if point is not None), None)
+        if point is None:
+            return None
+        about = point[1]
+    return about if SMALLEST_LOG_DELTA < about < -LEAST_NATS else None
+
+
+def _seen(
+    releases: SampledReleases, law: SampledGaussian, direction: Direction, tilts: tuple[float, float], log_delta: float
+) -> tuple[Size, SizeClasses | None]:
+    """Return all releases of a law, or where a first tilt would take them far, those that δ can see."""
+    first, last = (direction.power(tilt) for tilt in tilts)
+    if first < 0 or reach_of(law, first, releases.count)[1] <= FARTHEST_UNCUT:
+        return Size.ANY, SizeClasses.all_of(law, reach_of(law, last, releases.count))
+    unseen = place_unseen(law, log_delta, releases.count)
+    return Size.MIDDLE, cut_off(law, unseen, first - 1, 0.0, reach_of(law, 0.0, releases.count)[0])
+
+
+def place_unseen(law: SampledGaussian, log_delta: float, releases: int) -> float:
+    """Return a place beyond which, however softly, lies next to nothing of δ: of each release at most 2e^log_each of P.
+
+    E[1-χ] of N(m, 1) is Φ((m-c)/κ) <= ½e^{-((c-m)/κ)²/2}, κ² = 1 + 1/2a², for c >= m. Beyond b, 1 is at most twice
+    1 - χ.
+    """
+    log_each = log_delta - OUT_OF_SIGHT_NATS - math.log(releases)
+    width = math.sqrt(1 + 0.5 / LEAST_SHARPNESS**2)
+    far = law.mean + width * math.sqrt(max(2 * (math.log(law.rate) - log_each), 0.0))
+    return max(width * math.sqrt(-2 * log_each), far) * (1 + 1e-12)
+
+
+def cut_off(
+    law: SampledGaussian, at: float, tilt: float, sharpness_of_place: float, first: float
+) -> SizeClasses | None:
+    """Return classes from a first place on, far releases beginning at another, sharply enough for a tilt.
+
+    None where no sharpness would do; any is sound.
+    """
+    mean = law.mean
+    if not mean * at < EXPONENT_AT_MOST:
+        return None
+    log_odds = math.log(law.rate) - math.log1p(-law.rate) + mean * at - mean**2 / 2
+    p = 1 / (1 + math.exp(min(-log_odds, EXPONENT_AT_MOST)))
+    rise, bend = (1 + tilt) * mean * p - at, (1 + tilt) * mean**2 * p * (1 - p) - 1
+    square = max(bend, 0.0) / 2 + max(rise, 0.0) ** 2 / (4 * CUT_RISE_NATS) + 1
+    sharpness = max(math.sqrt(square), LEAST_SHARPNESS, SHARPNESS_OF_STEEP * mean, sharpness_of_place * at)
+    peak = (1 + tilt) * math.log1p(law.rate * math.expm1(mean * at - mean**2 / 2)) - at * at / 2
+    far = max(math.sqrt(max(at - m, 0.0) ** 2 + 2 * NORMAL_NATS) + m for m in (0.0, mean))
+    while sharpness <= LARGEST_SHARPNESS:
+        ends = at + np.array(ENDS) / sharpness
+        logs = (1 + tilt) * np.log1p(law.rate * np.expm1(mean * ends - mean**2 / 2)) - ends**2 / 2
+        fallen = ends[logs + log_half_erfc(sharpness * (ends - at)) < peak - FALLEN_AT_END_NATS]
+        if len(fallen):
+            last = float(fallen[0])
+            is_ordinary = mean * max(last, far) < EXPONENT_AT_MOST and last >= LEAST_END
+            return SizeClasses(law, None, at, sharpness, last, (first, max(far, last))) if is_ordinary else None
+        sharpness *= SHARPER
+    return None
