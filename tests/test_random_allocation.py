@@ -74,9 +74,9 @@ def bromwich_delta(steps: int, sigma: float, epsilon: float, leaves: bool) -> fl
 
 def transform_of_ratio(at: acb, sigma: float) -> acb:
     """Return E e^{-λr} by the trapezoidal rule on x turned aside, so that λr stays nearly real."""
-    aside, width, s = -0.7 * float(at.arg().mid()) * sigma, 0.05, arb(sigma)
+    aside, width, s = -0.7 * float(at.arg().mid()) * sigma, 3 / 64, arb(sigma)
     total = acb(0)
-    for j in range(-260, 261):
+    for j in range(-280, 281):  # multiples that are doubles: others would be off their places
         z = acb(width * j, aside)
         total += (-(z * z) / 2 - at * (z / s - 1 / (2 * s * s)).exp()).exp()
     return total * arb(width) / (2 * arb.pi()).sqrt()

@@ -9,8 +9,8 @@ so that f_n takes at most 2 log₂ n such integrals. All terms are positive: not
 The mean of the x_i is independent of their differences. So u is s times it, of variance τ² = s²/k, and something
 independent, and |f_k(u + iη)| <= e^{η²/2τ²} f_k(u): f_k is as smooth everywhere, relatively, as a normal density of
 width τ is at its centre. The trapezoidal rule in y, and Lagrange's interpolation of f_k between multiples of a step h,
-therefore converge as they do for that: the one like e^{-c/h²}, the other like h^POINTS. Both errors are measured: by
-the law of twice the step, in both.
+therefore converge as they do for that: the one like e^{-c/h²}, the other like h^n of n points. Both errors are
+measured: by the law of twice the step, in both.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 
 from cumulant.numerics.logspace import Array
 
-POINTS = 16  # of an interpolation
-BEFORE = POINTS // 2 - 1  # of which so many lie before the cell
+INTERPOLATED = 16  # of an interpolation
+BEFORE = INTERPOLATED // 2 - 1  # of which so many lie before the cell
 SHARE, WIDEST = 0.5, 0.35  # the step in y, at most: of τ, and where softplus bends
 LOWER = 10.0  # standard deviations by which parts may lie lower than their sum, relatively
 AT_ONCE = 64  # values of y
-SPARSE, UNSEEN = 8, 60.0  # one point of so many is looked at; nats below the largest term, where others are nothing
+EVERY, UNSEEN = 8, 60.0  # one point of so many is looked at; nats below the largest term, where others are nothing
 LOWEST_NATS = 1500.0  # below the largest density, where parts of a sum are given up
 HALVED = 2.0**-14  # what halving h leaves of an error, at most: it falls like h^16, or faster
 
@@ -42,8 +42,8 @@ HALVED = 2.0**-14  # what halving h leaves of an error, at most: it falls like h
 class LogDensity:
     """log f at u = h·(first + i), h = step, where f contains a normal law of width `spread`.
 
-    Between two points f is e^{a + bi - κi²} times a polynomial of degree POINTS - 1, κ = (h/τ)²/2: what is left of it
-    beside a normal density is almost flat.
+    Between two points f is e^{a + bi - κi²} times a polynomial of degree INTERPOLATED - 1, κ = (h/τ)²/2: what is left
+    of it beside a normal density is almost flat.
     """
 
     step: float
@@ -54,10 +54,10 @@ class LogDensity:
     slopes: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        cells = len(self.values) - POINTS + 1
-        here, around = self._here(cells), np.arange(POINTS) - BEFORE
+        cells = len(self.values) - INTERPOLATED + 1
+        here, around = self._here(cells), np.arange(INTERPOLATED) - BEFORE
         slopes = (self.values[BEFORE + 1 :][:cells] - self.values[BEFORE - 1 :][:cells]) / 2
-        windows = np.lib.stride_tricks.sliding_window_view(self.values, POINTS)
+        windows = np.lib.stride_tricks.sliding_window_view(self.values, INTERPOLATED)
         flat = windows - here[:, None] - slopes[:, None] * around + self._bend * around**2
         object.__setattr__(self, "slopes", slopes)
         object.__setattr__(self, "polynomials", np.exp(np.clip(flat, -700.0, 700.0)) @ _lagrange())
@@ -80,7 +80,7 @@ class LogDensity:
         start = self.first + BEFORE - whole  # the j of the first cell
         first, last = max(low, start), min(high, start + len(self.slopes))
         some = slice(first - start, max(last, first) - start)
-        flat = self.polynomials[some] @ fraction ** np.arange(POINTS)
+        flat = self.polynomials[some] @ fraction ** np.arange(INTERPOLATED)
         log = self._here(len(self.slopes))[some] + self.slopes[some] * fraction - self._bend * fraction**2
         return first, np.asarray(log + np.log(np.maximum(flat, 1e-300)))
 
@@ -88,7 +88,7 @@ class LogDensity:
 @cache
 def _lagrange() -> Array:
     """Return the coefficients of Lagrange's polynomials of the points around a cell: a row for each."""
-    around, rows = range(-BEFORE, POINTS - BEFORE), []
+    around, rows = range(-BEFORE, INTERPOLATED - BEFORE), []
     for i in around:
         row = [Fraction(1)]
         for j in around:
@@ -119,7 +119,7 @@ def log_density_of_sum(scale: float, count: int, low: float, high: float, step: 
 def _sum_of(scale: float, count: int, ends: tuple[float, float], step: float, coarser: int) -> LogDensity:
     """Return f_n, by doubling and by adding one, with so many times the step."""
     sizes, step = list(_sizes(count)), coarser * step
-    top = math.ceil(ends[1] / step) + (POINTS - BEFORE) * (len(sizes) + 1)
+    top = math.ceil(ends[1] / step) + (INTERPOLATED - BEFORE) * (len(sizes) + 1)
 
     def lowest(size: int) -> int:
         return math.floor((math.log(size) + ends[0] - LOWER * scale / math.sqrt(size)) / step)
@@ -128,7 +128,7 @@ def _sum_of(scale: float, count: int, ends: tuple[float, float], step: float, co
     normal = -(((u / scale + scale / 2) ** 2) / 2) - math.log(scale * math.sqrt(2 * math.pi))
     one = found = _significant(step, scale, lowest(1), normal)
     for before, size in sizes:
-        top -= POINTS - BEFORE
+        top -= INTERPOLATED - BEFORE
         other, low = found if size == 2 * before else one, lowest(size)
         highest = min(top, math.ceil(np.logaddexp(found.places[-1], other.places[-1]) / step))
         apart = coarser * min(SHARE * scale / math.sqrt(before), WIDEST)
@@ -182,11 +182,11 @@ def _log_sum(one: LogDensity, other: LogDensity, low: int, top: int, apart: floa
 def _seen(
     one: LogDensity, other: LogDensity, low: int, top: int, shifts: tuple[Array, Array]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for each y between which j its term is more than e^-UNSEEN of the largest: looked at every SPARSE of them.
+    """Return for each y between which j its term is more than e^-UNSEEN of the largest: looked at every EVERY of them.
 
-    It is a band, as wide as the sum is smooth: many times SPARSE. One look more is taken on either side.
+    It is a band, as wide as the sum is smooth: many times EVERY. One look more is taken on either side.
     """
-    looks = np.append(np.arange(low, top, SPARSE), top)
+    looks = np.append(np.arange(low, top, EVERY), top)
     terms = np.zeros((len(shifts[0]), len(looks)))
     for law, shift in zip((one, other), shifts, strict=True):
         u = one.step * looks - shift[:, None]

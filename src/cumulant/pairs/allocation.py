@@ -29,7 +29,7 @@ from cumulant.pairs.cache import CACHE
 from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.pairs.pair import DominatingPair
 
-LARGEST_MEAN, LEAST_SPREAD, MOST_STEPS = 12.0, 1e-4, 2_000_000  # beyond: overflow, rounding, minutes
+LARGEST_RATIO_MEAN, LEAST_SPREAD, MOST_STEPS = 12.0, 1e-4, 2_000_000  # beyond: overflow, rounding, minutes
 STEP = 0.16  # between points, of the width of the Gaussian part
 ALIAS_NATS = 37.0  # below M(θ), where frequencies may be aliases
 DEEPEST, DEEPEST_NATS = 17.0, 150.0  # standard deviations of one x, and nats, beyond which losses are left out
@@ -39,7 +39,7 @@ BEYOND = 9.0  # standard deviations after which a normal law is over
 ENDS_NATS = 42.0  # below the largest, where a tilted law may end
 MOST_DOUBTED = 1e-9  # share of a tilted law by which its masses may be off
 TILTS = np.linspace(0.0, 1.0, 5)  # of the largest, where that is looked at
-MOST_POINTS = 40_000
+MOST_POINTS = 40_000  # of a law
 PLACE_ROUNDING = 2.0**-51  # relative, of places and of log t
 
 
@@ -105,7 +105,7 @@ class AllocatedPair(DominatingPair):
         return Cells.of_atoms(np.zeros(0), np.zeros(0))
 
     def count_nodes(self, theta: float, omega: float) -> float:
-        reach = reach_of(self.mean, self.steps)
+        reach = range_of_losses(self.mean, self.steps)
         return (reach.high - reach.low - math.log(self.steps)) / (STEP * self._spread)
 
     def waves(self, theta: float) -> float:
@@ -134,7 +134,7 @@ class LeavesOneOf(AllocatedPair):
     def _seen(self, law: RatioLaw) -> tuple[Array, Array]:
         from scipy.special import log_ndtr
 
-        kept = log_ndtr((reach_of(self.mean, self.steps).cut - law.ratios) / (SOFT * self._spread))
+        kept = log_ndtr((range_of_losses(self.mean, self.steps).cut - law.ratios) / (SOFT * self._spread))
         return law.ratios, law.log_masses + law.ratios + kept
 
 
@@ -156,7 +156,7 @@ class JoinsOneOf(AllocatedPair):
 
 @CACHE.remember
 def _law(mean: float, steps: int) -> RatioLaw:
-    low, high, _, _ = reach_of(mean, steps)
+    low, high, _, _ = range_of_losses(mean, steps)
     step = shortened(STEP * mean / math.sqrt(steps))
     if (high - low - math.log(steps)) / step > MOST_POINTS:
         raise OutOfReach(f"the law of a sum of {steps} likelihood ratios takes more than {MOST_POINTS} points")
@@ -167,21 +167,21 @@ def _law(mean: float, steps: int) -> RatioLaw:
 
 @CACHE.remember
 def _left_out(mean: float, steps: int) -> float:
-    """Return the mass of P that the soft cut takes, and what `reach_of` leaves beyond, rounded up."""
+    """Return the mass of P that the soft cut takes, and what `range_of_losses` leaves beyond, rounded up."""
     from scipy.special import ndtr
 
-    law, cut = _law(mean, steps), reach_of(mean, steps).cut
+    law, cut = _law(mean, steps), range_of_losses(mean, steps).cut
     taken = np.exp(law.log_masses + law.ratios) * ndtr((law.ratios - cut) / (SOFT * mean / math.sqrt(steps)))
     return float(np.sum(taken * (1 + law.doubts)) + steps * ndtr(-DEEPEST) + math.exp(-DEEPEST_NATS)) * (1 + 1e-9)
 
 
 def is_followed(mean: float, steps: int) -> bool:
     """Whether doubles hold the law of the likelihood ratios."""
-    return mean <= LARGEST_MEAN and mean / math.sqrt(steps) >= LEAST_SPREAD and steps <= MOST_STEPS
+    return mean <= LARGEST_RATIO_MEAN and mean / math.sqrt(steps) >= LEAST_SPREAD and steps <= MOST_STEPS
 
 
 @CACHE.remember
-def reach_of(mean: float, steps: int) -> LossRange:
+def range_of_losses(mean: float, steps: int) -> LossRange:
     """Return where losses count.
 
     From below S/t is at least the geometric mean of the r_i, whose logarithm is N(-μ²/2, μ²/t). From above, under P one

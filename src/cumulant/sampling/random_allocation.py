@@ -25,7 +25,7 @@ from cumulant.pairs.allocation import (
     JoinsOneOf,
     LeavesOneOf,
     is_followed,
-    reach_of,
+    range_of_losses,
 )
 from cumulant.pairs.curve import divergence, log_moments
 from cumulant.pairs.pair import GaussianPair
@@ -174,7 +174,7 @@ def _curve_of_block(mean: float, steps: int, is_exact: bool) -> Curve:
     if steps == 1:
         return everyone
     try:
-        farthest = reach_of(mean, steps).farthest
+        farthest = range_of_losses(mean, steps).farthest
         leaves, joins = LeavesOneOf(mean, steps), JoinsOneOf(mean, steps)
         kl = max(divergence(leaves), divergence(joins)) * (1 + QUADRATURE_ERROR)
     except OutOfReach:
