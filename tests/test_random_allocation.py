@@ -304,6 +304,25 @@ def test_doubles_that_do_not_hold_ratios_leave_a_bound(sigma: float) -> None:
     assert not run.guarantee(delta=1e-8).exact
 
 
+def test_fewer_steps_dominate() -> None:
+    """Where doubles do not follow all steps of much noise, fewer are a bound: not exact."""
+    found = [allocated(steps, 1e3).epsilon(delta=1e-8) for steps in (80, 99, 101, 5000)]
+    assert all(a >= b for a, b in pairwise(found))
+    assert allocated(99, 1e3).guarantee(delta=1e-5).exact
+    assert not allocated(5000, 1e3).guarantee(delta=1e-5).exact
+    assert found[3] < 0.5 * cm.Gaussian(noise_multiplier=1e3).epsilon(delta=1e-8)
+    for steps in (2, 3, 4, 30, 31):
+        more, fewer = (deltas_of(size) for size in (steps + 1, steps))
+        assert np.all(more <= fewer * (1 + 1e-9))
+
+
+def deltas_of(steps: int) -> Any:
+    """Return δ of both directions at a few ε, at σ = 0.8."""
+    pairs = LeavesOneOf(1.25, steps), JoinsOneOf(1.25, steps)
+    asked = [(pair, epsilon) for pair in pairs for epsilon in (0.1, 0.5, 1.5)]
+    return np.exp([log_delta_of_pairs([((pair, 1),)], epsilon).value for pair, epsilon in asked])
+
+
 def test_intervals_rest_on_doubles() -> None:
     interval = allocated(100, 1.0).epsilon_interval(delta=1e-5)
     assert interval.lower <= 0.62093967162 <= interval.upper

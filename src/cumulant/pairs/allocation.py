@@ -29,7 +29,7 @@ from cumulant.pairs.cache import CACHE
 from cumulant.pairs.discrete import DiscreteLosses
 from cumulant.pairs.pair import DominatingPair
 
-LARGEST_RATIO_MEAN, LEAST_SPREAD, MOST_STEPS = 12.0, 1e-4, 2_000_000  # beyond: overflow, rounding, minutes
+LARGEST_RATIO_MEAN, LEAST_SPREAD, MOST_STEPS = 12.0, 1e-4, 100_000  # beyond: overflow, rounding, minutes
 STEP = 0.16  # between points, of the width of the Gaussian part
 ALIAS_NATS = 37.0  # below M(θ), where frequencies may be aliases
 DEEPEST, DEEPEST_NATS = 17.0, 150.0  # standard deviations of one x, and nats, beyond which losses are left out
@@ -175,9 +175,15 @@ def _left_out(mean: float, steps: int) -> float:
     return float(np.sum(taken * (1 + law.doubts)) + steps * ndtr(-DEEPEST) + math.exp(-DEEPEST_NATS)) * (1 + 1e-9)
 
 
-def is_followed(mean: float, steps: int) -> bool:
-    """Whether doubles hold the law of the likelihood ratios."""
-    return mean <= LARGEST_RATIO_MEAN and mean / math.sqrt(steps) >= LEAST_SPREAD and steps <= MOST_STEPS
+def followed_steps(mean: float, steps: int) -> int:
+    """Return how many steps are followed, at most these: 1, noise on everyone, where doubles do not hold ratios.
+
+    Fewer steps dominate. One of t + 1, drawn uniformly, is one of t that are left when a step is struck out at random,
+    and that step tells nothing; H_t is jointly convex, so it is at most the mean over the step that is struck out.
+    """
+    if mean > LARGEST_RATIO_MEAN:
+        return 1
+    return max(int(min(steps, MOST_STEPS, (mean / LEAST_SPREAD) ** 2)), 1)
 
 
 @CACHE.remember
@@ -189,7 +195,7 @@ def range_of_losses(mean: float, steps: int) -> LossRange:
     at most R + t - 1 + y but for exp(-(v/b²) h(by/v)), b = R - 1, v = (t-1)(e^{μ²}-1), h(x) = (1+x) log(1+x) - x
     (Bennett's inequality for the min{r_i, R} - 1, which have no positive mean, and are at most b).
     """
-    if not is_followed(mean, steps):
+    if followed_steps(mean, steps) < steps:
         raise OutOfReach(f"doubles do not hold the likelihood ratios of {steps} steps at 1/σ = {mean:g}")
     spread, largest = mean / math.sqrt(steps), math.exp(mean * (mean + DEEPEST) - mean * mean / 2)
     b, v = largest - 1, (steps - 1) * math.expm1(mean * mean)

@@ -24,7 +24,7 @@ from cumulant.pairs.allocation import (
     AllocatedPair,
     JoinsOneOf,
     LeavesOneOf,
-    is_followed,
+    followed_steps,
     range_of_losses,
 )
 from cumulant.pairs.curve import divergence, log_moments
@@ -113,7 +113,7 @@ class RandomAllocation(AbstractMechanism):
         return [(one, n) for one, n in ((size + 1, larger), (size, self.chosen - larger)) if n > 0]
 
     def _known(self) -> Known:
-        is_exact = self.chosen == 1 and (self.steps == 1 or is_followed(self._mean, self.steps))
+        is_exact = self.chosen == 1 and followed_steps(self._mean, self.steps) == self.steps
         return Known(
             curve=self._curve,
             directions=lambda _: self._directions(),
@@ -124,15 +124,19 @@ class RandomAllocation(AbstractMechanism):
         )
 
     def _directions(self) -> Directions:
-        """Both directions; a block of one step is Gaussian noise on everyone, which dominates larger ones, too."""
+        """Both directions; one step of one is Gaussian noise on everyone."""
         mean = self._mean
+        sizes = [(followed_steps(mean, size), n) for size, n in self._blocks]
         return tuple(
-            tuple((kind(mean, t) if t > 1 and is_followed(mean, t) else GaussianPair(mean), n) for t, n in self._blocks)
+            tuple((kind(mean, size) if size > 1 else GaussianPair(mean), n) for size, n in sizes)
             for kind in (LeavesOneOf, JoinsOneOf)
         )
 
     def _curve(self) -> Curve:
-        parts = [(_curve_of_block(self._mean, size, self.chosen == 1), n) for size, n in self._blocks]
+        mean = self._mean
+        sizes = [(followed_steps(mean, size), n) for size, n in self._blocks]
+        is_exact = self.chosen == 1 and sizes[0][0] == self.steps
+        parts = [(_curve_of_block(mean, size, is_exact), n) for size, n in sizes]
         return parts[0][0] if self.chosen == 1 else total(parts)
 
     def _plain(self) -> dict[str, Any]:
