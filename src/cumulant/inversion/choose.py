@@ -26,7 +26,7 @@ from cumulant.inversion.contour import (
     nats_apart,
 )
 from cumulant.inversion.enclosure import EXACT_AT_ZERO, EXACT_SHARE
-from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Direction
+from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Orientation
 from cumulant.inversion.split import (
     CUTS,
     VARIATION_CUTS,
@@ -77,10 +77,11 @@ class Way(NamedTuple):
     near_nats: float
     first_epsilon: Callable[[SampledReleases, float], float | None] = lambda releases, log_delta: None
     guesses: Callable[[SampledReleases, float], Sequence[float]] = lambda releases, epsilon: ()  # of log δ
+    room: float = 1.0  # share of `nats_apart` by which less than δ is asked for: 0 where δ(ε) finds the line again
 
 
 def _plan_line(
-    direction: Direction, points: int
+    direction: Orientation, points: int
 ) -> Callable[[SampledReleases, float | None, float, Array], Planned | None]:
     def plan(releases: SampledReleases, epsilon: float | None, log_delta: float, tilts: Array) -> Planned | None:
         line = WholeLine.at(releases, direction, log_delta, tilts)
@@ -106,6 +107,7 @@ WAYS: tuple[Way, ...] = (
         _plan_line(LEAVES, FEW_POINTS),
         (NEAR_TILTS, WIDE_TILTS),
         LINE_NATS,
+        room=0.0,
     ),
     Way(
         "other side",
@@ -126,7 +128,7 @@ WAYS: tuple[Way, ...] = (
         guess_log_deltas,
     ),
 )
-AT_ZERO = (WAYS[1], WAYS[2]._replace(places=VARIATION_CUTS, guesses=_variation))
+WAYS_AT_ZERO = (WAYS[1], WAYS[2]._replace(places=VARIATION_CUTS, guesses=_variation))
 JOINING = Way(
     "joining",
     "Chernoff's bound leaves open which direction is worse",
@@ -170,7 +172,7 @@ def sampled_log_delta(releases: SampledReleases, epsilon: float) -> float | None
     if not _is_ordinary(releases) or not 0 <= epsilon < math.inf:
         return None
     with contextlib.suppress(OutOfReach):
-        leaving = _leaving_log_delta(WAYS if epsilon > LEAST_EPSILON else AT_ZERO, releases, epsilon)
+        leaving = _leaving_log_delta(WAYS if epsilon > LEAST_EPSILON else WAYS_AT_ZERO, releases, epsilon)
         if epsilon == 0:  # both directions are the total variation
             return leaving
         worst = None if leaving is None else _joined(releases, epsilon, leaving)
@@ -227,7 +229,7 @@ def epsilon_on(way: Way, releases: SampledReleases, log_delta: float, least: flo
             if planned is None:
                 break
             near, bounds = planned
-            apart = nats_apart(bounds, near)
+            apart = way.room * nats_apart(bounds, near)
             if (least >= 0 or near == 0) and _is_enough(bounds, max(least, 0.0), log_delta, apart):
                 return max(least, 0.0)
             found = meet_exactly(bounds, near, log_delta, apart, at_zero=EXACT_AT_ZERO)

@@ -26,7 +26,7 @@ from cumulant.profiles.chord import log_chord
 AS_NEAR = 3.0  # times the slack of a line where it was planned, up to which it serves other ε
 
 
-class Planned(NamedTuple):
+class KnownLine(NamedTuple):
     """An enclosure, the ε that it was planned for, and its slack there."""
 
     epsilon: float
@@ -77,7 +77,7 @@ class Side:
 
     losses: ComposedPairs
     enough: float
-    planned: list[Planned] = field(default_factory=list)
+    planned: list[KnownLine] = field(default_factory=list)
     said: list[tuple[float, float]] = field(default_factory=list)  # ε and log δ
 
     def __post_init__(self) -> None:
@@ -131,5 +131,5 @@ class Side:
             return Bound(0.0, math.inf)
         slack = 0.0 if found.enclosure is None or found.slack is None else found.slack
         if found.enclosure is not None:
-            bisect.insort(self.planned, Planned(epsilon, found.enclosure, slack), key=lambda one: one.epsilon)
+            bisect.insort(self.planned, KnownLine(epsilon, found.enclosure, slack), key=lambda one: one.epsilon)
         return Bound(found.log_delta, slack)

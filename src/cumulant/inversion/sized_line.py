@@ -44,7 +44,7 @@ SOON = 4  # half octaves within which a line may end without asking for more
 OFF_NATS = 2.0  # by which bounds of moments may be above them
 
 
-class Direction(NamedTuple):
+class Orientation(NamedTuple):
     """Whether the record leaves or joins: E_P e^{zL} = E_Q w^s, s = first + sign·z."""
 
     first: float
@@ -55,7 +55,7 @@ class Direction(NamedTuple):
         return self.first + self.sign * z
 
 
-LEAVES, JOINS = Direction(1.0, 1), Direction(0.0, -1)
+LEAVES, JOINS = Orientation(1.0, 1), Orientation(0.0, -1)
 
 
 class SizedLaw(NamedTuple):
@@ -103,7 +103,7 @@ class SizedMeasure:
     """
 
     releases: SampledReleases
-    direction: Direction
+    direction: Orientation
     laws: tuple[SizedLaw, ...]
     tau: Array
     k_base: Array  # Σ n log B + K of plain noise
@@ -113,7 +113,7 @@ class SizedMeasure:
     @staticmethod
     def of(
         releases: SampledReleases,
-        direction: Direction,
+        direction: Orientation,
         laws: Sequence[SizedLaw],
         tau: Array,
         curvature: Array | None = None,

@@ -15,7 +15,7 @@ import numpy as np
 
 from cumulant.inversion.contour import SMALLEST_LOG_DELTA, Contour, log_chernoff
 from cumulant.inversion.plan import approximate, curvature_of
-from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Direction, SizedLaw, SizedMeasure
+from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Orientation, SizedLaw, SizedMeasure
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.sampled_gaussian import EXPONENT_AT_MOST, RealTilts, SampledGaussian, SampledReleases
@@ -51,13 +51,13 @@ class WholeLine:
     log_left_out: float  # of P
 
     @staticmethod
-    def at(releases: SampledReleases, direction: Direction, log_delta: float, tilts: Array) -> WholeLine | None:
+    def at(releases: SampledReleases, direction: Orientation, log_delta: float, tilts: Array) -> WholeLine | None:
         """Return the line's tilts for a δ, around that of a normal loss."""
         return WholeLine.of(releases, direction, math.sqrt(-2 * log_delta) / releases.deviation, log_delta, tilts)
 
     @staticmethod
     def of(
-        releases: SampledReleases, direction: Direction, first_tilt: float, log_delta: float, tilts: Array
+        releases: SampledReleases, direction: Orientation, first_tilt: float, log_delta: float, tilts: Array
     ) -> WholeLine | None:
         """Return the line's tilts around the first; None where sums over nodes would be long."""
         tau, laws, is_cut = tilts * first_tilt, [], False
@@ -152,7 +152,11 @@ def saddle_log_delta(releases: SampledReleases, epsilon: float) -> float | None:
 
 
 def _seen(
-    releases: SampledReleases, law: SampledGaussian, direction: Direction, tilts: tuple[float, float], log_delta: float
+    releases: SampledReleases,
+    law: SampledGaussian,
+    direction: Orientation,
+    tilts: tuple[float, float],
+    log_delta: float,
 ) -> tuple[Size, SizeClasses | None]:
     """Return all releases of a law, or where a first tilt would take them far, those that δ can see."""
     first, last = (direction.power(tilt) for tilt in tilts)

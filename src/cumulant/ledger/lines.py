@@ -74,7 +74,7 @@ class AbstractLine(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {"kind": self.kind, **{field.name: _plain(getattr(self, field.name)) for field in fields(self)}}  # type: ignore[arg-type]  # lines are dataclasses
+        return {"kind": self.kind, **{field.name: _as_data(getattr(self, field.name)) for field in fields(self)}}  # type: ignore[arg-type]  # lines are dataclasses
 
 
 @final
@@ -239,7 +239,7 @@ class PureBeyond(AbstractLine):
         return _left_text(left, stated(self.epsilon), self.what, given=self.epsilon)
 
 
-def _plain(value: Any) -> Any:
+def _as_data(value: Any) -> Any:
     """Return what a field of a line is in JSON, which has no infinity."""
     if isinstance(value, AbstractMechanism):
         return value.to_dict()
@@ -292,16 +292,16 @@ def composed_of(lines: Lines) -> Composed:
     return Composed.of(line.priced() for line in lines)
 
 
-KINDS: Mapping[str, type[AbstractLine]] = {
+LINES_BY_KIND: Mapping[str, type[AbstractLine]] = {
     line.kind: line for line in (Slot, GaussianReserve, FailureReserve, RenyiReserve, PureBeyond)
 }
-READ: Mapping[str, Callable[[Any], Any]] = {"mechanism": from_dict, "order": float}
+READERS: Mapping[str, Callable[[Any], Any]] = {"mechanism": from_dict, "order": float}
 """How fields are read that are written as something else."""
 
 
 def line_from_dict(data: dict[str, Any]) -> AbstractLine:
     """Return the line that `to_dict` described."""
-    if data["kind"] not in KINDS:
+    if data["kind"] not in LINES_BY_KIND:
         raise InvalidParameter(f"a line must be a slot, reserve, failure, renyi or pure, got {data['kind']!r}")
-    given = {name: READ.get(name, lambda as_it_is: as_it_is)(value) for name, value in data.items() if name != "kind"}
-    return KINDS[data["kind"]](**given)
+    given = {name: READERS.get(name, lambda as_it_is: as_it_is)(value) for name, value in data.items() if name != "kind"}
+    return LINES_BY_KIND[data["kind"]](**given)
