@@ -16,7 +16,13 @@ import cumulant as cm
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.group import Group
 from cumulant.neighbors import Neighbors
-from cumulant.sampling import OncePerEpoch, PoissonSampled, SampledWithoutReplacement, SampledWithReplacement
+from cumulant.sampling import (
+    OncePerEpoch,
+    PoissonSampled,
+    RandomAllocation,
+    SampledWithoutReplacement,
+    SampledWithReplacement,
+)
 
 ASKING = settings(deadline=None, max_examples=25)  # an answer with atoms takes a second
 SLOW = bool(os.environ.get("CUMULANT_SLOW"))
@@ -274,6 +280,19 @@ def _epochs(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
     return TABLE[cm.Gaussian].draw.map(lambda noise: OncePerEpoch(mechanism=noise, relation=relation))
 
 
+def _allocations(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    """Return epochs of few steps, as each takes a density of its own; some of noise that doubles do not hold."""
+    noise = st.one_of(log_uniform(0.3, 10.0), log_uniform(0.05, 1e4)).map(lambda x: cm.Gaussian(noise_multiplier=x))
+    steps = st.tuples(st.integers(1, 60), st.integers(1, 3), st.integers(1, 3))
+    return st.builds(
+        lambda base, size: RandomAllocation(
+            mechanism=base, steps=size[0], chosen=min(size[1], size[0]), epochs=size[2], relation=relation
+        ),
+        noise,
+        steps,
+    )
+
+
 def _of_more_noise(sample: Any, factor: float) -> AbstractMechanism:
     changed: AbstractMechanism = replace(sample, mechanism=noisier(sample.mechanism, factor))
     return changed
@@ -284,6 +303,7 @@ SCHEMES: dict[type[AbstractMechanism], Scheme] = {
     SampledWithoutReplacement: Scheme(_without_replacement, _of_more_noise),
     SampledWithReplacement: Scheme(_with_replacement, _of_more_noise),
     OncePerEpoch: Scheme(_epochs, _of_more_noise),
+    RandomAllocation: Scheme(_allocations, _of_more_noise, (cm.ADD_REMOVE,)),
     Group: Scheme(_groups, _of_more_noise),
 }
 

@@ -155,7 +155,7 @@ def test_without_a_lower_end_nothing_is_refuted() -> None:
         "--noise-multiplier 1 --rate 256/50000 --steps 300 --loader poisson",
         "--noise-multiplier 1 --batch-size 256 --dataset-size 50000 --epochs 3 --loader opacus --drop-last",
         "--noise-multiplier 4 --batch-size 256 --dataset-size 60000 --steps 100 --loader fixed",
-        "--noise-multiplier 4 --batch-size 256 --dataset-size 60000 --epochs 2 --loader allocation",
+        "--noise-multiplier 4 --batch-size 256 --dataset-size 60000 --epochs 2 --loader allocation --bins kept",
     ],
 )
 def test_words_of_training_are_those_of_sgd(words: str) -> None:

@@ -20,6 +20,7 @@ from cumulant.answer import Interval
 from cumulant.comparison import Parts, Row, converted, naive, optimal, strong, table
 from cumulant.curves.conversion import mironov_epsilon, optimal_epsilon
 from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.parameters import Bins
 from cumulant.printed import rounded_down
 from cumulant.training import Sampling
 
@@ -136,11 +137,13 @@ LOADERS: dict[str, Sampling] = {
 
 @pytest.mark.parametrize(("loader", "sampling"), LOADERS.items())
 def test_sgd_answers_as_the_library(loader: str, sampling: Sampling) -> None:
-    content = answered(f"{SGD} --loader {loader}")
-    run = cm.dp_sgd(noise_multiplier=1.0, batch_size=256, dataset_size=60_000, epochs=2, sampling=sampling)
+    allocates = loader == "allocation"
+    content = answered(f"{SGD} --loader {loader}" + (" --bins fresh" if allocates else ""))
+    bins: Bins = "fresh" if allocates else None
+    run = cm.dp_sgd(noise_multiplier=1.0, batch_size=256, dataset_size=60_000, epochs=2, sampling=sampling, bins=bins)
     assert cm.from_dict(content["mechanism"]) == run
     assert content["answer"]["epsilon"] == run.epsilon(delta=1e-5)
-    assert content["training"]["steps"] == math.ceil(2 * 60_000 / 256)
+    assert content["training"]["steps"] == (2 * (60_000 // 256) if allocates else math.ceil(2 * 60_000 / 256))
     joins = sampling in ("poisson", "random_allocation")
     assert content["training"]["effective_noise_multiplier"] == (1.0 if joins else 0.5)
     assert content["training"]["neighbors"] == ("add-or-remove-one" if joins else "replace-one")
@@ -159,13 +162,12 @@ def test_sgd_answers_as_the_library(loader: str, sampling: Sampling) -> None:
             ["probability 0.004255354404449463 (1/len(loader)", "neither Poisson sampling nor a fresh random batch"],
         ),
         ("shuffled", ["2 epochs begun, 469 steps", "No amplification is counted", "which is an upper bound"]),
-        ("allocation", ["draw its batch by itself", "No amplification is counted"]),
+        ("allocation --bins kept", ["draw its batch by itself", "keeps in every epoch", "2 epochs begun of 234 steps"]),
     ],
 )
 def test_sgd_says_what_it_protects_and_assumes(loader: str, said: list[str]) -> None:
     text = " ".join(call(f"{SGD} --loader {loader}").stdout.split())
-    walks = loader in ("shuffled", "allocation")
-    warned = [] if walks else ["shuffles the data", "neither Poisson sampling nor a fresh random batch"]
+    warned = [] if loader == "shuffled" else ["shuffles the data", "this number does not hold for it"]
     for part in [*said, *warned, "clipped by itself", "at most 1 % of outsiders", "measured on private data"]:
         assert part in text
 

@@ -141,12 +141,14 @@ def asked_sgd(draw: Draw) -> Line:
     b, epochs = draw.of.randint(max(1, n // 200), max(1, n // 4)), draw.of.randint(1, 5)
     sizes = {"batch_size": b, "dataset_size": n, "epochs": epochs}
     plan = f"--batch-size {b} --dataset-size {n} --epochs {epochs} --delta {delta} --loader {loader}"
+    bins = "fresh" if loader == "allocation" else None
+    plan += " --bins fresh" if bins else ""
 
     def run(x: float) -> AbstractMechanism:
         if loader == "opacus":
             batches = math.ceil(n / b)
             return cm.dp_sgd(noise_multiplier=x, sample_rate=torch_coin(1 / batches), steps=epochs * batches)
-        return cm.dp_sgd(noise_multiplier=x, **sizes, sampling=LOADERS[loader])  # type: ignore[arg-type]
+        return cm.dp_sgd(noise_multiplier=x, **sizes, sampling=LOADERS[loader], bins=bins)  # type: ignore[arg-type]
 
     if draw.of.random() < 0.5:
         epsilon = draw.number(0.3, 5.0)

@@ -140,6 +140,7 @@ EVERY_KIND: list[AbstractMechanism] = [
     cm.LaplaceVector(scale=2.0),
     OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=2.0)),
     cm.Parallel(parts=(GAUSSIAN, LAPLACE)),
+    GAUSSIAN.random_allocation(steps=5, epochs=2, bins="kept"),
 ]
 KINDS = [type(mechanism).__name__ for mechanism in EVERY_KIND]
 

@@ -105,4 +105,4 @@ def test_every_sampling_has_its_words() -> None:
     assert release_words(cm.Laplace(scale=3.0), 2) == "2 x Laplace noise of 3 x the sensitivity"
     assert release_words(cm.PureDP(epsilon=1.0), 1) == "a release that is 1-DP"
     allocated = cm.dp_sgd(noise_multiplier=2.0, sample_rate=0.1, epochs=1, sampling="random_allocation")
-    assert "draws for itself" in release_words(*allocated.parts[0])
+    assert "10 steps of which every record draws one for itself" in release_words(*allocated.parts[0])

@@ -179,15 +179,12 @@ def test_the_coin_counts_the_floats_below_the_rate(rate: float) -> None:
 # Loaders that walk through the data ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("sampling", "sigma", "relation"), [("shuffled", 0.75, cm.REPLACE_ONE), ("random_allocation", 1.5, cm.ADD_REMOVE)]
-)
-def test_epochs_without_amplification(sampling: Sampling, sigma: float, relation: Any) -> None:
-    run = cm.dp_sgd(**USUAL, epochs=2.5, sampling=sampling)
+def test_epochs_without_amplification() -> None:
+    run = cm.dp_sgd(**USUAL, epochs=2.5, sampling="shuffled")
     ((epoch, count),) = run.parts
     assert isinstance(epoch, OncePerEpoch)
-    assert (epoch.mechanism, epoch.neighbors, count) == (cm.Gaussian(noise_multiplier=sigma), relation, 3)
-    plain = cm.Gaussian(noise_multiplier=sigma) * 3
+    assert (epoch.mechanism, epoch.neighbors, count) == (cm.Gaussian(noise_multiplier=0.75), cm.REPLACE_ONE, 3)
+    plain = cm.Gaussian(noise_multiplier=0.75) * 3
     assert run.epsilon(delta=1e-5) == pytest.approx(plain.epsilon(delta=1e-5), rel=1e-12)
     assert not run.explain(delta=1e-5).guarantee.exact  # attained by an order that is known, not by a secret one
     with pytest.raises(cm.UnprovenCombination):
@@ -243,6 +240,7 @@ def test_epochs_are_written_and_read() -> None:
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "random_allocation", "shuffled"])
 def test_the_least_noise_keeps_the_budget(sampling: Sampling) -> None:
     plan: dict[str, Any] = {"batch_size": 250, "dataset_size": 50_000, "epochs": 3, "sampling": sampling}
+    plan |= {"bins": "fresh"} if sampling == "random_allocation" else {}
     sigma = cm.dp_sgd_noise(epsilon=2.0, delta=1e-6, **plan)
     assert cm.dp_sgd(noise_multiplier=sigma, **plan).epsilon(delta=1e-6) <= 2.0
     assert cm.dp_sgd(noise_multiplier=sigma * (1 - 1e-7), **plan).epsilon(delta=1e-6) > 2.0

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, wraps
 from numbers import Real
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cumulant.errors import InvalidParameter, MisnamedParameter
 
+Bins = Literal["fresh", "kept"] | None
+"""Whether records draw their batches anew in every epoch, or keep what they drew; None: it was not said."""
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
 MOST = 10**18  # releases: 30 years of a billion a second

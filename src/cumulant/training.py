@@ -16,13 +16,14 @@ from cumulant.answer import Method
 from cumulant.composition import Composed
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.neighbors import ADD_REMOVE, NAMED, REPLACE_ONE, Neighbors
+from cumulant.neighbors import ADD_REMOVE, NAMED, REPLACE_ONE, ZERO_OUT, Neighbors
 from cumulant.numerics.rounding import float_above
-from cumulant.parameters import by_name, require
+from cumulant.parameters import Bins, by_name, require
 from cumulant.planning import calibrate
 from cumulant.sampling.once_per_epoch import OncePerEpoch
+from cumulant.sampling.random_allocation import WHICH_BINS
 
-Sampling = Literal["poisson", "without_replacement", "random_allocation", "shuffled"]
+Sampling = Literal["poisson", "without_replacement", "random_allocation", "balls_in_bins", "shuffled"]
 """What a data loader does."""
 
 NATURAL = {
@@ -33,7 +34,11 @@ NATURAL = {
 }
 """The relation of each sampling, and with it the unit of noise: what a record adds, or what replacing one changes."""
 
-ALSO_CALLED = {"fixed": "without_replacement", "allocation": "random_allocation"}  # by the command
+ALSO_CALLED = {
+    "fixed": "without_replacement",
+    "allocation": "random_allocation",
+    "balls_in_bins": "random_allocation",
+}  # by the command, and by others
 BY_EPOCH = ("random_allocation", "shuffled")  # samplings that cost by the epoch: every record takes part once in each
 OPACUS = "; for the loader of Opacus give sampling='poisson' and sample_rate=torch_coin(1 / len(loader))"
 TORCH_GRID = Fraction(1, 2**24)  # of probability: a coin that is a float32 below a rate
@@ -49,6 +54,7 @@ def dp_sgd(
     steps: int | None = None,
     sample_rate: float | None = None,
     sampling: Sampling = "poisson",
+    bins: Bins = None,
     neighbors: Neighbors | None = None,
 ) -> Composed:
     """Return a run of DP-SGD as one mechanism: every step adds Gaussian noise to a sum of clipped gradients.
@@ -67,8 +73,10 @@ def dp_sgd(
                                      half the noise multiplier.
     sampling="shuffled":             every epoch walks through all records once, in any order. Replace-one, half the
                                      noise multiplier, and one release per epoch begun, without amplification.
-    sampling="random_allocation":    every epoch puts every record into one batch that it draws for itself.
-                                     Add-or-remove-one, one release per epoch begun, without amplification.
+    sampling="random_allocation":    in every epoch every record joins one of ⌊1/rate⌋ batches, which it draws for
+                                     itself (also "balls_in_bins"). Add-or-remove-one or zero-out, whole epochs. Of
+                                     several epochs `bins` must be said: "fresh" if records draw anew in each, "kept"
+                                     if they keep what they drew.
 
     >>> run = dp_sgd(noise_multiplier=1.0, batch_size=250, dataset_size=50_000, epochs=2)
     >>> run.parts[0][0].mechanism, run.parts[0][0].rate, run.parts[0][1]
@@ -84,6 +92,7 @@ def dp_sgd(
         steps=steps,
         sample_rate=sample_rate,
         sampling=sampling,
+        bins=bins,
         neighbors=neighbors,
     ).mechanism()
 
@@ -100,6 +109,7 @@ def dp_sgd_noise(
     steps: int | None = None,
     sample_rate: float | None = None,
     sampling: Sampling = "poisson",
+    bins: Bins = None,
     neighbors: Neighbors | None = None,
     method: Method = "best",
 ) -> float:
@@ -118,6 +128,7 @@ def dp_sgd_noise(
         steps=steps,
         sample_rate=sample_rate,
         sampling=sampling,
+        bins=bins,
         neighbors=neighbors,
     )
     return plan.least_noise(epsilon=epsilon, delta=delta, log_delta=log_delta, method=method)
@@ -128,7 +139,8 @@ def dp_sgd_noise(
 class TrainingRun:
     """The numbers of a run of DP-SGD, and what they become in the theorems.
 
-    `rate` is how much of the data a step takes, rounded up; `epochs_begun` is known where the epochs are what costs.
+    `rate` is how much of the data a step takes, rounded up, `batches` how many an epoch has in full; `epochs_begun` is
+    known where the epochs are what costs.
     """
 
     noise_multiplier: float
@@ -138,7 +150,9 @@ class TrainingRun:
     neighbors: Neighbors
     batch_size: int | None = None
     dataset_size: int | None = None
+    batches: int = 1
     epochs_begun: int | None = None
+    bins: Bins = None
 
     @classmethod
     def of(
@@ -151,6 +165,7 @@ class TrainingRun:
         steps: Any = None,
         sample_rate: Any = None,
         sampling: Any = "poisson",
+        bins: Any = None,
         neighbors: Any = None,
     ) -> TrainingRun:
         """Check everything, and turn epochs into steps."""
@@ -159,9 +174,10 @@ class TrainingRun:
             hint = OPACUS if sampling == "opacus" else ""
             raise InvalidParameter(f"sampling must be {' or '.join(map(repr, NATURAL))}, got {sampling!r}{hint}")
         rate = _exact_rate(batch_size, dataset_size, sample_rate)
-        count = _steps(epochs, steps, rate if sample_rate is None else _nearest_unit(rate))
-        # of the last batch of an epoch nothing is known, so it may be missing: fewer steps each
-        begun = math.ceil(Fraction(count, int(1 / rate)) if epochs is None else _written(epochs))
+        exact = rate if sample_rate is None else _nearest_unit(rate)
+        batches = int(1 / exact)  # of an epoch, in full: of the last nothing is known, so it may be missing
+        count = _steps(epochs, steps, Fraction(1, batches) if sampling == "random_allocation" else exact)
+        begun = math.ceil(Fraction(count, batches) if epochs is None else _written(epochs))
         return cls(
             noise_multiplier=parameters.positive("noise_multiplier", noise_multiplier),
             rate=float_above(rate),
@@ -170,7 +186,9 @@ class TrainingRun:
             neighbors=_relation(sampling, neighbors),
             batch_size=batch_size if sample_rate is None else None,
             dataset_size=dataset_size if sample_rate is None else None,
+            batches=batches,
             epochs_begun=begun if sampling in BY_EPOCH else None,
+            bins=_bins(bins, sampling, begun),
         )
 
     @property
@@ -180,6 +198,12 @@ class TrainingRun:
 
     def mechanism(self) -> Composed:
         gaussian = Gaussian(noise_multiplier=self.effective_noise_multiplier)
+        if self.sampling == "random_allocation" and self.epochs_begun is not None:
+            kept = self.epochs_begun if self.bins == "kept" and self.epochs_begun > 0 else 1
+            epochs = gaussian.random_allocation(
+                steps=self.batches, epochs=kept, bins=self.bins, neighbors=self.neighbors
+            )
+            return epochs * (self.epochs_begun // kept)
         if self.epochs_begun is not None:
             return OncePerEpoch(mechanism=gaussian, relation=self.neighbors) * self.epochs_begun
         if self.sampling == "poisson":
@@ -236,12 +260,23 @@ def _exact_rate(batch_size: Any, dataset_size: Any, sample_rate: Any) -> Fractio
 def _relation(sampling: Sampling, neighbors: Any) -> Neighbors:
     """Return the relation that is asked for: Poisson samples have several, other samplings their own."""
     require(neighbors is None or isinstance(neighbors, Neighbors), f"neighbors must be {NAMED}", neighbors)
-    if neighbors not in (None, NATURAL[sampling]) and sampling != "poisson":
+    nulls = sampling == "random_allocation" and neighbors is ZERO_OUT
+    if neighbors not in (None, NATURAL[sampling]) and sampling != "poisson" and not nulls:
         raise UnprovenCombination(
             f"sampling={sampling!r} has no theorem here for {neighbors.value}; it is covered for "
             f"{NATURAL[sampling].value}"
         )
     return NATURAL[sampling] if neighbors is None else neighbors
+
+
+def _bins(bins: Any, sampling: Sampling, epochs: int | None) -> Bins:
+    """Return whether batches are drawn anew in each epoch, which must be said where it matters."""
+    require(bins in (None, "fresh", "kept"), "bins must be 'fresh' or 'kept'", bins)
+    if sampling != "random_allocation":
+        require(bins is None, "bins belong to sampling='random_allocation'", bins)
+    elif bins is None and epochs is not None and epochs > 1:
+        raise InvalidParameter(WHICH_BINS)
+    return bins  # type: ignore[no-any-return]
 
 
 def _steps(epochs: Any, steps: Any, rate: Fraction) -> int:

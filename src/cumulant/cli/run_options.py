@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cumulant.training import TrainingRun
 
 SHARED = ("noise_multiplier", "rate", "steps")  # options that describe a release, and a training run, too
-TRAINING_NAMES = ("batch_size", "dataset_size", "epochs", "loader", "drop_last")
+TRAINING_NAMES = ("batch_size", "dataset_size", "epochs", "loader", "bins", "drop_last")
 TRAINING_OPTIONS = tuple(option for option in sgd.params if option.name in TRAINING_NAMES)
 
 
@@ -53,6 +53,7 @@ class RunWords:
             **sizes,
             rate=self.release.options.get("rate"),
             steps=self.steps,
+            bins=self.training.get("bins"),
             drop_last=self.training.get("drop_last", False),
         )
         return plan.with_noise(self.release.options["noise_multiplier"])

@@ -31,6 +31,7 @@ Loaders:
               the number of records is public (zero-out)
   fixed       a fresh random subset of fixed size in every step
   allocation  every epoch puts every record into one batch, drawn for itself
+              (balls in bins); give --bins where there are several epochs
   shuffled    every epoch walks through the data, in any order
 
 \b
@@ -43,15 +44,23 @@ Examples:
       --delta 1e-5
   cumulant sgd --noise-multiplier 4 --batch-size 256 --dataset-size 60000 \\
       --steps 1000 --delta 1e-5 --loader fixed
+  cumulant sgd --noise-multiplier 1 --batch-size 600 --dataset-size 60000 \\
+      --epochs 10 --delta 1e-5 --loader allocation --bins fresh
   cumulant sgd --noise-multiplier 1 --batch-size 256 --dataset-size 60000 \\
       --epochs 0.5 --delta 1e-6 --json
 """
+BINS = ("fresh", "kept")
 LOADERS = {
     "poisson": "poisson",
     "opacus": "poisson",
     "fixed": "without_replacement",
     "allocation": "random_allocation",
     "shuffled": "shuffled",
+}
+ALSO_CALLED = {
+    "without-replacement": "fixed",
+    "random-allocation": "allocation",
+    "balls-in-bins": "allocation",
 }
 
 
@@ -65,11 +74,12 @@ LOADERS = {
 @click.option("--steps", type=COUNT, metavar="COUNT", help="Steps, instead of --epochs; 1e6 is fine.")
 @click.option(
     "--loader",
-    type=OneOf(LOADERS, also={"without-replacement": "fixed", "random-allocation": "allocation"}),
+    type=OneOf(LOADERS, also=ALSO_CALLED),
     default="poisson",
     show_default=True,
     help="What the data loader really does.",
 )
+@click.option("--bins", type=OneOf(BINS), help="With --loader allocation: drawn anew in every epoch, or kept.")
 @click.option("--drop-last", is_flag=True, help="With --loader opacus: the DataLoader has drop_last=True.")
 @delta_option
 @method_option
@@ -120,6 +130,7 @@ def planned(
     rate: float | None,
     epochs: float | None,
     steps: int | None,
+    bins: str | None,
     drop_last: bool,
 ) -> TrainingRun:
     """Return the run, with any noise, after a check of which options were given together."""
@@ -130,12 +141,15 @@ def planned(
         raise click.UsageError("give --batch-size and --dataset-size, or --rate")
     if drop_last and loader != "opacus":
         raise click.UsageError("--drop-last belongs to --loader opacus")
+    if bins is not None and loader != "allocation":
+        raise click.UsageError("--bins belongs to --loader allocation")
     if loader == "opacus":
         if rate is not None or batch_size is None or dataset_size is None:
             raise click.UsageError("--loader opacus needs --batch-size and --dataset-size: its rate follows from both")
         return _opacus(batch_size, dataset_size, epochs, steps, drop_last=drop_last)
     sizes = {"batch_size": batch_size, "dataset_size": dataset_size, "sample_rate": rate}
-    return TrainingRun.of(noise_multiplier=1.0, **sizes, epochs=epochs, steps=steps, sampling=LOADERS[loader])
+    plan = {"epochs": epochs, "steps": steps, "sampling": LOADERS[loader], "bins": bins}
+    return TrainingRun.of(noise_multiplier=1.0, **sizes, **plan)
 
 
 def _opacus(

@@ -23,6 +23,14 @@ PROTECTED = {
 """What each relation protects."""
 
 
+BINS = {
+    None: "there is one epoch",
+    "fresh": "it draws anew in every epoch",
+    "kept": "it keeps in every epoch what it drew",
+}
+"""What is done with batches that records drew."""
+
+
 def numbers(training: TrainingRun, loader: str, epochs: float | None) -> dict[str, object]:
     """Return what was asked about, and what it became in the theorems."""
     return {
@@ -31,6 +39,7 @@ def numbers(training: TrainingRun, loader: str, epochs: float | None) -> dict[st
         "dataset_size": training.dataset_size,
         "epochs": epochs,
         "epochs_begun": training.epochs_begun,
+        "bins": training.bins,
         "steps": training.steps,
         "loader": loader,
         "sampling": training.sampling,
@@ -106,17 +115,21 @@ def _sampling(training: TrainingRun, loader: str) -> str:
             )
         case _:
             return (
-                f"random allocation, {training.epochs_begun} epochs begun, {training.steps} steps: in every epoch "
-                "every record must draw its batch by itself, and joins that one only. No amplification is counted."
+                f"random allocation, {training.epochs_begun} epochs begun of {training.batches} steps each: every "
+                f"record must draw its batch by itself, uniformly, and joins that one only; {BINS[training.bins]}. "
+                "Batches differ in size, and none is filled up or cut."
             )
 
 
 def _not_this(training: TrainingRun) -> dict[str, str]:
-    if training.epochs_begun is not None:
+    if training.sampling == "shuffled":
         return {}
+    why = "that is neither Poisson sampling nor a fresh random batch"
+    if training.sampling == "random_allocation":
+        why = "its batches have one size, so that records push one another out"
     return {
-        "not this": "a loader that shuffles the data and walks through it in batches: that is neither Poisson "
-        "sampling nor a fresh random batch, and this number does not hold for it."
+        "not this": f"a loader that shuffles the data and walks through it in batches: {why}, and this number does not "
+        "hold for it."
     }
 
 

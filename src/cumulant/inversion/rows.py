@@ -152,7 +152,8 @@ class Rows:
         Clusters that come after `enough` nats are left out: what some have fallen by, all have.
         """
         frequencies = chunk_frequencies(chunk)
-        total = self.variance[:, None] * frequencies**2 / 2
+        variance = self.variance + self.counts @ np.array([pair.gaussian_variance for pair in self.pairs])
+        total = variance[:, None] * frequencies**2 / 2
         for cluster, counts in clusters:
             total = total + counts[:, None] * escape_of_cluster(cluster, index, chunk)
             if np.min(total) >= enough:

@@ -211,13 +211,14 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
     solution = question.solve()
     line, epsilon, slack = solution.enclosure, solution.epsilon, solution.slack or 0.0
     if isinstance(line, Contour | BandInDoubles):
+        epsilon = min(epsilon, question.losses.supremum)
+        if math.isinf(epsilon):
+            raise OutOfReach("no line that can be afforded proves a bound: its rounding is larger than this δ")
         if isinstance(line, BandInDoubles) or not slack <= NEARLY_AGREED_NATS:
             epsilon = _raise_until_agreed(question, line, epsilon, slack)
         elif epsilon > 0:
             epsilon += SLACKS * max(slack, AGREED_NATS) * line.epsilon_per_nat(epsilon)
         epsilon = min(epsilon, question.losses.supremum)
-        if math.isinf(epsilon):
-            raise OutOfReach("no line that can be afforded proves a bound: its rounding is larger than this δ")
     return _inversion(solution, epsilon, epsilon, "total variation")
 
 

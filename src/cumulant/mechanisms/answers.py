@@ -185,7 +185,8 @@ def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval
 
 def _or_doubles(found: Interval, most: float, least: Callable[[], float]) -> Interval:
     """Return what balls prove, or bounds in doubles where only these are exact, or balls prove nothing."""
-    if found.certified and found.width <= EXACTLY * found.upper:
+    says_all = found.upper < math.inf or most == math.inf
+    if found.certified and found.width <= EXACTLY * found.upper and says_all:
         return found
     upper = min(found.upper, most)
     lower = min(max(found.lower, least()), upper)

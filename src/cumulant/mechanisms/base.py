@@ -24,7 +24,7 @@ from cumulant.mechanisms.data import arguments_from, plain_fields, write
 from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.many import deltas_at, epsilons_at, epsilons_of_counts, log_deltas_at, tradeoffs_at
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
-from cumulant.parameters import by_name, check_names
+from cumulant.parameters import Bins, by_name, check_names
 from cumulant.profiles.profile import PrivacyProfile
 
 if TYPE_CHECKING:
@@ -350,6 +350,20 @@ class AbstractMechanism(ABC):
             population=population,
             relation=REPLACE_ONE if neighbors is None else neighbors,
         )
+
+    @by_name
+    def random_allocation(
+        self, *, steps: int, chosen: int = 1, epochs: int = 1, bins: Bins = None, neighbors: Neighbors | None = None
+    ) -> AbstractMechanism:
+        """Return epochs of `steps` releases of which every record joins `chosen`, drawn uniformly and for itself.
+
+        `bins` says whether records draw anew in each epoch, or keep what they drew; where there are several epochs it
+        must be said. Default relation: add-or-remove-one, whose numbers hold for cumulant.ZERO_OUT as well. The unit of
+        noise stays the largest contribution of one record.
+        """
+        from cumulant.sampling.random_allocation import allocate
+
+        return allocate(mechanism=self, steps=steps, chosen=chosen, epochs=epochs, bins=bins, neighbors=neighbors)
 
     def sharpened(self) -> AbstractMechanism:
         """Return this release with the tightest loss that is known, also where that takes seconds to compute."""

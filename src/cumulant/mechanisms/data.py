@@ -39,6 +39,7 @@ REGISTRY: Mapping[str, str] = {
     "Parallel": "cumulant.disjoint",
     "PoissonSampled": "cumulant.sampling.poisson",
     "PureDP": "cumulant.mechanisms.pure_dp",
+    "RandomAllocation": "cumulant.sampling.random_allocation",
     "RandomizedResponse": "cumulant.mechanisms.randomized_response",
     "RenyiCurve": "cumulant.mechanisms.renyi_curve",
     "SampledWithReplacement": "cumulant.sampling.with_replacement",

@@ -45,6 +45,7 @@ class DiscreteLosses:
     `slip` is how far the losses may be from where they should be, as the points of a lattice. `loss_units` is by how
     many roundings of L a mass may be off: where it was made of q and e^L, by two. `missing` is what the masses lack of
     1, at most: as formed here, as if they lacked nothing, M(z) is above Σ p e^{zL} by up to (1 + |z|)·missing.
+    `uncertainty` is how far each mass may be off beside that, relatively.
     """
 
     losses: Array
@@ -53,9 +54,10 @@ class DiscreteLosses:
     slip: float = 0.0
     loss_units: float = 0.0
     missing: float = 0.0
+    uncertainty: float | Array = 0.0
 
     @staticmethod
-    def of(losses: Array, log_masses: Array, lost: float | None = 0.0, **doubts: float) -> DiscreteLosses:
+    def of(losses: Array, log_masses: Array, lost: float | None = 0.0, **doubts: Any) -> DiscreteLosses:
         """Return nodes with κ summed from positive terms; `lost` is the mass of Q that P lacks, None if not known."""
         losses, log_masses = np.atleast_2d(losses), np.atleast_2d(log_masses)
         if lost is None:
@@ -131,7 +133,8 @@ class DiscreteLosses:
 
     def _units(self) -> Array:
         """Return how far each mass may be off, relatively."""
-        return np.asarray(2.0**-51 * (np.abs(self.log_masses) + self.loss_units * np.abs(self.losses)))
+        units = np.abs(self.log_masses) + self.loss_units * np.abs(self.losses)
+        return np.asarray(2.0**-51 * units + self.uncertainty)
 
     def log_moment(self, theta: float, step: float, count: int, k_theta: Array) -> tuple[Complex, Array]:
         """Return K(θ + iω) at ω = 0, η, 2η, …, and a bound of log(1 + |ΔM/M|), from K(θ): a row for each law.
@@ -215,7 +218,8 @@ class DiscreteLosses:
         exponents = np.abs(self.log_masses) + (self.loss_units + theta) * np.abs(self.losses)
         terms = (exponents, np.abs(self.losses), self.losses**2)
         size, first, second = (np.sum(tilted * term, axis=1, keepdims=True) for term in terms)
-        return tilted, ROUNDOFF + 2.0**-52 * size, first, second
+        uncertain = np.sum(tilted * self.uncertainty, axis=1, keepdims=True)
+        return tilted, ROUNDOFF + 2.0**-52 * size + uncertain, first, second
 
     def _by_rows(self, evaluate: Callable[..., Any], width: int, *columns: Array) -> list[Any]:
         """Return what `evaluate` says of some rows at a time: `width` numbers for each node."""

@@ -15,6 +15,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
+import numpy as np
+
 from cumulant.numerics.decay import Cells
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.discrete import DiscreteLosses, TiltedNodes
@@ -33,6 +35,9 @@ class DominatingPair(ABC):
 
     left_out: float = 0.0
     """How much of P the nodes lack, rounded up."""
+
+    gaussian_variance: float = 0.0
+    """v, rounded down, with |M(θ + iω)| <= e^{-ω²v/2} M(θ): as if a Gaussian were a part of the loss."""
 
     @property
     @abstractmethod
@@ -53,7 +58,8 @@ class DominatingPair(ABC):
         nodes = self.nodes(theta, omega)
         losses, log_masses = nodes.losses[0], nodes.log_masses[0]
         exponents = log_masses + theta * losses - k_theta
-        return replace(TiltedNodes.of(theta, losses, exponents, nodes.loss_units, RULE_ERROR), slip=nodes.slip)
+        error = RULE_ERROR + float(np.sum(np.exp(exponents) * nodes.uncertainty))
+        return replace(TiltedNodes.of(theta, losses, exponents, nodes.loss_units, error), slip=nodes.slip)
 
     @abstractmethod
     def cells(self, theta: float, k_theta: float | Array) -> Cells:

@@ -12,6 +12,7 @@ from cumulant.mechanisms.laplace import Laplace
 from cumulant.neighbors import Neighbors
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.random_allocation import RandomAllocation
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
@@ -33,6 +34,11 @@ EPOCHS = {
     Neighbors.ADD_REMOVE: "in every epoch every record draws its batch by itself and is in that one only",
     Neighbors.REPLACE_ONE: "every epoch uses every record at most once, in an order that does not look at the records",
 }
+OWN_STEP = (
+    "every record draws its batch uniformly by itself, whatever others draw, and nobody is shown who is in which; sums "
+    "are not divided by how many records are in a batch, and no batch is filled up or cut to a size"
+)
+FRESH_BINS, KEPT_BINS = (f"batches are {how} in every epoch" for how in ("drawn anew", "those of the first"))
 UNIT = "what noise is added to changes between neighbours by no more than the unit of the noise"
 STATED = "what is stated of a release holds for every two neighbours, whatever was released before"
 DISJOINT = "every record is in one part of the data, whichever others there are"
@@ -61,6 +67,10 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
             yield from () if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
         case OncePerEpoch():
             yield EPOCHS[release.relation]
+            yield BOUNDED
+        case RandomAllocation():
+            yield OWN_STEP
+            yield FRESH_BINS if release.epochs == 1 else KEPT_BINS
             yield BOUNDED
         case Parallel():
             yield DISJOINT

@@ -23,6 +23,7 @@ from cumulant.mechanisms.zcdp import ZCDP
 from cumulant.printed import counted, given
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.random_allocation import RandomAllocation
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
@@ -48,6 +49,11 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             noise = _noise(release.mechanism, ADDED if joins else CHANGE)
             drawn = "in a batch that it draws for itself" if joins else "in an order that does not look at the records"
             return f"{times}an epoch in which every record takes part once, {drawn}, {noise}"
+        case RandomAllocation():
+            noise = _noise(release.mechanism, "the largest contribution of one record")
+            chosen = "one" if release.chosen == 1 else str(release.chosen)
+            epochs = "an epoch" if release.epochs == 1 else f"{release.epochs} epochs, draws kept in all of them,"
+            return f"{times}{epochs} of {release.steps} steps of which every record draws {chosen} for itself, {noise}"
         case _:
             return f"{times}{_noise(release, 'the sensitivity')}"
     return f"{times}{_noise(inner, unit)}, each time on {drawn}"

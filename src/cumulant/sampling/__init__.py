@@ -2,7 +2,8 @@
 
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.random_allocation import RandomAllocation
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
-__all__ = ["OncePerEpoch", "PoissonSampled", "SampledWithReplacement", "SampledWithoutReplacement"]
+__all__ = ["OncePerEpoch", "PoissonSampled", "RandomAllocation", "SampledWithReplacement", "SampledWithoutReplacement"]

@@ -1,0 +1,256 @@
+"""Random allocation, or balls in bins: in every epoch each record joins one of t steps, drawn for itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from cumulant.curves.curve import Array, Curve, at_least, total
+from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
+from cumulant.inversion.solve import Directions
+from cumulant.mechanisms.base import AbstractMechanism
+from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.mechanisms.known import QUADRATURE_ERROR, Known
+from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.numerics.logspace import reciprocal_up
+from cumulant.pairs.allocation import (
+    DEEPEST,
+    DEEPEST_NATS,
+    AllocatedPair,
+    JoinsOneOf,
+    LeavesOneOf,
+    followed_steps,
+    range_of_losses,
+)
+from cumulant.pairs.curve import divergence, log_moments
+from cumulant.pairs.pair import GaussianPair
+from cumulant.parameters import Bins, require, whole_number
+from cumulant.sampling.relation import checked_relation
+
+LARGEST_ORDER = 256  # up to which moments are read off powers of polynomials
+SEEN_NATS = 42.0  # below a moment, where what the cut law leaves out counts for nothing
+SEEN_DEVIATIONS = 9.5  # the same of one x
+SHORTENED = 1e-13  # relative, of powers of polynomials in logarithms
+
+WHICH_BINS = (
+    "Are records put into new batches each epoch (bins='fresh') or kept (bins='kept', as JAX Privacy's "
+    "BallsInBinsSampling)? ε is 1.70 or 13.25 for t=100, σ=1, 10 epochs."
+)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RandomAllocation(AbstractMechanism):
+    """Epochs of t releases of Gaussian noise, of which every record joins one, drawn uniformly and for itself.
+
+    With r_i the likelihood ratios of the t releases, the pair of an epoch is dP/dQ = (r_1 + … + r_t)/t, and its
+    reverse (`pairs.allocation`). It dominates: given the record's step c, release s has the ratio r_s if s is c, and 1
+    else; so the ratio of all is affine in each r_s given what was released before, and convex functions of it grow if
+    r_s is replaced by the ratio of the dominating pair, the last release first.
+
+    `epochs` says for how many epochs that one draw is kept. Then Π_e r_{s,e} stands for r_s: for Gaussian noise, one
+    epoch of noise σ/√epochs. Draws that are fresh in every epoch are a composition.
+
+    `chosen` says how many of the t releases a record joins: a uniform subset of that many is a uniform partition into
+    so many blocks and one release of each, so by joint convexity blocks of ⌊t/k⌋ and ⌈t/k⌉ steps dominate.
+
+    The unit of noise is the largest contribution of one record: in DP-SGD the clipping norm.
+
+    Holds for:  add-or-remove-one, and zero-out, for which `Neighbors.joins` proves the same; any dimension; adaptive
+                composition, within an epoch and over epochs. The record's step is drawn independently of all other
+                records' and never shown; sums are divided by a fixed number, so that the sizes of batches are not told.
+                Batches of a fixed size are not covered: there records push one another out.
+    Tightness:  attained by a constant query, so exact, for one step of t; an upper bound for more.
+
+    >>> epoch = Gaussian(noise_multiplier=1.0).random_allocation(steps=100)
+    >>> round(epoch.epsilon(delta=1e-5), 6), round((epoch * 10).epsilon(delta=1e-5), 6)
+    (0.62094, 1.701498)
+    """
+
+    theorem: ClassVar[str] = "random allocation by its dominating pair, the mean of likelihood ratios over the steps"
+
+    mechanism: Gaussian
+    steps: int
+    chosen: int = 1
+    epochs: int = 1
+    relation: Neighbors = ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        if self.relation is REPLACE_ONE:
+            raise UnprovenCombination(
+                "random allocation has no bound here for replace-one: the other record draws a step of its own; ask "
+                "under cumulant.ADD_REMOVE or cumulant.ZERO_OUT, for group(size=2) if a record may be replaced"
+            )
+        checked_relation("random allocation", self.relation, self.mechanism, needs=ADD_REMOVE)
+        if not isinstance(self.mechanism, Gaussian):
+            raise UnprovenCombination(
+                f"random allocation is proven here for Gaussian noise, not for {type(self.mechanism).__name__}; "
+                "Poisson samples of it are covered: draw the batches by poisson(rate=1/steps)"
+            )
+        for name, least in (("steps", 1), ("chosen", 1), ("epochs", 1)):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), at_least=least))
+        require(self.chosen <= self.steps, f"chosen must be at most the {self.steps} steps", self.chosen)
+
+    @property
+    def neighbors(self) -> Neighbors:
+        return self.relation
+
+    @property
+    def _mean(self) -> float:
+        """√epochs/σ, rounded up."""
+        mean = reciprocal_up(self.mechanism.noise_multiplier)
+        return mean if self.epochs == 1 else GaussianPair.product([(GaussianPair(mean), self.epochs)]).mean
+
+    @property
+    def _blocks(self) -> list[tuple[int, int]]:
+        """Sizes of blocks, with how many there are."""
+        size, larger = divmod(self.steps, self.chosen)
+        return [(one, n) for one, n in ((size + 1, larger), (size, self.chosen - larger)) if n > 0]
+
+    def _known(self) -> Known:
+        is_exact = self.chosen == 1 and followed_steps(self._mean, self.steps) == self.steps
+        return Known(
+            curve=self._curve,
+            directions=lambda _: self._directions(),
+            attained=lambda _: self._directions() if is_exact else None,
+            tight=lambda _: is_exact,
+            profile=lambda: None,
+            failure=lambda: 0.0,
+        )
+
+    def _directions(self) -> Directions:
+        """Both directions; one step of one is Gaussian noise on everyone."""
+        mean = self._mean
+        sizes = [(followed_steps(mean, size), n) for size, n in self._blocks]
+        return tuple(
+            tuple((kind(mean, size) if size > 1 else GaussianPair(mean), n) for size, n in sizes)
+            for kind in (LeavesOneOf, JoinsOneOf)
+        )
+
+    def _curve(self) -> Curve:
+        mean = self._mean
+        sizes = [(followed_steps(mean, size), n) for size, n in self._blocks]
+        is_exact = self.chosen == 1 and sizes[0][0] == self.steps
+        parts = [(_curve_of_block(mean, size, is_exact), n) for size, n in sizes]
+        return parts[0][0] if self.chosen == 1 else total(parts)
+
+    def _plain(self) -> dict[str, Any]:
+        """What is 1 is left out."""
+        content = AbstractMechanism._plain(self)
+        return {name: it for name, it in content.items() if name not in ("chosen", "epochs") or it != 1}
+
+
+def allocate(
+    *, mechanism: Any, steps: int, chosen: int, epochs: int, bins: Bins, neighbors: Neighbors | None
+) -> AbstractMechanism:
+    """Return epochs of random allocation; `bins` must be said where there are several."""
+    count = whole_number("epochs", epochs, at_least=1)
+    require(bins in (None, "fresh", "kept"), "bins must be 'fresh' or 'kept'", bins)
+    if bins is None and count > 1:
+        raise InvalidParameter(WHICH_BINS)
+    kept = count if bins == "kept" else 1
+    relation = ADD_REMOVE if neighbors is None else neighbors
+    epoch = RandomAllocation(mechanism=mechanism, steps=steps, chosen=chosen, epochs=kept, relation=relation)
+    return epoch * count if kept < count else epoch
+
+
+# Rényi divergences ----------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _curve_of_block(mean: float, steps: int, is_exact: bool) -> Curve:
+    """Return K of both directions, the larger at every order.
+
+    Beyond the orders that nodes follow, K of one that leaves is known at integers, with chords between; beyond these,
+    and of one that joins, it is convex and below a parabola: μ²λ(λ+1)/2, all in one step, by joint convexity, and
+    μ²λ(λ/t+1)/2, as S/t is at least the geometric mean of the r_i. So it lies below the tangent to the parabola.
+
+    Holds for:  all orders.
+    Tightness:  exact, but for chords and tangents.
+    """
+    half = mean * mean / 2 * (1 + 4e-16)
+    everyone = Curve(log_moment=lambda lam: half * lam * (lam + 1), kl=half, exact=steps == 1 and is_exact)
+    if steps == 1:
+        return everyone
+    try:
+        farthest = range_of_losses(mean, steps).farthest
+        leaves, joins = LeavesOneOf(mean, steps), JoinsOneOf(mean, steps)
+        kl = max(divergence(leaves), divergence(joins)) * (1 + QUADRATURE_ERROR)
+    except OutOfReach:
+        return everyone
+    # under S^a each x_i is at most N(aμ, 1): what lies beyond the largest, or the farthest, is nothing of the moment
+    most = min((DEEPEST + mean - SEEN_DEVIATIONS) / mean - 1, (DEEPEST_NATS - SEEN_NATS) / farthest)
+    way = Curve(log_moment=everyone.log_moment, kl=kl, exact=is_exact, summed=True)
+    integers, none = _integer_moments(mean, steps), (np.zeros(0), np.zeros(0))
+    return at_least(
+        replace(way, log_moment=_one_way(leaves, most, farthest, integers, (half, half))),
+        replace(way, log_moment=_one_way(joins, math.inf, 0.0, none, (half / steps, half))),
+    )
+
+
+def _one_way(
+    pair: AllocatedPair, most: float, farthest: float, integers: tuple[Array, Array], parabola: tuple[float, float]
+) -> Callable[[Array], Array]:
+    """Return K of one direction; up to the order `most` what nodes leave out is nothing."""
+    near, (a, b) = _followed(pair, most), parabola  # K <= aλ² + bλ
+    beyond = integers[0] > near
+    knots = np.append(near, integers[0][beyond])
+    values = np.append(_raised(pair, np.array([near]), farthest), integers[1][beyond])
+    last, k = float(knots[-1]), float(values[-1])
+    touch = last + math.sqrt(max(last * (a * last + b) - k, 0.0) / a)  # where the tangent through this point does
+    slope = a * 2 * touch + b
+
+    def log_moment(lam: Array) -> Array:
+        found = np.where(lam < touch, k + slope * (lam - last), lam * (a * lam + b))
+        found = np.where(lam <= last, np.interp(lam, knots, values), found)
+        some = lam <= near
+        if np.any(some):
+            found[some] = _raised(pair, lam[some], farthest)
+        return found
+
+    return log_moment
+
+
+def _raised(pair: AllocatedPair, lam: Array, farthest: float) -> Array:
+    """Return K of the nodes, raised by what rounding may take, and by what is left out: little of P, and not far."""
+    k = log_moments(pair, lam) * (1 + QUADRATURE_ERROR)
+    return k + 2 * pair.left_out * np.exp(lam * farthest) if pair.left_out > 0 else k
+
+
+def _followed(pair: AllocatedPair, most: float) -> float:
+    """Return an order up to which nodes are followed: `log_moments` asks for those of the next power of 2."""
+    low, octave = 2.0**-20, -20
+    while 2.0**octave < most:
+        try:
+            pair.nodes(2.0 ** (octave + 1), 0.0)
+        except OutOfReach:
+            return low
+        low, octave = min(2.0 ** (octave + 1), most) * (1 - 1e-12), octave + 1
+    return low
+
+
+@lru_cache(maxsize=64)
+def _integer_moments(mean: float, steps: int) -> tuple[Array, Array]:
+    """Return λ = 1, 2, … and K(λ) of one that leaves: E_Q S^m = m! [x^m] (Σ_k e^{k(k-1)μ²/2} x^k/k!)^t, rounded up."""
+    m = np.arange(LARGEST_ORDER + 1.0)
+    log_factorial = np.array([math.lgamma(k + 1) for k in m])
+    one = m * (m - 1) * (mean * mean / 2) - log_factorial
+    found = one
+    for bit in f"{steps:b}"[1:]:
+        found = _log_product(found, found)
+        found = _log_product(found, one) if bit == "1" else found
+    k = found + log_factorial - m * math.log(steps)
+    terms = np.abs(found) + log_factorial + m * math.log(steps)
+    return m[2:] - 1, (k + SHORTENED * terms)[2:]
+
+
+def _log_product(a: Array, b: Array) -> Array:
+    """Return the logarithms of the first coefficients of a product of power series with positive ones."""
+    i, j = np.indices((len(a), len(a)))
+    terms = np.where(j <= i, a[j] + b[i - j], -np.inf)
+    return np.asarray(np.logaddexp.reduce(terms, axis=1))
