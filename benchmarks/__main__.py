@@ -110,7 +110,7 @@ def _hunt_parser(parser: argparse.ArgumentParser) -> None:
 def _freeze_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=ROOT / "tests" / "frozen_answers.json")
+    parser.add_argument("--out", type=Path, default=ROOT / "tests" / "laws" / "frozen_answers.json")
     parser.add_argument("--again", action="store_true", help="ask the recorded questions, and record what has changed")
     parser.set_defaults(command=_freeze)
 

@@ -1,4 +1,4 @@
-"""Answers that must not change unnoticed: `benchmarks freeze` records them, `tests/test_frozen.py` asks again.
+"""Answers that must not change unnoticed: `benchmarks freeze` records them, `tests/laws/test_frozen.py` asks again.
 
 Cases come from the generator of the fast hunt. Each is kept as the Python that asks it, so that a change of the
 generator changes nothing here.

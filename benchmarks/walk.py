@@ -1,7 +1,7 @@
 """The walk of a question through the source: which files it visits, how often it changes file, which types it wears.
 
 `python -m benchmarks walk` prints that of the README's question, `walk mixed` and so on those of others;
-`tests/test_architecture.py` keeps them from growing.
+`tests/pages/test_architecture.py` keeps them from growing.
 """
 
 from __future__ import annotations

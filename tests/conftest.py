@@ -49,7 +49,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if Unstored.count:
         terminalreporter.write_line(
-            f"{Unstored.count} references are not stored, and took {Unstored.seconds:.1f} s: see tests/stored.py"
+            f"{Unstored.count} references are not stored, and took {Unstored.seconds:.1f} s: see tests/truth/stored.py"
         )
 
 

@@ -29,7 +29,7 @@ from cumulant.ledger.storage import Lent
 from cumulant.ledger.texts import new_name
 
 STEP = cm.Gaussian(noise_multiplier=500.0)
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def opened(address: str, **changes: Any) -> cm.Ledger:

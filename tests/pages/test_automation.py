@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import cumulant as cm
 from cumulant.cli.main import main
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "automation.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"<!-- recipe: (\w+) -->\n```\w+\n(.*?)```", PAGE, re.DOTALL))
 

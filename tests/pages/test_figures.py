@@ -26,7 +26,7 @@ from cumulant.papers.zhu_wang_2019 import figures as zhu_wang
 from cumulant.report.chart import geometric_counts
 from cumulant.sampling.without_replacement_theorems import proposition20, theorem9
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 GALLERY = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 LARGEST = 150_000  # bytes of a picture
 THREE = [Gaussian(noise_multiplier=1.0), Laplace(scale=2.0), RandomizedResponse(p=0.9)]

@@ -20,7 +20,7 @@ import cumulant
 from cumulant.cli.main import main
 from cumulant.errors import CumulantError
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
     (ROOT / "docs").glob("*.md")
 )
@@ -100,9 +100,8 @@ def test_the_check_of_names_sees_names() -> None:
 
 @cache
 def names_of_tests(module: str) -> set[str]:
-    file = ROOT / "tests" / f"{module}.py"
-    tree = ast.parse(file.read_text(encoding="utf-8") if file.is_file() else "")
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in (ROOT / "tests").rglob(f"{module}.py")]
+    return {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def test_every_test_exists() -> None:
@@ -119,7 +118,9 @@ def rows_of_theory() -> list[str]:
 def test_every_row_of_the_theory_has_a_test() -> None:
     """In its last column: a test by file and function, or a file of tests."""
     last = {row: re.split(r"(?<!\\) \| ", row)[-1] for row in rows_of_theory()}
-    assert [row for row in last if not (TEST.search(last[row]) or re.search(r"`tests/test_\w+\.py`", last[row]))] == []
+    assert [
+        row for row in last if not (TEST.search(last[row]) or re.search(r"`tests/\w+/test_\w+\.py`", last[row]))
+    ] == []
 
 
 def test_the_check_of_rows_sees_rows() -> None:

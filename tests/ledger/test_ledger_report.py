@@ -31,7 +31,7 @@ from cumulant.ledger.report_pages import WIDTH, pages_of
 from cumulant.mechanisms.base import AbstractMechanism
 from strategies import simple_mechanisms
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 STEP = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
 
 

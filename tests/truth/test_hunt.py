@@ -15,7 +15,7 @@ import pytest
 from flint import ctx
 from mpmath import mp, mpf
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import fast_cases as fc
 from benchmarks import fast_hunt, fast_worker

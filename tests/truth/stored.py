@@ -5,8 +5,8 @@ its arguments. A tenth of what is asked is computed anew and compared, so that n
 the tenth that the program's text draws, at a desk that of the day. What is not stored is computed, and counted at
 the end of the run.
 
-    CUMULANT_REFERENCES=all  pytest -n 0 tests/test_truth.py    # compute all that is asked anew, and compare
-    CUMULANT_REFERENCES=make pytest -n 0 tests/test_truth.py    # compute all that is asked anew, and store it
+    CUMULANT_REFERENCES=all  pytest -n 0 tests/truth/test_truth.py    # compute all that is asked anew, and compare
+    CUMULANT_REFERENCES=make pytest -n 0 tests/truth/test_truth.py    # compute all that is asked anew, and store it
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from cumulant.cli.exit_codes import CODES, MEANINGS, ExitCode, exit_code_of
 from cumulant.cli.main import main
 from cumulant.errors import CumulantError, MisnamedParameter
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 EXPECTED: dict[type[CumulantError], int] = {
     CumulantError: 2,

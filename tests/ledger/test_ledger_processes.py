@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from benchmarks.databases import ENGINES, postgres_directory
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str) -> str:

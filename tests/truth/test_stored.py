@@ -87,6 +87,7 @@ def test_making_keeps_what_was_not_asked(tmp_path: Path) -> None:
 def test_what_is_stored_belongs_to_a_program() -> None:
     """Each file has the name of a module, and each entry that of a function in it."""
     for file in shelves.DIRECTORY.glob("*.json"):
-        text = (shelves.DIRECTORY.parent / f"{file.stem}.py").read_text(encoding="utf-8")
+        program, *_ = shelves.DIRECTORY.parent.parent.rglob(f"{file.stem}.py")
+        text = program.read_text(encoding="utf-8")
         names = {question.partition("(")[0] for question in json.loads(file.read_text(encoding="utf-8"))}
         assert [name for name in names if f"def {name}(" not in text] == []

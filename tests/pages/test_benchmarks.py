@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import cases, checks, hunt, runs
 from benchmarks.__main__ import BEGIN, END, PAGE, main, with_table
