@@ -18,7 +18,7 @@ from cumulant.inversion.choose import JOINING, WAYS, epsilon_on, log_delta_on
 from cumulant.inversion.sized_line import JOINS
 from cumulant.inversion.split import CUTS, plan_split
 from cumulant.inversion.whole_line import WIDE_TILTS, WholeLine
-from cumulant.pairs.far_releases import FarTail, FarTails
+from cumulant.pairs.release_tails import FarTail, FarTails
 from cumulant.pairs.sampled_gaussian import (
     RealTilts,
     SampledGaussian,
@@ -183,7 +183,7 @@ def far_masses(classes: SizeClasses) -> tuple[mpf, mpf]:
 @pytest.mark.parametrize("share", [0.5, 0.97, 1.0, 1.02, 2.5])
 @pytest.mark.parametrize("first", range(len(COUNTS)))
 @pytest.mark.parametrize("laws", [1, 2, 3])
-def test_gain_of_far_releases(first: int, laws: int, share: float) -> None:
+def test_gain_of_release_tails(first: int, laws: int, share: float) -> None:
     """P(F) - e^ε Q(F) of releases of one law, and of several."""
     some = [(classes, count) for classes, count in zip([*CLASSES, *NEAR] * 2, COUNTS * 2, strict=True)][
         first : first + laws

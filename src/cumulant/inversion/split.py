@@ -36,7 +36,7 @@ from cumulant.inversion.sized_line import JOINS, LEAVES, SizedLaw, SizedMeasure
 from cumulant.inversion.whole_line import OUT_OF_SIGHT_NATS, WIDE_TILTS, WholeLine, cut_off, place_unseen
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
-from cumulant.pairs.far_releases import LARGEST_EPSILON, AllFar, FarTail, FarTails, bound_far
+from cumulant.pairs.release_tails import LARGEST_EPSILON, AllFar, FarTail, FarTails, bound_far
 from cumulant.pairs.sampled_gaussian import (
     EXPONENT_AT_MOST,
     UNITS,
