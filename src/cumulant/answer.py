@@ -130,7 +130,7 @@ class Guarantee:
         )
 
     @classmethod
-    def by_profile(cls, epsilon: float, log_delta: float, *, exact: bool) -> Guarantee:
+    def by_profile(cls, epsilon: float, log_delta: float, *, at_most_above: float | None) -> Guarantee:
         theorem = "the privacy profile of one release (Balle, Barthe and Gaboardi 2018)"
         return cls(
             epsilon=epsilon,
@@ -138,8 +138,8 @@ class Guarantee:
             method="profile",
             theorem=theorem,
             order=None,
-            exact=exact,
-            at_most_above=CLOSELY if exact else None,
+            exact=at_most_above is not None and at_most_above <= EXACTLY,
+            at_most_above=at_most_above,
         )
 
     @classmethod

@@ -10,6 +10,7 @@ import pytest
 from mpmath import mp, mpf
 
 import cumulant as cm
+from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.pairs.pair import DominatingPair
 
 SEEDS = range(12)
@@ -235,3 +236,31 @@ def test_intervals_of_groups_know_that_a_rate_was_rounded_up(far: float) -> None
     if far < 1e-5:
         assert not step.group(size=3).guarantee(delta=1e-5).exact
         assert not replaced.guarantee(delta=1e-5).exact
+
+
+@pytest.mark.parametrize(
+    ("run", "delta", "needed"),
+    [
+        (cm.Gaussian(noise_multiplier=0.0625), 1 - 1e-13, 9.087161965035882),
+        (cm.Laplace(scale=0.025), 0.999999995, 1.77234413882043),
+        (cm.RandomizedResponse(p=1e-10), 0.99999999, 4.5951198552101043),
+        (
+            cm.StatedPair(
+                probabilities=(0.75, 0.25), neighbor_probabilities=(2**-44, 1 - 2**-44), relation=cm.ADD_REMOVE
+            )
+            * 2
+            + cm.PureDP(epsilon=0.12580157458628174),
+            0.5624999999999585,
+            30.184407117012618,
+        ),
+    ],
+)
+def test_what_is_claimed_of_epsilon_holds_where_a_profile_is_flat(
+    run: AbstractMechanism, delta: float, needed: float
+) -> None:
+    """Against closed forms and enumerations of 200 bits: rounding of δ moves ε far there."""
+    guarantee, interval = run.guarantee(delta=delta), run.epsilon_interval(delta=delta)
+    assert guarantee.epsilon >= needed
+    assert not guarantee.exact or guarantee.epsilon <= needed * (1 + (guarantee.at_most_above or 0) + 1e-12)
+    assert interval.lower <= needed * (1 + 1e-14)
+    assert interval.upper >= needed * (1 - 1e-14)

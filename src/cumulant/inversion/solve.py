@@ -35,7 +35,7 @@ from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.inversion.pieces import sum_few, sum_one, sum_top, sum_top_at_delta
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.question import Question, Road, Solution
-from cumulant.numerics.rounding import LEAST, less_rounding
+from cumulant.numerics.rounding import LEAST, less_rounding, more_rounding
 from cumulant.pairs.pair import GaussianPair
 
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
@@ -219,7 +219,8 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
         elif epsilon > 0:
             epsilon += SLACKS * max(slack, AGREED_NATS) * line.epsilon_per_nat(epsilon)
         epsilon = min(epsilon, question.losses.supremum)
-    return _inversion(solution, epsilon, epsilon, "total variation")
+    asked = more_rounding(more_rounding(solution.log_delta))  # the δ asked for, or more: what was solved for is less
+    return _inversion(solution._replace(log_delta=asked), epsilon, epsilon, "total variation")
 
 
 def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float, slack: float) -> float:

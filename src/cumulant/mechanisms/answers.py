@@ -20,7 +20,7 @@ from cumulant.inversion.solve import Directions, Inversion, epsilon_of_pairs, lo
 from cumulant.mechanisms.known import Known, Relation
 from cumulant.neighbors import ADD_REMOVE
 from cumulant.numerics.logspace import Array
-from cumulant.numerics.rounding import SPARSE, exp_above, less_rounding
+from cumulant.numerics.rounding import SPARSE, exp_above, less_rounding, more_rounding
 from cumulant.profiles.profile import PrivacyProfile
 
 METHODS = ("best", "exact", "rdp")
@@ -38,7 +38,8 @@ def guarantee_at_delta(
     """Return the smallest proven ε at δ; it may be above by a share `accuracy` of it where that comes sooner."""
     profile = _profile(known, relation, method)
     if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < math.inf:
-        return Guarantee.by_profile(by_profile, log_delta, exact=_is_attained(known, relation))
+        share = _share_above(profile, by_profile, log_delta) if _is_attained(known, relation) else None
+        return Guarantee.by_profile(by_profile, log_delta, at_most_above=share)
     if method != "rdp" and known.sampled is not None:
         short = sampled_epsilon(known.sampled, log_delta)
         if short is not None:
@@ -51,6 +52,14 @@ def guarantee_at_delta(
         if inverted is None or inverted.value > epsilon:
             return _by_profiles(known, relation, method, Guarantee.by_rdp(epsilon, log_delta, order))
     return Guarantee.by_pairs(inverted.value, log_delta, inverted.route, excess=_excess(known, relation, inverted))
+
+
+def _share_above(profile: PrivacyProfile, epsilon: float, log_delta: float) -> float:
+    """Return a share of ε by which it is above what is needed, at most: where a profile is flat, rounding goes far."""
+    shares = (CLOSELY, EXACTLY, 1e-3)
+    larger = (share for share in shares if profile.log_delta(epsilon * (1 - share)) > more_rounding(log_delta))
+    share = CLOSELY if epsilon <= EXACT_AT_ZERO else next(larger, 1.0)
+    return share if share == CLOSELY else above_of(share)
 
 
 def _epsilon(pairs: Directions, log_delta: float, accuracy: float) -> Inversion:
@@ -99,7 +108,8 @@ def guarantee_at_epsilon(
     profile = _profile(known, relation, method)
     if profile is not None:
         log_delta = profile.log_delta(epsilon)
-        found = Guarantee.by_profile(epsilon, log_delta, exact=_is_attained(known, relation))
+        share = CLOSELY if _is_attained(known, relation) else None
+        found = Guarantee.by_profile(epsilon, log_delta, at_most_above=share)
     else:
         nearer = nearer_epsilon(known, epsilon)
         found = _guarantee_at_epsilon(known, relation, nearer, method, accuracy)
@@ -186,12 +196,13 @@ def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval
 def _or_doubles(found: Interval, most: float, least: Callable[[], float]) -> Interval:
     """Return what balls prove, or bounds in doubles where only these are exact, or balls prove nothing."""
     says_all = found.upper < math.inf or most == math.inf
-    if found.certified and found.width <= EXACTLY * found.upper and says_all:
+    if found.certified and says_all and (found.lower == found.upper or found.width <= EXACTLY * found.upper):
         return found
     upper = min(found.upper, most)
-    lower = min(max(found.lower, least()), upper)
-    if found.certified and found.upper < math.inf and not upper - lower <= EXACTLY * upper:
+    lower = max(found.lower, least())
+    if found.certified and found.upper < math.inf and not 0 <= upper - lower <= EXACTLY * upper:  # balls may refute it
         return found
+    lower = min(lower, upper)
     return Interval(lower, upper, unproven=upper - lower)
 
 

@@ -49,6 +49,11 @@ def less_rounding(log_p: float) -> float:
     return log_p - 2e-14 * (1 + abs(log_p)) if -math.inf < log_p < 0 else log_p
 
 
+def more_rounding(log_p: float) -> float:
+    """Return log p more than what is lost on the way from p to log p and back, for 0 < p < 1."""
+    return log_p + 2e-14 * (1 + abs(log_p)) if -math.inf < log_p < 0 else log_p
+
+
 def float_above(exact: Fraction) -> float:
     """Return the smallest double that is not below, inf beyond the largest.
 
