@@ -220,7 +220,7 @@ def _epsilon_in_doubles(question: Question) -> Inversion:
             epsilon += SLACKS * max(slack, AGREED_NATS) * line.epsilon_per_nat(epsilon)
         epsilon = min(epsilon, question.losses.supremum)
     asked = more_rounding(more_rounding(solution.log_delta))  # the δ asked for, or more: what was solved for is less
-    return _inversion(solution._replace(log_delta=asked), epsilon, epsilon, "total variation")
+    return _inversion(solution, epsilon, epsilon, asked, "total variation")
 
 
 def _raise_until_agreed(question: Question, line: Enclosure, epsilon: float, slack: float) -> float:
@@ -245,7 +245,7 @@ def _log_delta_in_doubles(question: Question) -> Inversion:
     try:
         solution = question.solve()
         otherwise = "affinity" if solution.log_delta == 0 else "largest loss"
-        found = _inversion(solution, question.asked, solution.log_delta, otherwise)
+        found = _inversion(solution, question.asked, solution.log_delta, solution.log_delta, otherwise)
     except OutOfReach:
         if _log_variation(losses) == 0:
             raise
@@ -262,10 +262,10 @@ def _log_variation(losses: ComposedPairs) -> float:
     return min(losses.log_joint_variation, losses.log_pinsker, 0.0)
 
 
-def _inversion(solution: Solution, epsilon: float, value: float, otherwise: str) -> Inversion:
-    """Return a value with what its enclosure says of it at ε; `otherwise` is the route without an enclosure."""
+def _inversion(solution: Solution, epsilon: float, value: float, log_delta: float, otherwise: str) -> Inversion:
+    """Return a value with what its enclosure says of it at ε and log δ; `otherwise` is the route without one."""
     enclosure = solution.enclosure
     if enclosure is None:
         return Inversion(value, 0.0, otherwise)
     slack = enclosure.slack(epsilon) if solution.slack is None else solution.slack
-    return Inversion(value, slack, enclosure.route, enclosure.excess(epsilon, solution.log_delta, slack))
+    return Inversion(value, slack, enclosure.route, enclosure.excess(epsilon, log_delta, slack))
