@@ -264,3 +264,12 @@ def test_what_is_claimed_of_epsilon_holds_where_a_profile_is_flat(
     assert not guarantee.exact or guarantee.epsilon <= needed * (1 + (guarantee.at_most_above or 0) + 1e-12)
     assert interval.lower <= needed * (1 + 1e-14)
     assert interval.upper >= needed * (1 - 1e-14)
+
+
+def test_where_everything_is_revealed_another_direction_needs_no_losses() -> None:
+    """So many releases that each may reveal all that only the bound for the other order is asked: δ is at most 1."""
+    table = cm.StatedPair(probabilities=(0.25, 0.25, 0.5), neighbor_probabilities=(0.25, 0.5, 0.25))
+    run = table.without_replacement(rate=0.1, neighbors=cm.ADD_REMOVE) * 61
+    run += cm.ApproximateDP(epsilon=2.5, delta=0.5).without_replacement(rate=0.5, neighbors=cm.ADD_REMOVE) * 8122186
+    assert run.epsilon(delta=0.08) == math.inf
+    assert run.delta(epsilon=1.0) == 1.0

@@ -134,7 +134,7 @@ def _is_within(question: Question, epsilon: float, log_delta: float) -> bool:
     losses = question.losses
     if math.isnan(log_delta) or not epsilon < math.inf:
         return False
-    if losses.supremum <= epsilon:
+    if losses.supremum <= epsilon or log_delta >= 0:  # no δ is above 1, whatever is revealed
         return True
     if (whole := sum_one(losses)) is not None:
         return whole.log_bounds(epsilon)[1] <= log_delta
