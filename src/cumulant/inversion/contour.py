@@ -196,7 +196,8 @@ class Contour(Enclosure):
     def lower(self, epsilon: float | Array, sums: Sums) -> Array:
         """Return the lower bound of log δ(ε) in every row; -inf where the error eats the value."""
         alias = self.alias(epsilon) * math.exp(2 * self.common)  # over a scale that may be smaller than it seems
-        return self._logs(epsilon, sums.total - sums.doubt - self.tail - alias, -self.common, -math.inf)
+        tail = self.tail * math.exp(self.common)  # over a scale that may be smaller than it seems, as aliases are
+        return self._logs(epsilon, sums.total - sums.doubt - tail - alias, -self.common, -math.inf)
 
     def _logs(self, epsilon: float | Array, sums: Array, more: float, otherwise: float) -> Array:
         """Return log δ of sums in units of the scale; what is not positive, not a number, or lost, says nothing."""
