@@ -65,7 +65,8 @@ class RandomAllocation(AbstractMechanism):
                 composition, within an epoch and over epochs. The record's step is drawn independently of all other
                 records' and never shown; sums are divided by a fixed number, so that the sizes of batches are not told.
                 Batches of a fixed size are not covered: there records push one another out.
-    Tightness:  attained by a constant query, so exact, for one step of t; an upper bound for more.
+    Tightness:  attained by a constant query, so exact, for one step of t; an upper bound for more. The error of the
+                density is measured by halving its step, not proven, and counted: intervals are not certified.
 
     >>> epoch = Gaussian(noise_multiplier=1.0).random_allocation(steps=100)
     >>> round(epoch.epsilon(delta=1e-5), 6), round((epoch * 10).epsilon(delta=1e-5), 6)
