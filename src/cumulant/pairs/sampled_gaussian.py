@@ -287,8 +287,8 @@ def log_moments_of(nodes: Nodes, s: float, line: tuple[float, int], off: float) 
     of_q = units * (1 + nodes.t**2 / 2)
     of_power = units * (np.abs(s * nodes.log_w) + np.abs(nodes.log_kept)) + abs(s) * of_loss
     small = of_q * (np.abs(grown) + abs(s) * np.abs(nodes.x)) + (1 + grown) * of_power
-    # 1 + s(w-1) is summed as if the rule had it exactly: of φ and φe^u, at steps of 0.3 at most, it misses 2e^{-2π²/h²},
-    # less than e^-218, by Poisson's summation, which is far less than `off`
+    # 1 + s(w-1) is taken as if the rule had it exactly: of φ and φe^u, at steps of 0.3 at most, it misses 2e^{-2π²/h²},
+    # less than e^-218, by Poisson's summation: far less than `off`
     still = float(q @ (small + abs(s) * (1 + nodes.x) * of_loss)) * math.exp(-k) + off * (4 + 4 * abs(s))
     turned = float(masses @ (np.abs(losses) * (of_q + of_power + units) + of_loss))
     astray = off + 2 * light + eta * np.arange(float(count)) * turned + (units + still) * (even + np.abs(odd))
