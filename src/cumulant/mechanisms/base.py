@@ -306,7 +306,8 @@ class AbstractMechanism(ABC):
         """
         from cumulant.sampling.poisson_options import poisson_sample
 
-        return poisson_sample(self, rate, neighbors, max_batch, population, records_per_user)
+        cut = {"max_batch": max_batch, "population": population}
+        return poisson_sample(self, rate=rate, neighbors=neighbors, **cut, records_per_user=records_per_user)
 
     @by_name
     def without_replacement(

@@ -19,7 +19,7 @@ from cumulant.numerics.logspace import log_mean
 from cumulant.numerics.quadrature import nodes_on
 from cumulant.numerics.rounding import LEAST, ULP
 from cumulant.numerics.search import roots
-from cumulant.pairs.gaussian_mixture import GaussianMixtureLaw, StatedMixture
+from cumulant.pairs.gaussian_mixture import StatedMixture
 from cumulant.parameters import nonnegative, positive, probability, require
 from cumulant.profiles.profile import PrivacyProfile
 
@@ -90,7 +90,7 @@ class GaussianMixture(AbstractMechanism):
             means = np.maximum(np.array([s for s, _ in there]) / self.noise_multiplier, LEAST)
         if not LEAST_MEAN < np.max(means) < LARGEST_MEAN:
             return Known.by_curve(lambda: mean_of_curves(means, np.log([p for _, p in there])))
-        return Known.by_noise(law, curve=lambda: _curve_of_mixture(law), profile=lambda: profile_of_mixture(law))
+        return Known.by_noise(law, curve=lambda: _curve_of_mixture(law), profile=lambda: _profile_of_mixture(law))
 
 
 def _values_of(name: str, values: Any) -> list[Any]:
@@ -105,7 +105,7 @@ def _values_of(name: str, values: Any) -> list[Any]:
 # One release ----------------------------------------------------------------------------------------------------------
 
 
-def profile_of_mixture(law: GaussianMixtureLaw) -> PrivacyProfile | None:
+def _profile_of_mixture(law: StatedMixture) -> PrivacyProfile | None:
     """Return δ(ε), the larger of ∫ (w - e^ε)_+ dQ and ∫ (1 - e^ε w)_+ dQ with w = e^u; None where noise is little.
 
     u grows with t, so each is an integral beyond the point where u is ε, or -ε: of positive terms, which keep digits.
@@ -125,7 +125,7 @@ def profile_of_mixture(law: GaussianMixtureLaw) -> PrivacyProfile | None:
     return PrivacyProfile(lambda epsilon: max(log_delta(epsilon), -0.5 * (FARTHEST_THRESHOLD + largest) ** 2))
 
 
-def _log_tail(law: GaussianMixtureLaw, epsilon: float, side: int) -> float:
+def _log_tail(law: StatedMixture, epsilon: float, side: int) -> float:
     """Return log ∫ φ (e^{±u} - ...)_+ beyond the threshold of u = ±ε on that side of it, rounded up."""
     start = _threshold(law, side * epsilon, side)
     if (side > 0 and start >= FARTHEST_THRESHOLD) or (side < 0 and start <= -FARTHEST_THRESHOLD):
@@ -146,7 +146,7 @@ def _log_tail(law: GaussianMixtureLaw, epsilon: float, side: int) -> float:
     return min(0.0, found + PROFILE_ERROR + EXPONENT_ERROR * (abs(found) + start * start))
 
 
-def _threshold(law: GaussianMixtureLaw, u: float, side: int) -> float:
+def _threshold(law: StatedMixture, u: float, side: int) -> float:
     """Return t with u(t) = u, a little outside the tail on that side, or ±FARTHEST_THRESHOLD where it lies beyond."""
     start = np.array([-FARTHEST_THRESHOLD - 1])
     (above,), (below,) = roots(lambda t, _: np.asarray(law.log_ratio(t)) - u, start, 1.0, relative=4e-16)

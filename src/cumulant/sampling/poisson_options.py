@@ -18,7 +18,7 @@ BOTH = (
 
 
 def poisson_sample(
-    mechanism: Any, rate: Any, neighbors: Neighbors | None, max_batch: Any, population: Any, records_per_user: Any
+    mechanism: Any, *, rate: Any, neighbors: Neighbors | None, max_batch: Any, population: Any, records_per_user: Any
 ) -> AbstractMechanism:
     """Return a mechanism on a Poisson sample; what was not asked for is left out."""
     relation = ADD_REMOVE if neighbors is None else neighbors

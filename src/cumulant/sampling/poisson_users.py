@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 from cumulant.curves.curve import Curve, at_least, at_most
-from cumulant.errors import UnprovenCombination
+from cumulant.errors import MixedNeighbors, UnprovenCombination
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.mechanisms.gaussian_mixture import FARTHEST_PEAK, mean_of_curves, profile_of_mixture
+from cumulant.mechanisms.gaussian_mixture import FARTHEST_PEAK, mean_of_curves
+from cumulant.mechanisms.group import Group
 from cumulant.mechanisms.known import Known, curve_of_pair, one_release
 from cumulant.neighbors import ADD_REMOVE, Neighbors
 from cumulant.pairs.coordinate import CoordinatePair
@@ -23,6 +25,25 @@ from cumulant.sampling.poisson import LARGEST_GROUP, REPLACED_REACH, PoissonSamp
 from cumulant.sampling.relation import checked_relation
 
 AGAIN = "a sample towards people is not sampled again: sample the release inside it, once, at the product of the rates"
+
+
+def records_per_person(releases: Iterable[AbstractMechanism]) -> int:
+    """Return how many records of one person releases are about together, refusing those that do not agree.
+
+    What is not sampled is about whatever its sensitivity is measured for, and a group is about what was asked.
+
+    >>> records_per_person([Gaussian(noise_multiplier=2.0), PoissonUsers(
+    ...     mechanism=Gaussian(noise_multiplier=2.0), rate=0.01, records_per_user=3)])
+    3
+    """
+    sampled = [one for one in releases if one.neighbors is not None and not isinstance(one, Group)]
+    found = {one.records_per_user if isinstance(one, PoissonUsers) else 1 for one in sampled}
+    if len(found) > 1:
+        raise MixedNeighbors(
+            "a composition protects one person, these samples are about people with "
+            f"{' and with '.join(map(str, sorted(found)))} records; give all of them the same records_per_user="
+        )
+    return next(iter(found), 1)
 
 
 @final
@@ -91,7 +112,7 @@ class PoissonUsers(AbstractMechanism):
             directions=lambda _: self._together(1),
             attained=lambda _: self._together(1),
             tight=lambda _: True,
-            profile=lambda: profile_of_mixture(self._law(size)) if self.relation.joins else None,
+            profile=lambda: None,
             failure=lambda: 0.0,
             together=self._together,
             attained_together=self._together,
@@ -108,8 +129,11 @@ class PoissonUsers(AbstractMechanism):
         if records > LARGEST_GROUP or records == 1 or self.rate in (0.0, 1.0):
             return self._one._together(records)
         law = self._law(records)
+        return one_release(self._pairs(law))
+
+    def _pairs(self, law: GroupedGaussian) -> tuple[CoordinatePair, ...]:
         moves: tuple[CoordinateMap, ...] = (Leave(1.0), Join(1.0)) if self.relation.joins else (Replace(1.0),)
-        return one_release(tuple(CoordinatePair(law, move) for move in moves))
+        return tuple(CoordinatePair(law, move) for move in moves)
 
     def _curve(self) -> Curve:
         """Return K of both directions on nodes; far orders have the bound of every number of records told."""
@@ -117,7 +141,5 @@ class PoissonUsers(AbstractMechanism):
         apart = 1.0 if self.relation.joins else 2.0
         far = mean_of_curves(apart * law.means, law.log_shares)
         farthest = law.farthest_tilt(FARTHEST_PEAK if self.relation.joins else REPLACED_REACH)
-        directions = self._together(1)
-        assert directions is not None
-        found = [at_most(curve_of_pair(pair, farthest, lambda: far), far) for ((pair, _),) in directions]
+        found = [at_most(curve_of_pair(pair, farthest, lambda: far), far) for pair in self._pairs(law)]
         return replace(found[0] if len(found) == 1 else at_least(*found), summed=False)

@@ -40,8 +40,8 @@ ONE_SIZE = (
     "at the product of the rates"
 )
 WHICH_POPULATION = (
-    "a batch that is cut to a size needs population=, the exact number of records, which is public: of add-or-remove-one "
-    "that of the larger data set. ε is not monotone in it, so neither a bound nor a guess will do"
+    "max_batch needs population=, the exact number of records, which is public: under add-or-remove-one that of the "
+    "larger data set. Truncation is not monotone in the size of the data, so neither a bound nor a guess will do"
 )
 
 
@@ -95,8 +95,8 @@ class TruncatedPoisson(AbstractMechanism):
         checked_relation("truncated Poisson sampling", self.relation, self.mechanism, needs=ADD_REMOVE)
         if not isinstance(self.mechanism, Gaussian):
             raise UnprovenCombination(
-                f"batches of a largest size are proven here for Gaussian noise, not for {type(self.mechanism).__name__}; "
-                "leave out max_batch= and release every batch as it is"
+                "batches of a largest size are proven here for Gaussian noise, not for "
+                f"{type(self.mechanism).__name__}; leave out max_batch= and release every batch as it is"
             )
         if self.population is None:
             raise InvalidParameter(WHICH_POPULATION)
@@ -222,7 +222,8 @@ def _pairs(sample: TruncatedPoisson) -> Pairs:
     if cut.share == 1:
         return tuple(MixedPair(((1.0, pair),)) for pair in far)
     noise, rate = gaussian_noise(sample.mechanism.noise_multiplier), sample.rate
-    whole = noise.poisson(rate) if sample.relation.joins else (CoordinatePair(noise, Replace(rate)),)
+    moves: tuple[CoordinateMap, ...] = (Leave(rate), Join(rate)) if sample.relation.joins else (Replace(rate),)
+    whole = [CoordinatePair(noise, move) for move in moves]
     return tuple(MixedPair(((cut.rest, a), (cut.share, b))) for a, b in zip(whole, far, strict=True))
 
 
