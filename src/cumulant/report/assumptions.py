@@ -42,8 +42,8 @@ OWN_STEP = (
 )
 FRESH_BINS, KEPT_BINS = (f"batches are {how} in every epoch" for how in ("drawn anew", "those of the first"))
 CUT = (
-    "a sample above {most} records is cut to {most}, drawn uniformly from it, whoever they are, and sums are divided by "
-    "a fixed number; {sizes}"
+    "a sample above {most} records is cut to {most}, drawn uniformly from it, whoever they are, and sums are divided "
+    "by a fixed number; {sizes}"
 )
 OF_SIZE = {
     Neighbors.ADD_REMOVE: "the larger of the two data sets that are compared has exactly {n} records, a public number: "
