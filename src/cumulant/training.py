@@ -173,10 +173,10 @@ class TrainingRun:
         if sampling not in list(NATURAL):
             hint = OPACUS if sampling == "opacus" else ""
             raise InvalidParameter(f"sampling must be {' or '.join(map(repr, NATURAL))}, got {sampling!r}{hint}")
-        rate = _exact_rate(batch_size, dataset_size, sample_rate)
+        rate = exact_rate(batch_size, dataset_size, sample_rate)
         exact = rate if sample_rate is None else _nearest_unit(rate)
         batches = int(1 / exact)  # of an epoch, in full: of the last nothing is known, so it may be missing
-        count = _steps(epochs, steps, Fraction(1, batches) if sampling == "random_allocation" else exact)
+        count = steps_of(epochs, steps, Fraction(1, batches) if sampling == "random_allocation" else exact)
         begun = math.ceil(Fraction(count, batches) if epochs is None else _written(epochs))
         return cls(
             noise_multiplier=parameters.positive("noise_multiplier", noise_multiplier),
@@ -240,7 +240,7 @@ def torch_coin(rate: float) -> float:
     return float(math.ceil(exact / TORCH_GRID) * TORCH_GRID)
 
 
-def _exact_rate(batch_size: Any, dataset_size: Any, sample_rate: Any) -> Fraction:
+def exact_rate(batch_size: Any, dataset_size: Any, sample_rate: Any) -> Fraction:
     """Return how much of the data a step takes, from the two sizes or as given."""
     if sample_rate is not None:
         if batch_size is not None or dataset_size is not None:
@@ -279,7 +279,7 @@ def _bins(bins: Any, sampling: Sampling, epochs: int | None) -> Bins:
     return bins  # type: ignore[no-any-return]
 
 
-def _steps(epochs: Any, steps: Any, rate: Fraction) -> int:
+def steps_of(epochs: Any, steps: Any, rate: Fraction) -> int:
     """Return the number of steps from exactly one of the two; a step begun is counted."""
     if (epochs is None) == (steps is None):
         raise InvalidParameter(f"give either epochs or steps, got epochs={epochs!r} and steps={steps!r}")
