@@ -10,12 +10,12 @@ from typing import Any
 from cumulant import parameters
 from cumulant.cyclic_poisson import NEEDS_ZERO_OUT, PARTITIONS, CyclicPoisson, Partition, cyclic_poisson
 from cumulant.errors import InvalidParameter, UnprovenCombination
+from cumulant.loaders.loader import Sizes
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.neighbors import ADD_REMOVE, NAMED, REPLACE_ONE, ZERO_OUT, Neighbors
 from cumulant.numerics.rounding import float_above
 from cumulant.numerics.strategy_matrix import bands_of, column_shares, parts_of_cycle, sensitivity, strategy_matrix
 from cumulant.parameters import by_name, require
-from cumulant.training import exact_rate, steps_of
 
 
 @by_name
@@ -56,8 +56,9 @@ def banded_dp_sgd(
     sigma = parameters.positive("noise_multiplier", noise_multiplier)
     b = parameters.whole_number("bands", bands, at_least=1)
     require(partition in PARTITIONS, "partition must be 'independent' or 'equal'", partition)
-    coin, share = _coin(b, partition, batch_size, dataset_size, sample_rate)
-    count = steps_of(epochs, steps, share)
+    sizes = Sizes(batch_size=batch_size, dataset_size=dataset_size, sample_rate=sample_rate, epochs=epochs, steps=steps)
+    coin, share = _coin(b, partition, sizes)
+    count = sizes.steps_at(share)
     return cyclic_poisson(
         _parts(matrix, b, count),
         noise_multiplier=sigma,
@@ -96,17 +97,15 @@ def matrix_gaussian(
     return Gaussian(noise_multiplier=parameters.noise_per_unit("noise_multiplier", sigma, moved))
 
 
-def _coin(
-    bands: int, partition: Partition, batch_size: Any, dataset_size: Any, sample_rate: Any
-) -> tuple[Fraction, Fraction]:
+def _coin(bands: int, partition: Partition, sizes: Sizes) -> tuple[Fraction, Fraction]:
     """Return the probability of a record's coin in its turns, and how much of the data a step takes."""
-    given = exact_rate(batch_size, dataset_size, sample_rate)
-    if sample_rate is not None:
+    given = sizes.rate()
+    if sizes.sample_rate is not None:
         return given, given / bands
-    of_part = Fraction(dataset_size, bands) if partition == "independent" else Fraction(dataset_size // bands)
-    rule = f"batch_size must be at most a part of the data: {dataset_size} records in {bands} bands"
-    require(batch_size <= of_part, rule, batch_size)
-    return batch_size / of_part, given
+    b, n = sizes.counts()
+    of_part = Fraction(n, bands) if partition == "independent" else Fraction(n // bands)
+    require(b <= of_part, f"batch_size must be at most a part of the data: {n} records in {bands} bands", b)
+    return b / of_part, given
 
 
 def _parts(matrix: Any, bands: int, steps: int) -> list[Counter[float]]:

@@ -32,6 +32,7 @@ LAYERS = (
     ("cyclic_poisson",),
     ("budgets", "crossing", "planning"),
     ("accountant",),
+    ("loaders",),
     ("training", "comparison"),
     ("matrix_training",),
     ("report",),
