@@ -21,7 +21,6 @@ from cumulant.inversion.composed import ComposedPairs
 from cumulant.numerics.balls import as_ball, complex_ball, pi_ball, upper_float
 from cumulant.pairs.certified import BallNodes, ball_nodes
 from cumulant.pairs.finite_pair import FinitePair
-from cumulant.pairs.pair import DominatingPair
 
 if TYPE_CHECKING:
     from flint import arb
@@ -125,8 +124,8 @@ class BallLattice:
                 raise OutOfReach(f"no lattice is known for {type(pair).__name__}")
             found = ball_nodes(pair, 0.0, 0.0, 0.0, bits=bits).losses
             if span is None:
-                least, most = (key(found, key=_middle) for key in (min, max))
-                span = ((most - least) / round(_middle(most - least) / pair.lattice.span)).mid()
+                least, most = (key(found, key=_center) for key in (min, max))
+                span = ((most - least) / round(_center(most - least) / pair.lattice.span)).mid()
             moved = _snapped(found, span)
             offset += n * moved[0]
             error += n * as_ball(max(upper_float(abs(x - y)) for x, y in zip(found, moved, strict=True)))
@@ -194,9 +193,9 @@ class LatticeKernel(Kernel):
 
 def _snapped(losses: Sequence[arb], span: arb) -> list[arb]:
     """Return the points of a lattice through the middle of the least loss that are next to the losses, about."""
-    start = min(losses, key=_middle).mid()
-    return [start + round(_middle(x - start) / float(span)) * span for x in losses]
+    start = min(losses, key=_center).mid()
+    return [start + round(_center(x - start) / float(span)) * span for x in losses]
 
 
-def _middle(x: arb) -> float:
+def _center(x: arb) -> float:
     return float(x.mid())

@@ -220,7 +220,9 @@ class NormalLaw(Law):
         The logarithm of the factor, `log_factor` at an end, grows by at most g per unit from there on.
         """
         low, high = ends
-        return log_sum_ball([self.log_tail(end, out, y, growth, log_factor) for end, out in ((low, -low), (high, high))])
+        return log_sum_ball(
+            [self.log_tail(end, out, y, growth, log_factor) for end, out in ((low, -low), (high, high))]
+        )
 
     def log_tail(self, end: arb, out: arb, y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
         """Return it beyond one end, ±b: e^{-b²/2}/(b-g) times the factor there, as t²/2 grows by b a unit or more."""
