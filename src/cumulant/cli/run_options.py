@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 OF_BOTH = ("rate", "max_batch", "records_per_user")  # of a sample, as of a training run
 SHARED = ("noise_multiplier", "steps", *OF_BOTH)  # options that describe a release, and a training run, too
-SIZES = ("batch_size", "dataset_size", "epochs", *(name for name in ARGUMENTS if name not in OF_BOTH))
+SIZES = (
+    "batch_size",
+    "dataset_size",
+    "epochs",
+    "accumulation_steps",
+    *(name for name in ARGUMENTS if name not in OF_BOTH),
+)
 NAMED = OneOf(OF_TRAINING, also=OTHER_NAMES)
 LOADER = click.Option(["--loader"], type=NAMED, metavar="NAME", help="The same as --sampling, of a training run.")
 TRAINING_OPTIONS = (*(option for option in sgd.params if option.name in SIZES), LOADER)
