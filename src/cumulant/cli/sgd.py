@@ -11,12 +11,13 @@ import click
 from cumulant.answer import Method
 from cumulant.cli.answers import Answer, answered
 from cumulant.cli.hints import OneOf
-from cumulant.cli.intervals import epsilon_interval, interval_data, interval_option, interval_text
-from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
-from cumulant.cli.question_options import delta_option, method_option
+from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE
+from cumulant.cli.question_options import delta_option, interval_option, method_option
 from cumulant.cli.training_words import numbers, statement
 from cumulant.neighbors import ZERO_OUT
 from cumulant.printed import given, rounded_up
+from cumulant.report.intervals import epsilon_interval, interval_data, interval_text
+from cumulant.report.typed import Delta
 from cumulant.training import TrainingRun, torch_coin
 
 HELP = """Print what a run of DP-SGD costs, whom that protects, and what it assumes.

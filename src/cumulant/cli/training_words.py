@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 
 from cumulant.answer import relation_text
-from cumulant.cli.parameter_types import Delta
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from cumulant.printed import factor_up, given
 from cumulant.report.assumptions import BOUNDED, assumptions_of
 from cumulant.report.statement import NOT_COVERED, attacker_words
+from cumulant.report.typed import Delta
 from cumulant.training import TrainingRun
 
 CLIPPED = "each record's gradient is clipped by itself before it is summed"
