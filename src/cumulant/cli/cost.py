@@ -20,12 +20,12 @@ from cumulant.cli.question_options import (
     method_option,
     steps_option,
 )
-from cumulant.cli.training_words import remark
 from cumulant.cli.waiting import waiting
 from cumulant.comparison import compare as compare_methods
 from cumulant.comparison import table
 from cumulant.printed import given, rounded_up
 from cumulant.report.intervals import epsilon_interval, interval_data, interval_text
+from cumulant.report.training_words import remark
 from cumulant.report.typed import Delta
 
 EPSILON_HELP = """Print the smallest proven epsilon at a delta, and how it was proven.
