@@ -15,6 +15,7 @@ from cumulant.cli.ledger import ledger
 from cumulant.cli.manual import man
 from cumulant.cli.narrow_help import narrowed
 from cumulant.cli.one_line_errors import OneLineErrors
+from cumulant.cli.page import page
 from cumulant.cli.plans import noise, rate, steps
 from cumulant.cli.plot import plot
 from cumulant.cli.sgd import sgd
@@ -60,7 +61,7 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (epsilon, delta, sgd, noise, steps, rate, check, statement, compare, plot, figures, ledger, man):
+for command in (epsilon, delta, sgd, noise, steps, rate, check, statement, compare, plot, figures, ledger, page, man):
     main.add_command(command)
 narrowed(main)
 
