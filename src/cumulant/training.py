@@ -32,6 +32,7 @@ def dp_sgd(
     epochs: float | None = None,
     steps: int | None = None,
     sample_rate: float | None = None,
+    accumulation_steps: int | None = None,
     sampling: Sampling = "poisson",
     bins: Bins = None,
     drop_last: bool | None = None,
@@ -43,6 +44,11 @@ def dp_sgd(
     data a step takes is batch_size / dataset_size, or `sample_rate` as it is: a loader that draws with 1/len(loader),
     as Opacus does, takes more than batch_size / dataset_size where the last batch is dropped. Give `epochs`, which may
     be a fraction, or `steps`; an epoch is 1 / rate steps, and a step begun is a step.
+
+    `accumulation_steps`, where gradients of several batches are added up before noise is: a step is one of the
+    optimizer and takes accumulation_steps * batch_size records, so the rate is that of all of them. Covered if they are
+    drawn at once, as one sample, and cut up afterwards, so that no record is in two of them, and noise is added once.
+    Batches that are drawn one by one may share records, which then count several times: `GaussianMixture`.
 
     sampling="poisson":              every record joins a batch by its own coin; batch_size is the expected one.
                                      Add-or-remove-one, where sums are divided by a public number, and rate and steps
@@ -73,6 +79,7 @@ def dp_sgd(
         epochs=epochs,
         steps=steps,
         sample_rate=sample_rate,
+        accumulation_steps=accumulation_steps,
         sampling=sampling,
         bins=bins,
         drop_last=drop_last,
@@ -91,6 +98,7 @@ def dp_sgd_noise(
     epochs: float | None = None,
     steps: int | None = None,
     sample_rate: float | None = None,
+    accumulation_steps: int | None = None,
     sampling: Sampling = "poisson",
     bins: Bins = None,
     drop_last: bool | None = None,
@@ -111,6 +119,7 @@ def dp_sgd_noise(
         epochs=epochs,
         steps=steps,
         sample_rate=sample_rate,
+        accumulation_steps=accumulation_steps,
         sampling=sampling,
         bins=bins,
         drop_last=drop_last,
@@ -139,6 +148,7 @@ class TrainingRun:
         epochs: Any = None,
         steps: Any = None,
         sample_rate: Any = None,
+        accumulation_steps: Any = None,
         sampling: Any = "poisson",
         neighbors: Any = None,
         **of_loader: Any,
@@ -146,7 +156,12 @@ class TrainingRun:
         """Check everything, and turn epochs into steps; what one loader alone takes goes on to it."""
         loader = loader_named(sampling, of_loader)
         sizes = Sizes(
-            batch_size=batch_size, dataset_size=dataset_size, sample_rate=sample_rate, epochs=epochs, steps=steps
+            batch_size=batch_size,
+            dataset_size=dataset_size,
+            sample_rate=sample_rate,
+            epochs=epochs,
+            steps=steps,
+            accumulation_steps=accumulation_steps,
         )
         schedule = loader.schedule(sizes)
         return cls(

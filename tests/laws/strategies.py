@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 import cumulant as cm
+from cumulant.cyclic_poisson import CyclicPoisson
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.group import Group
 from cumulant.neighbors import Neighbors
@@ -293,6 +294,27 @@ def _allocations(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
     )
 
 
+def _cyclic(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    """Banded runs without a matrix, and with two columns of different norms."""
+    matrix = st.one_of(st.none(), st.floats(0.1, 1.0).map(lambda x: [[1.0, 0.0], [0.0, x]]))
+    return st.builds(
+        lambda base, rate, bands, steps, matrix: cm.banded_dp_sgd(
+            noise_multiplier=base.noise_multiplier,
+            bands=bands,
+            sample_rate=rate,
+            steps=steps if matrix is None else 2,
+            matrix=matrix,
+            partition="independent",
+            neighbors=relation,
+        ),
+        TABLE[cm.Gaussian].draw,
+        log_uniform(1e-6, 1.0),
+        st.integers(1, 5),
+        st.integers(0, 100),
+        matrix,
+    )
+
+
 def _of_more_noise(sample: Any, factor: float) -> AbstractMechanism:
     changed: AbstractMechanism = replace(sample, mechanism=noisier(sample.mechanism, factor))
     return changed
@@ -304,6 +326,7 @@ SCHEMES: dict[type[AbstractMechanism], Scheme] = {
     SampledWithReplacement: Scheme(_with_replacement, _of_more_noise),
     OncePerEpoch: Scheme(_epochs, _of_more_noise),
     RandomAllocation: Scheme(_allocations, _of_more_noise, (cm.ADD_REMOVE,)),
+    CyclicPoisson: Scheme(_cyclic, _of_more_noise, (cm.ADD_REMOVE,)),
     Group: Scheme(_groups, _of_more_noise),
 }
 

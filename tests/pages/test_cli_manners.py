@@ -197,8 +197,8 @@ def test_a_font_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_names_from_elsewhere_are_answered() -> None:
-    with pytest.raises(MisnamedParameter, match="batch_size counts all records of an optimizer step"):
-        cm.dp_sgd(noise_multiplier=1.0, accumulation_steps=256)  # type: ignore[call-arg]
+    with pytest.raises(MisnamedParameter, match="dp_sgd has no parameter 'batches', it takes noise_multiplier, batch"):
+        cm.dp_sgd(noise_multiplier=1.0, batches=256)  # type: ignore[call-arg]
     with pytest.raises(MisnamedParameter, match="epsilon has no parameter 'epsilon', it takes delta, log_delta"):
         cm.Gaussian(noise_multiplier=1.0).epsilon(epsilon=1.0)  # type: ignore[call-arg]
     with pytest.raises(MisnamedParameter, match="dp_sgd takes its arguments by name"):

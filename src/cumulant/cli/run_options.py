@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cumulant.training import TrainingRun
 
 SHARED = ("noise_multiplier", "rate", "steps")  # options that describe a release, and a training run, too
-SIZES = ("batch_size", "dataset_size", "epochs", *ARGUMENTS)
+SIZES = ("batch_size", "dataset_size", "epochs", "accumulation_steps", *ARGUMENTS)
 NAMED = OneOf(OF_TRAINING, also=OTHER_NAMES)
 LOADER = click.Option(["--loader"], type=NAMED, metavar="NAME", help="The same as --sampling, of a training run.")
 TRAINING_OPTIONS = (*(option for option in sgd.params if option.name in SIZES), LOADER)

@@ -68,6 +68,7 @@ def samplings() -> Iterator[str]:
 @click.option("--epsilon", type=NUMBER, metavar="NUMBER", help="A budget, to be told the least noise.")
 @click.option("--batch-size", type=SIZE, metavar="COUNT", help="Records per step.")
 @click.option("--dataset-size", type=SIZE, metavar="COUNT", help="Records in all.")
+@click.option("--accumulation-steps", type=SIZE, metavar="COUNT", help="Batches of that size in a step.  [default: 1]")
 @click.option("--rate", type=SHARE, metavar="NUMBER", help="Instead of both: their ratio, also as 256/50000.")
 @click.option("--epochs", type=NUMBER, metavar="NUMBER", help="Passes over the data; a fraction is fine.")
 @click.option("--steps", type=COUNT, metavar="COUNT", help="Steps, instead of --epochs; 1e6 is fine.")
@@ -130,6 +131,7 @@ def planned(
     rate: float | None = None,
     epochs: float | None = None,
     steps: int | None = None,
+    accumulation_steps: int | None = None,
     **of_loader: Any,
 ) -> TrainingRun:
     """Return the run, with any noise, after a check of which options were given together."""
@@ -143,4 +145,5 @@ def planned(
             owners = " or ".join(map(as_typed, takers(argument)))
             raise click.UsageError(f"{flag(argument)} belongs to --sampling {owners}")
     sizes = {"batch_size": batch_size, "dataset_size": dataset_size, "sample_rate": rate}
-    return TrainingRun.of(noise_multiplier=1.0, **sizes, epochs=epochs, steps=steps, sampling=name, **of_loader)
+    times = {"epochs": epochs, "steps": steps, "accumulation_steps": accumulation_steps}
+    return TrainingRun.of(noise_multiplier=1.0, **sizes, **times, sampling=name, **of_loader)

@@ -27,6 +27,7 @@ TOO_DEEP = f"a mechanism must be nested at most {DEEPEST} levels deep to be writ
 REGISTRY: Mapping[str, str] = {
     "ApproximateDP": "cumulant.mechanisms.approximate_dp",
     "Composed": "cumulant.composition",
+    "CyclicPoisson": "cumulant.cyclic_poisson",
     "ExponentialFamily": "cumulant.mechanisms.exponential_family",
     "FamilyPair": "cumulant.mechanisms.family_pair",
     "Gaussian": "cumulant.mechanisms.gaussian",

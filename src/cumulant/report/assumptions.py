@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cumulant.cyclic_poisson import CyclicPoisson
 from cumulant.disjoint import Parallel
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
@@ -41,6 +42,19 @@ OWN_STEP = (
 FRESH_BINS, KEPT_BINS = (f"batches are {how} in every epoch" for how in ("drawn anew", "those of the first"))
 UNIT = "what noise is added to changes between neighbours by no more than the unit of the noise"
 STATED = "what is stated of a release holds for every two neighbours, whatever was released before"
+PARTS = {
+    "independent": "every record draws its part of the data by itself, or has it by a rule of its own, whatever others "
+    "there are",
+    "equal": "records are split into parts of equal size by their public places, without looking at them",
+}
+IN_TURN = (
+    "a record may join only when it is its part's turn, each time by its own coin; batches that are empty are "
+    "released, too"
+)
+BANDED = (
+    "noise is added to CX, or C⁻¹ times it to X, for a lower triangular matrix C with no more than the stated bands "
+    "and norms of columns, and rows of X are chosen by what was released before"
+)
 DISJOINT = "every record is in one part of the data, whichever others there are"
 
 
@@ -71,6 +85,11 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
         case RandomAllocation():
             yield OWN_STEP
             yield FRESH_BINS if release.epochs == 1 else KEPT_BINS
+            yield BOUNDED
+        case CyclicPoisson():
+            yield PARTS[release.partition]
+            yield IN_TURN
+            yield BANDED
             yield BOUNDED
         case Parallel():
             yield DISJOINT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cumulant.composition import Composed
+from cumulant.cyclic_poisson import CyclicPoisson
 from cumulant.disjoint import Parallel
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
@@ -54,6 +55,9 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             chosen = "one" if release.chosen == 1 else str(release.chosen)
             epochs = "an epoch" if release.epochs == 1 else f"{release.epochs} epochs, draws kept in all of them,"
             return f"{times}{epochs} of {release.steps} steps of which every record draws {chosen} for itself, {noise}"
+        case CyclicPoisson(mechanism=inner, bands=bands, steps=steps):
+            turns = f"{steps} steps with noise correlated over {bands}, which take turns with as many parts of the data"
+            return f"{times}{turns}: a record pays for {_noise(inner, ADDED)}"
         case _:
             return f"{times}{_noise(release, 'the sensitivity')}"
     return f"{times}{_noise(inner, unit)}, each time on {drawn}"

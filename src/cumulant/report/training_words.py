@@ -30,7 +30,8 @@ def numbers(training: TrainingRun, epochs: float | None) -> dict[str, object]:
     loader, schedule = training.loader, training.schedule
     return {
         "noise_multiplier": training.noise_multiplier,
-        "batch_size": schedule.batch_size,
+        "batch_size": None if schedule.batch_size is None else schedule.batch_size // schedule.physical_batches,
+        "accumulation_steps": schedule.physical_batches,
         "dataset_size": schedule.dataset_size,
         "epochs": epochs,
         "epochs_begun": schedule.epochs_begun if loader.costs_by_epoch else None,
@@ -54,7 +55,7 @@ def statement(
     return {
         "promise": _promise(training, epsilon),
         "attacker": attacker_words(run) + ".",
-        "sampling": training.loader.must(training.schedule),
+        "sampling": training.loader.words(training.schedule),
         "noise": _noise_words(training, noise_text),
         **remark(delta, training.schedule.dataset_size),
         **_not_this(training.loader),
@@ -82,7 +83,7 @@ def _promise(training: TrainingRun, epsilon: float) -> str:
 
 def loader_words(training: TrainingRun) -> dict[str, str]:
     """Return what the data loader must do, and what it must not be."""
-    return {"sampling": training.loader.must(training.schedule), **_not_this(training.loader)}
+    return {"sampling": training.loader.words(training.schedule), **_not_this(training.loader)}
 
 
 def _not_this(loader: AbstractLoader) -> dict[str, str]:
