@@ -26,10 +26,6 @@ SEEN: dict[str, dict[str, Any]] = {
     "dark": {"color_scheme": "dark"},
     "narrow": {"viewport": {"width": 360, "height": 740}},
 }
-    "light": {},
-    "dark": {"color_scheme": "dark"},
-    "narrow": {"viewport": {"width": 360, "height": 740}},
-}
 
 
 @pytest.fixture(scope="module")
