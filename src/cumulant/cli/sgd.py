@@ -42,6 +42,8 @@ Examples:
       --steps 1000 --delta 1e-5 --sampling without-replacement
   cumulant sgd --noise-multiplier 1 --batch-size 600 --dataset-size 60000 \\
       --epochs 10 --delta 1e-5 --sampling random-allocation --bins fresh
+  cumulant sgd --noise-multiplier 1 --batch-size 100 --dataset-size 10000 \\
+      --steps 1000 --delta 1e-5 --max-batch 130
   cumulant sgd --noise-multiplier 1 --batch-size 256 --dataset-size 60000 \\
       --epochs 0.5 --delta 1e-6 --json
 """
@@ -82,6 +84,8 @@ def samplings() -> Iterator[str]:
     help="What the data loader really does.",
 )
 @click.option("--bins", type=OneOf(BINS), help="With random-allocation: drawn anew in every epoch, or kept.")
+@click.option("--max-batch", type=SIZE, metavar="COUNT", help="With poisson: larger batches are cut to that size.")
+@click.option("--records-per-user", type=SIZE, metavar="COUNT", help="With poisson: of one person, at most.")
 @click.option("--drop-last", is_flag=True, default=None, help="With opacus: the DataLoader has drop_last=True.")
 @delta_option
 @method_option

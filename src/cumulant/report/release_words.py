@@ -24,7 +24,9 @@ from cumulant.mechanisms.zcdp import ZCDP
 from cumulant.printed import counted, given
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.poisson_users import PoissonUsers
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.truncated_poisson import TruncatedPoisson
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
@@ -41,6 +43,12 @@ def release_words(release: AbstractMechanism, count: int) -> str:
         case PoissonSampled(mechanism=inner, rate=rate):
             unit, how = ADDED, "a Poisson sample: every record joins by its own coin of probability "
             drawn = f"{how}{given(rate)}, and batches may be empty"
+        case PoissonUsers(mechanism=inner, rate=rate, records_per_user=k):
+            unit, how = ADDED, "a Poisson sample: every record joins by its own coin of probability "
+            drawn = f"{how}{given(rate)}, batches may be empty, and one person has at most {k} records"
+        case TruncatedPoisson(mechanism=inner, rate=rate, max_batch=most, population=n):
+            unit, how = ADDED, f"a Poisson sample of {n} records: every one joins by its own coin of probability "
+            drawn = f"{how}{given(rate)}, and of more than {most} as many are kept, drawn uniformly"
         case SampledWithoutReplacement(mechanism=inner, rate=rate):
             unit, drawn = CHANGE, f"a fresh random subset of fixed size, {given(rate)} of all records"
         case SampledWithReplacement(mechanism=inner, draws=draws, population=population):

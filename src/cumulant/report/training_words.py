@@ -11,8 +11,9 @@ from cumulant.loaders.loader import AbstractLoader
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from cumulant.printed import factor_up
 from cumulant.report.assumptions import BOUNDED, assumptions_of
-from cumulant.report.statement import NOT_COVERED, attacker_words
+from cumulant.report.statement import ABOUT, NOT_COVERED, attacker_words
 from cumulant.report.typed import Delta
+from cumulant.sampling.poisson_users import records_per_person
 from cumulant.training import TrainingRun
 
 CLIPPED = "each record's gradient is clipped by itself before it is summed"
@@ -74,6 +75,9 @@ def remark(delta: Delta, records: int | None) -> dict[str, str]:
 
 def _promise(training: TrainingRun, epsilon: float) -> str:
     about, shown = PROTECTED[training.neighbors], factor_up(epsilon)
+    records = records_per_person(release for release, _ in training.mechanism().releases())
+    if records > 1:
+        about = f"{ABOUT[training.neighbors][1].format(k=records)} ({relation_text(training.neighbors)})"
     factor = shown if shown == "e^epsilon" else f"e^epsilon = {shown}"
     return (
         f"for whoever sees the model, or the model after every step, {about} changes the probability of anything they "
