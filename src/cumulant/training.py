@@ -36,6 +36,8 @@ def dp_sgd(
     sampling: Sampling = "poisson",
     bins: Bins = None,
     drop_last: bool | None = None,
+    max_batch: int | None = None,
+    records_per_user: int | None = None,
     neighbors: Neighbors | None = None,
 ) -> Composed:
     """Return a run of DP-SGD as one mechanism: every step adds Gaussian noise to a sum of clipped gradients.
@@ -53,7 +55,9 @@ def dp_sgd(
     sampling="poisson":              every record joins a batch by its own coin; batch_size is the expected one.
                                      Add-or-remove-one, where sums are divided by a public number, and rate and steps
                                      are public numbers. If they depend on the number of records, as those of Opacus do,
-                                     neighbors=cumulant.ZERO_OUT is what holds.
+                                     neighbors=cumulant.ZERO_OUT is what holds. With `max_batch` batches are cut to
+                                     that size, as padded arrays are: zero-out, where dataset_size is exact and public.
+                                     With `records_per_user` it protects a person with up to so many records.
     sampling="opacus":               the same with the rate and the coin of Opacus, 1/len(loader), in epochs of
                                      len(loader) steps; `drop_last` as the DataLoader has it. Zero-out.
     sampling="without_replacement":  every step draws a fresh random subset of batch_size records. Replace-one: the sum
@@ -83,6 +87,8 @@ def dp_sgd(
         sampling=sampling,
         bins=bins,
         drop_last=drop_last,
+        max_batch=max_batch,
+        records_per_user=records_per_user,
         neighbors=neighbors,
     ).mechanism()
 
@@ -102,6 +108,8 @@ def dp_sgd_noise(
     sampling: Sampling = "poisson",
     bins: Bins = None,
     drop_last: bool | None = None,
+    max_batch: int | None = None,
+    records_per_user: int | None = None,
     neighbors: Neighbors | None = None,
     method: Method = "best",
 ) -> float:
@@ -123,6 +131,8 @@ def dp_sgd_noise(
         sampling=sampling,
         bins=bins,
         drop_last=drop_last,
+        max_batch=max_batch,
+        records_per_user=records_per_user,
         neighbors=neighbors,
     )
     return plan.least_noise(epsilon=epsilon, delta=delta, log_delta=log_delta, method=method)
