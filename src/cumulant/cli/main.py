@@ -7,6 +7,7 @@ import os
 import click
 
 from cumulant import __version__
+from cumulant.cli.banded import banded
 from cumulant.cli.check import check
 from cumulant.cli.cost import compare, delta, epsilon
 from cumulant.cli.exit_codes import table_for_help
@@ -60,7 +61,7 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (epsilon, delta, sgd, noise, steps, rate, check, statement, compare, plot, figures, ledger, man):
+for command in (epsilon, delta, sgd, banded, noise, steps, rate, check, statement, compare, plot, figures, ledger, man):
     main.add_command(command)
 narrowed(main)
 

@@ -22,7 +22,7 @@ from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.mechanisms import answers
 from cumulant.mechanisms.data import arguments_from, plain_fields, write
 from cumulant.mechanisms.known import Known
-from cumulant.mechanisms.many import deltas_at, epsilons_at, epsilons_of_counts, log_deltas_at, tradeoffs_at
+from cumulant.mechanisms.many import deltas_at, epsilon_curve_of, epsilons_at, log_deltas_at, tradeoffs_at
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.parameters import Bins, by_name, check_names
 from cumulant.profiles.profile import PrivacyProfile
@@ -125,20 +125,8 @@ class AbstractMechanism(ABC):
         >>> step.epsilon_curve(counts=[1000, 2000, 4000], delta=1e-5).round(4)
         array([1.8282, 2.5838, 3.7225])
         """
-        share = parameters.accuracy(accuracy)
-        many = parameters.counts(counts)
-        asked = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
-        if asked.size == 1 or asked.shape == many.shape:
-            many, asked = np.broadcast_arrays(many, asked)
-        else:
-            raise InvalidParameter(f"delta must be one number or as many as counts, got {asked.size} for {many.size}")
-        if delta is not None and self._known().failure() > 0:
-            each = zip(
-                many.flat, np.broadcast_to(np.asarray(delta, dtype=float), many.shape).flat, asked.flat, strict=True
-            )
-            runs = [answers.log_asked((self * int(n))._known(), one, log) for n, one, log in each]
-            asked = np.array(runs).reshape(many.shape)
-        found = epsilons_of_counts(self, many.ravel(), asked.ravel(), method, share).reshape(many.shape)
+        share, many = parameters.accuracy(accuracy), parameters.counts(counts)
+        found = epsilon_curve_of(self, many, delta=delta, log_delta=log_delta, method=method, accuracy=share)
         return found if parameters.is_array(counts) else float(found.ravel()[0])
 
     @by_name
@@ -300,15 +288,26 @@ class AbstractMechanism(ABC):
         return self * 1 if isinstance(other, int) and other == 0 else NotImplemented
 
     @by_name
-    def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
+    def poisson(
+        self,
+        *,
+        rate: float,
+        neighbors: Neighbors | None = None,
+        max_batch: int | None = None,
+        population: int | None = None,
+        records_per_user: int = 1,
+    ) -> AbstractMechanism:
         """Return this mechanism on a sample that every record joins independently with probability `rate`.
 
         Default relation: add-or-remove-one, whose numbers hold for cumulant.ZERO_OUT as well. The unit of noise stays
-        the largest contribution of one record.
+        the largest contribution of one record. With `max_batch`, of a sample that is larger a uniform subset of that
+        size: Gaussian noise, the exact `population`, and a relation with numbers of its own. With `records_per_user`,
+        what it reveals of a person who has up to so many records.
         """
-        from cumulant.sampling.poisson import PoissonSampled
+        from cumulant.sampling.poisson_options import poisson_sample
 
-        return PoissonSampled(mechanism=self, rate=rate, relation=ADD_REMOVE if neighbors is None else neighbors)
+        cut = {"max_batch": max_batch, "population": population}
+        return poisson_sample(self, rate=rate, neighbors=neighbors, **cut, records_per_user=records_per_user)
 
     @by_name
     def without_replacement(
