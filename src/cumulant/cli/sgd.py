@@ -11,13 +11,14 @@ import click
 from cumulant.answer import Method
 from cumulant.cli.answers import Answer, answered
 from cumulant.cli.hints import OneOf, as_named, as_typed, flag
-from cumulant.cli.intervals import epsilon_interval, interval_data, interval_option, interval_text
-from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
-from cumulant.cli.question_options import delta_option, method_option
-from cumulant.cli.training_words import numbers, statement
+from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE
+from cumulant.cli.question_options import delta_option, interval_option, method_option
 from cumulant.loaders import ALSO_CALLED, ARGUMENTS, NAMES, takers
 from cumulant.loaders.random_allocation import BINS
 from cumulant.printed import given, rounded_up
+from cumulant.report.intervals import epsilon_interval, interval_data, interval_text
+from cumulant.report.training_words import numbers, statement
+from cumulant.report.typed import Delta
 from cumulant.training import TrainingRun
 
 HELP = """Print what a run of DP-SGD costs, whom that protects, and what it assumes.

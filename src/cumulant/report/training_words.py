@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 
 from cumulant.answer import relation_text
-from cumulant.cli.parameter_types import Delta
 from cumulant.loaders import ARGUMENTS
 from cumulant.loaders.loader import AbstractLoader
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from cumulant.printed import factor_up
 from cumulant.report.assumptions import BOUNDED, assumptions_of
 from cumulant.report.statement import ABOUT, NOT_COVERED, attacker_words
+from cumulant.report.typed import Delta
 from cumulant.sampling.poisson_users import records_per_person
 from cumulant.training import TrainingRun
 
@@ -57,7 +57,7 @@ def statement(
         "promise": _promise(training, epsilon),
         "attacker": attacker_words(run) + ".",
         "sampling": training.loader.words(training.schedule),
-        "noise": _noise(training, noise_text),
+        "noise": _noise_words(training, noise_text),
         **remark(delta, training.schedule.dataset_size),
         **_not_this(training.loader),
         "assumes": "; ".join([CLIPPED, *(text for text in assumptions_of(run) if text != BOUNDED)]) + ".",
@@ -99,7 +99,7 @@ def _not_this(loader: AbstractLoader) -> dict[str, str]:
     }
 
 
-def _noise(training: TrainingRun, digits: Callable[[float], str]) -> str:
+def _noise_words(training: TrainingRun, digits: Callable[[float], str]) -> str:
     joins = training.neighbors.joins
     change = "replacing" if training.neighbors is REPLACE_ONE else "adding or removing"
     size = "the clipping norm" if joins else "twice the clipping norm"
