@@ -20,7 +20,7 @@ from cumulant.answer import EXACTLY, Guarantee, Method, delta_from_log
 from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
 from cumulant.curves.curve import Curve
 from cumulant.curves.tradeoff import false_negative_rates_of_curve
-from cumulant.errors import OutOfReach
+from cumulant.errors import InvalidParameter, OutOfReach
 from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows
 from cumulant.inversion.composed import multiples_of, rows_of
 from cumulant.inversion.rows import Rows
@@ -134,6 +134,29 @@ def _by_curve(curve: Curve, rates: Array) -> Array:
 
 def _without_slack(log_deltas: Callable[[Array], Array]) -> Bounds:
     return lambda epsilon: (log_deltas(epsilon), np.zeros(len(epsilon)))
+
+
+def epsilons_of_many(
+    step: AbstractMechanism,
+    counts: ArrayLike,
+    method: Method,
+    accuracy: float,
+    *,
+    delta: ArrayLike | None,
+    log_delta: ArrayLike | None,
+) -> Array:
+    """Return ε of a step released n times for every n of `counts`, at one δ or at as many."""
+    many = parameters.counts(counts)
+    asked = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
+    if asked.size == 1 or asked.shape == many.shape:
+        many, asked = np.broadcast_arrays(many, asked)
+    else:
+        raise InvalidParameter(f"delta must be one number or as many as counts, got {asked.size} for {many.size}")
+    if delta is not None and step._known().failure() > 0:
+        each = zip(many.flat, np.broadcast_to(np.asarray(delta, dtype=float), many.shape).flat, asked.flat, strict=True)
+        runs = [answers.log_asked((step * int(n))._known(), one, log) for n, one, log in each]
+        asked = np.array(runs).reshape(many.shape)
+    return epsilons_of_counts(step, many.ravel(), asked.ravel(), method, accuracy).reshape(many.shape)
 
 
 def epsilons_of_counts(

@@ -13,6 +13,7 @@ from cumulant.neighbors import Neighbors
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.shuffled import Shuffled
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
@@ -39,6 +40,12 @@ OWN_STEP = (
     "are not divided by how many records are in a batch, and no batch is filled up or cut to a size"
 )
 FRESH_BINS, KEPT_BINS = (f"batches are {how} in every epoch" for how in ("drawn anew", "those of the first"))
+ONE_WALK = (
+    "every epoch walks through the records once, in an order that does not look at them, in consecutive batches of one "
+    "size, of which the last may be short or dropped"
+)
+FRESH_ORDER = "the order is drawn anew in every epoch; only the lower end of an interval rests on that"
+SAME_BATCHES = "one record more or less makes as many batches, and every sum is divided by the same fixed number"
 UNIT = "what noise is added to changes between neighbours by no more than the unit of the noise"
 STATED = "what is stated of a release holds for every two neighbours, whatever was released before"
 DISJOINT = "every record is in one part of the data, whichever others there are"
@@ -71,6 +78,11 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
         case RandomAllocation():
             yield OWN_STEP
             yield FRESH_BINS if release.epochs == 1 else KEPT_BINS
+            yield BOUNDED
+        case Shuffled():
+            yield ONE_WALK
+            yield FRESH_ORDER
+            yield from (SAME_BATCHES,) if release.relation is Neighbors.ADD_REMOVE else ()
             yield BOUNDED
         case Parallel():
             yield DISJOINT

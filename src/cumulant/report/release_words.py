@@ -24,6 +24,7 @@ from cumulant.printed import counted, given
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.shuffled import Shuffled
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
@@ -54,6 +55,11 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             chosen = "one" if release.chosen == 1 else str(release.chosen)
             epochs = "an epoch" if release.epochs == 1 else f"{release.epochs} epochs, draws kept in all of them,"
             return f"{times}{epochs} of {release.steps} steps of which every record draws {chosen} for itself, {noise}"
+        case Shuffled(records=records):
+            rest = ", the records left over in a short one or in none" if release.in_full_batches < 1 else ""
+            towards = f", towards {counted(records, 'record')} at once" if records > 1 else ""
+            drawn = f"in {counted(release.batches, 'step')}, batches of one size{rest}"
+            return f"{times}an epoch of shuffled records {drawn}, {_noise(release.mechanism, ADDED)}{towards}"
         case _:
             return f"{times}{_noise(release, 'the sensitivity')}"
     return f"{times}{_noise(inner, unit)}, each time on {drawn}"
