@@ -31,6 +31,7 @@ LAYERS = (
     ("composition", "disjoint"),
     ("budgets", "crossing", "planning"),
     ("accountant",),
+    ("loaders",),
     ("training", "comparison"),
     ("report",),
     ("plot",),

@@ -104,8 +104,8 @@ def test_narrow_terminals(command: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_completion_knows_the_commands_and_their_values() -> None:
     begun = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant s", COMP_CWORD="1")
     assert {line.split(",")[1] for line in begun.stdout.splitlines()} == {"sgd", "statement", "steps"}
-    values = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant sgd --loader ", COMP_CWORD="3")
-    loaders = {"poisson", "opacus", "fixed", "allocation", "shuffled"}
+    values = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant sgd --sampling ", COMP_CWORD="3")
+    loaders = {"poisson", "opacus", "without-replacement", "random-allocation", "shuffled"}
     assert {line.split(",")[1] for line in values.stdout.splitlines()} == loaders
     files = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant steps --run r", COMP_CWORD="3")
     assert files.stdout.strip() == "file,r"
@@ -299,14 +299,14 @@ def test_a_run_that_needs_no_sampling() -> None:
         ("sgd --noise-multiplier 0 --batch-size 1 --dataset-size 9 --steps 1 --delta 0.1", "noise_multiplier must be"),
         ("sgd --noise-multiplier 1 --batch-size 0 --dataset-size 9 --steps 1 --delta 0.1", "--batch-size"),
         (f"{SGD} --loader shuffle", "--loader"),
-        (f"{SGD} --drop-last", "--drop-last belongs to --loader opacus"),
+        (f"{SGD} --drop-last", "--drop-last belongs to --sampling opacus"),
         (f"{SGD} --epsilon 3", "give either --noise-multiplier or --epsilon"),
         (f"{SGD} --rate 0.1", "give batch_size and dataset_size, or sample_rate"),
         (f"{SGD} --rate 1/0", "is not a ratio"),
         ("sgd --noise-multiplier 1 --batch-size 9 --steps 1 --delta 0.1", "--batch-size and --dataset-size, or --rate"),
         ("sgd --noise-multiplier 1 --rate 0.1 --steps 1.5 --delta 0.1", "is not a whole number"),
         ("sgd --noise-multiplier 1 --rate 0.1 --steps -1 --delta 0.1", "is not in the range x>=0"),
-        ("sgd --noise-multiplier 1 --rate 0.1 --steps 1 --delta 0.1 --loader opacus", "needs --batch-size"),
+        ("sgd --noise-multiplier 1 --rate 0.1 --steps 1 --delta 0.1 --loader opacus", "needs batch_size"),
         ("sgd --batch-size 1 --dataset-size 9 --steps 1 --delta 0.1", "--noise-multiplier"),
         ("noise --noise-multiplier 1 --epsilon 1 --delta 1e-5", "--noise-multiplier is what this command searches for"),
         ("noise --mechanism pure --epsilon 1 --delta 1e-5", "noise is searched for --mechanism gaussian"),

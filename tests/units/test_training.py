@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from mpmath import exp, mp, mpf, ncdf
 
 import cumulant as cm
+from cumulant.loaders import ALSO_CALLED, ARGUMENTS, LOADERS, NAMES, takers
+from cumulant.loaders.loader import AbstractLoader
+from cumulant.neighbors import Neighbors
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
@@ -115,7 +118,7 @@ def test_one_poisson_step_is_covered(epsilon: float) -> None:
         ({"steps": 1, "dataset_size": 0}, "dataset_size must be"),
         ({"steps": 1, "noise_multiplier": 0.0}, "noise_multiplier must be"),
         ({"steps": 1, "noise_multiplier": 5e-324, "sampling": "without_replacement"}, "noise_multiplier must be"),
-        ({"steps": 1, "sampling": "shuffle"}, "sampling must be 'poisson' or 'without_replacement' or 'random_alloc"),
+        ({"steps": 1, "sampling": "shuffle"}, "sampling must be 'poisson' or 'opacus' or 'without_repl"),
         ({"steps": 1, "sample_rate": 0.1}, "give batch_size and dataset_size, or sample_rate"),
         ({"steps": 1, "batch_size": None}, "batch_size must be"),
         ({"steps": 1, "sampling": None}, "sampling must be"),
@@ -174,6 +177,48 @@ def test_the_coin_counts_the_floats_below_the_rate(rate: float) -> None:
     assert coin >= Fraction(rate)
     assert coin - Fraction(1, 1 << 24) < Fraction(rate)
     assert (coin * (1 << 24)).denominator == 1
+
+
+def test_the_loader_of_opacus_by_its_name() -> None:
+    """Its coin is 1/len(loader) on the grid, its epoch len(loader) steps, and the number of records is public."""
+    sizes: dict[str, Any] = {"noise_multiplier": 1.0, "batch_size": 256, "dataset_size": 50_000}
+    for drop_last, batches in ((None, 196), (False, 196), (True, 195)):
+        run = cm.dp_sgd(**sizes, epochs=60, sampling="opacus", drop_last=drop_last)
+        coin = torch_coin(1 / batches)
+        assert run == cm.dp_sgd(noise_multiplier=1.0, sample_rate=coin, steps=60 * batches, neighbors=cm.ZERO_OUT)
+    with pytest.raises(cm.UnprovenCombination, match="covered for zero-out"):
+        cm.dp_sgd(**sizes, epochs=60, sampling="opacus", neighbors=cm.ADD_REMOVE)
+
+
+# What every loader says of itself -------------------------------------------------------------------------------------
+
+
+def test_a_loader_is_known_by_all_its_names() -> None:
+    assert set(get_args(Sampling)) == {*NAMES, *ALSO_CALLED}
+    assert len(NAMES) + len(ALSO_CALLED) == len(get_args(Sampling))
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_loader_is_covered_for_what_it_names(loader: type[AbstractLoader]) -> None:
+    """Every relation that it lists has a mechanism of that relation; others are refused."""
+    said: dict[str, Any] = {"bins": "fresh"} if "bins" in loader.__dataclass_fields__ else {}
+    plan = {"noise_multiplier": 1.0, "batch_size": 5, "dataset_size": 20, "epochs": 2, "sampling": loader.name, **said}
+    assert loader.natural in loader.relations
+    assert cm.dp_sgd(**plan).neighbors is loader.natural
+    for relation in Neighbors:
+        if relation in loader.relations:
+            assert cm.dp_sgd(**plan, neighbors=relation).neighbors is relation
+        else:
+            with pytest.raises(cm.UnprovenCombination, match="has no theorem here for"):
+                cm.dp_sgd(**plan, neighbors=relation)
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_an_argument_belongs_to_some_loaders(argument: str) -> None:
+    for name in set(NAMES) - set(takers(argument)):
+        wrong: dict[str, Any] = {"sampling": name, argument: 1}
+        with pytest.raises(cm.InvalidParameter, match=f"{argument} belongs? to sampling="):
+            cm.dp_sgd(**USUAL, epochs=1, **wrong)
 
 
 # Loaders that walk through the data ----------------------------------------------------------------------------------

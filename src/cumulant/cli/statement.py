@@ -81,8 +81,8 @@ def _written(words: RunWords, delta: Delta, user_records: int, form: str, *, fro
 
     made = state(words.mechanism(), **as_read(delta), user_records=user_records)
     training = words.training_run()
-    said = {} if training is None else loader_words(training, words.loader)
-    more = {} if training is None else {"training": {**numbers(training, words.loader, words.epochs), "words": said}}
+    said = {} if training is None else loader_words(training)
+    more = {} if training is None else {"training": {**numbers(training, words.epochs), "words": said}}
     match form:
         case "text":
             return "\n".join((made.written("text"), *(line for row in said.items() for line in _wrapped(*row))))

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from cumulant.answer import relation_text
 from cumulant.cli.parameter_types import Delta
+from cumulant.loaders import ARGUMENTS
+from cumulant.loaders.loader import AbstractLoader
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
-from cumulant.printed import factor_up, given
+from cumulant.printed import factor_up
 from cumulant.report.assumptions import BOUNDED, assumptions_of
 from cumulant.report.statement import NOT_COVERED, attacker_words
 from cumulant.training import TrainingRun
@@ -23,34 +25,26 @@ PROTECTED = {
 """What each relation protects."""
 
 
-BINS = {
-    None: "there is one epoch",
-    "fresh": "it draws anew in every epoch",
-    "kept": "it keeps in every epoch what it drew",
-}
-"""What is done with batches that records drew."""
-
-
-def numbers(training: TrainingRun, loader: str, epochs: float | None) -> dict[str, object]:
+def numbers(training: TrainingRun, epochs: float | None) -> dict[str, object]:
     """Return what was asked about, and what it became in the theorems."""
+    loader, schedule = training.loader, training.schedule
     return {
         "noise_multiplier": training.noise_multiplier,
-        "batch_size": training.batch_size,
-        "dataset_size": training.dataset_size,
+        "batch_size": schedule.batch_size,
+        "dataset_size": schedule.dataset_size,
         "epochs": epochs,
-        "epochs_begun": training.epochs_begun,
-        "bins": training.bins,
-        "steps": training.steps,
-        "loader": loader,
-        "sampling": training.sampling,
-        "rate": training.rate,
+        "epochs_begun": schedule.epochs_begun if loader.costs_by_epoch else None,
+        **{argument: getattr(loader, argument, None) for argument in ARGUMENTS},
+        "steps": schedule.steps,
+        "sampling": loader.name,
+        "rate": schedule.rate,
         "effective_noise_multiplier": training.effective_noise_multiplier,
         "neighbors": relation_text(training.neighbors),
     }
 
 
 def statement(
-    training: TrainingRun, epsilon: float, loader: str, *, noise_text: Callable[[float], str], delta: Delta
+    training: TrainingRun, epsilon: float, *, noise_text: Callable[[float], str], delta: Delta
 ) -> dict[str, str]:
     """Return in plain words what the number protects, and what must be true for it to hold.
 
@@ -60,10 +54,10 @@ def statement(
     return {
         "promise": _promise(training, epsilon),
         "attacker": attacker_words(run) + ".",
-        "sampling": _sampling(training, loader),
+        "sampling": training.loader.must(training.schedule),
         "noise": _noise(training, noise_text),
-        **remark(delta, training.dataset_size),
-        **_not_this(training),
+        **remark(delta, training.schedule.dataset_size),
+        **_not_this(training.loader),
         "assumes": "; ".join([CLIPPED, *(text for text in assumptions_of(run) if text != BOUNDED)]) + ".",
         "uncovered": "; ".join(NOT_COVERED) + ".",
     }
@@ -86,50 +80,17 @@ def _promise(training: TrainingRun, epsilon: float) -> str:
     )
 
 
-def loader_words(training: TrainingRun, loader: str) -> dict[str, str]:
+def loader_words(training: TrainingRun) -> dict[str, str]:
     """Return what the data loader must do, and what it must not be."""
-    return {"sampling": _sampling(training, loader), **_not_this(training)}
+    return {"sampling": training.loader.must(training.schedule), **_not_this(training.loader)}
 
 
-def _sampling(training: TrainingRun, loader: str) -> str:
-    b, n = training.batch_size, training.dataset_size
-    share = f"{b}/{n}" if b is not None else given(training.rate)
-    match training.sampling:
-        case "poisson":
-            mean = f"; {b} is their mean" if b is not None else ""
-            rule = "" if loader != "opacus" else " (1/len(loader), on the grid of 2^-24 that torch.rand has)"
-            return (
-                f"Poisson, {training.steps} steps: in every step every record must join by its own coin, with "
-                f"probability {share}{rule}. Batches differ in size and may be empty{mean}."
-            )
-        case "without_replacement":
-            exactly = f"exactly {b} of the {n} records" if b is not None else f"exactly {share} of all records"
-            return (
-                f"without replacement, {training.steps} steps: every step must draw a fresh, uniformly random batch of "
-                f"{exactly}, whatever was drawn before."
-            )
-        case "shuffled":
-            return (
-                f"shuffled, {training.epochs_begun} epochs begun, {training.steps} steps: every epoch uses every "
-                "record once, in an order that does not look at the records. No amplification is counted."
-            )
-        case _:
-            return (
-                f"random allocation, {training.epochs_begun} epochs begun of {training.batches} steps each: every "
-                f"record must draw its batch by itself, uniformly, and joins that one only; {BINS[training.bins]}. "
-                "Batches differ in size, and none is filled up or cut."
-            )
-
-
-def _not_this(training: TrainingRun) -> dict[str, str]:
-    if training.sampling == "shuffled":
+def _not_this(loader: AbstractLoader) -> dict[str, str]:
+    if loader.shuffled_instead is None:
         return {}
-    why = "that is neither Poisson sampling nor a fresh random batch"
-    if training.sampling == "random_allocation":
-        why = "its batches have one size, so that records push one another out"
     return {
-        "not this": f"a loader that shuffles the data and walks through it in batches: {why}, and this number does not "
-        "hold for it."
+        "not this": f"a loader that shuffles the data and walks through it in batches: {loader.shuffled_instead}, and "
+        "this number does not hold for it."
     }
 
 

@@ -1,0 +1,145 @@
+"""What every data loader says of itself, and the sizes that it turns into steps."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, final
+
+from cumulant import parameters
+from cumulant.composition import Composed
+from cumulant.errors import InvalidParameter, UnprovenCombination
+from cumulant.mechanisms.gaussian import Gaussian
+from cumulant.neighbors import NAMED, Neighbors
+from cumulant.numerics.rounding import float_above
+from cumulant.parameters import require
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sizes:
+    """How much of the data a step takes and how many steps there are, as it was asked."""
+
+    batch_size: Any = None
+    dataset_size: Any = None
+    sample_rate: Any = None
+    epochs: Any = None
+    steps: Any = None
+
+    def rate(self) -> Fraction:
+        """Return how much of the data a step takes, from the two sizes or as given."""
+        if self.sample_rate is None:
+            return Fraction(*self.counts())
+        if self.batch_size is not None or self.dataset_size is not None:
+            raise InvalidParameter(
+                "give batch_size and dataset_size, or sample_rate, "
+                f"got {self.batch_size!r}, {self.dataset_size!r} and {self.sample_rate!r}"
+            )
+        rate = parameters.probability("sample_rate", self.sample_rate)
+        require(rate > 0, "sample_rate must be > 0", self.sample_rate)
+        return Fraction(rate)
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many records are in a batch, and in the data."""
+        n = parameters.whole_number("dataset_size", self.dataset_size, at_least=1)
+        b = parameters.whole_number("batch_size", self.batch_size, at_least=1)
+        require(b <= n, f"batch_size must be at most the dataset_size of {n}", self.batch_size)
+        return b, n
+
+    def steps_at(self, rate: Fraction) -> int:
+        """Return the number of steps from exactly one of the two; a step begun is counted."""
+        if (self.epochs is None) == (self.steps is None):
+            raise InvalidParameter(f"give either epochs or steps, got epochs={self.epochs!r} and steps={self.steps!r}")
+        if self.steps is not None:
+            return parameters.whole_number("steps", self.steps)
+        return math.ceil(_written(self.epochs) / rate)
+
+    def epochs_begun(self, steps: int, batches: int) -> int:
+        """Return how many epochs are begun, the last of which may be left early."""
+        return math.ceil(Fraction(steps, batches) if self.epochs is None else _written(self.epochs))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """How much of the data a step takes, rounded up, and how many steps: `batches` of them an epoch has in full."""
+
+    rate: float
+    steps: int
+    batches: int
+    epochs_begun: int
+    batch_size: int | None = None
+    dataset_size: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AbstractLoader(ABC):
+    """What a data loader does: its fields are the arguments that it takes beside sizes."""
+
+    name: ClassVar[str]
+    also_called: ClassVar[tuple[str, ...]] = ()
+    in_short: ClassVar[str]
+    """What it does, for the help of the command."""
+    natural: ClassVar[Neighbors]
+    """The relation that is meant if none is named."""
+    relations: ClassVar[tuple[Neighbors, ...]]
+    """All that it is covered for."""
+    costs_by_epoch: ClassVar[bool] = False
+    """Whether every record takes part once in an epoch, and epochs are what costs."""
+    shuffled_instead: ClassVar[str | None] = "that is neither Poisson sampling nor a fresh random batch"
+    """Why the number does not hold for a loader that shuffles and walks; None if it does."""
+
+    @abstractmethod
+    def mechanism(self, gaussian: Gaussian, schedule: Schedule, relation: Neighbors) -> Composed:
+        """Return the run, with noise in units of the sampling."""
+
+    @abstractmethod
+    def must(self, schedule: Schedule) -> str:
+        """Return in words what the loader must do for the number to hold."""
+
+    def clipping_norms(self, relation: Neighbors) -> int:
+        """Return the unit of noise: by how many clipping norms a record changes the sum that it is in."""
+        return 1 if self.natural.joins else 2
+
+    def schedule(self, sizes: Sizes) -> Schedule:
+        """Check the sizes, and turn epochs into steps."""
+        rate = sizes.rate()
+        exact = rate if sizes.sample_rate is None else _nearest_unit(rate)
+        batches = int(1 / exact)  # of an epoch, in full: of the last nothing is known, so it may be missing
+        steps = sizes.steps_at(self.epoch_share(exact, batches))
+        b, n = (None, None) if sizes.sample_rate is not None else sizes.counts()
+        begun = sizes.epochs_begun(steps, batches)
+        return Schedule(
+            rate=float_above(rate), steps=steps, batches=batches, epochs_begun=begun, batch_size=b, dataset_size=n
+        )
+
+    def epoch_share(self, rate: Fraction, batches: int) -> Fraction:
+        """Return how much of an epoch a step is."""
+        return rate
+
+    def relation(self, neighbors: Any) -> Neighbors:
+        """Return the relation that is asked for, if it is covered."""
+        require(neighbors is None or isinstance(neighbors, Neighbors), f"neighbors must be {NAMED}", neighbors)
+        if neighbors is not None and neighbors not in self.relations:
+            raise UnprovenCombination(
+                f"sampling={self.name!r} has no theorem here for {neighbors.value}; it is covered for "
+                f"{' and '.join(one.value for one in self.relations)}"
+            )
+        return self.natural if neighbors is None else neighbors
+
+
+def _written(epochs: Any) -> Fraction:
+    """Return the decimal that was written, not the double next to it: 0.1 epochs of 100 batches are 10 steps."""
+    return Fraction(repr(parameters.nonnegative("epochs", epochs)))
+
+
+def _nearest_unit(rate: Fraction) -> Fraction:
+    """Return 1/n if the rate is the double next to it: an epoch of a loader that draws with 1/n has n steps.
+
+    >>> _nearest_unit(Fraction(1 / 49))
+    Fraction(1, 49)
+    """
+    batches = round(1 / rate)
+    return Fraction(1, batches) if float(rate) == 1 / batches else rate
