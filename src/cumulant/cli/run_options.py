@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
     from cumulant.training import TrainingRun
 
-SHARED = ("noise_multiplier", "rate", "steps")  # options that describe a release, and a training run, too
+SHARED = ("noise_multiplier", "rate", "steps", "neighbors")  # options that describe a release, and a training run, too
 SIZES = ("batch_size", "dataset_size", "epochs", *ARGUMENTS)
 NAMED = OneOf(OF_TRAINING, also=OTHER_NAMES)
 LOADER = click.Option(["--loader"], type=NAMED, metavar="NAME", help="The same as --sampling, of a training run.")
@@ -56,7 +56,8 @@ class RunWords:
             raise click.UsageError(f"{word} describes a training run: {flag(stray[0])} cannot be added")
         if "noise_multiplier" not in self.release.options:
             raise click.UsageError(f"{word} describes a training run: give --noise-multiplier, too")
-        plan = planned(rate=self.release.options.get("rate"), steps=self.steps, **self.training)
+        given = self.release.options
+        plan = planned(rate=given.get("rate"), steps=self.steps, neighbors=given.get("neighbors"), **self.training)
         return plan.with_noise(self.release.options["noise_multiplier"])
 
     @property

@@ -12,6 +12,7 @@ from cumulant.answer import Method
 from cumulant.cli.answers import Answer, answered
 from cumulant.cli.hints import OneOf, as_named, as_typed, flag
 from cumulant.cli.intervals import epsilon_interval, interval_data, interval_option, interval_text
+from cumulant.cli.mechanism_options import NEIGHBORS
 from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
 from cumulant.cli.question_options import delta_option, method_option
 from cumulant.cli.training_words import numbers, statement
@@ -80,7 +81,14 @@ def samplings() -> Iterator[str]:
     help="What the data loader really does.",
 )
 @click.option("--bins", type=OneOf(BINS), help="With random-allocation: drawn anew in every epoch, or kept.")
-@click.option("--drop-last", is_flag=True, default=None, help="With opacus: the DataLoader has drop_last=True.")
+@click.option(
+    "--drop-last/--keep-last",
+    default=None,
+    help="With opacus or shuffled: what the DataLoader does with a last batch that is short.",
+)
+@click.option(
+    "--neighbors", type=OneOf(NEIGHBORS), help="Datasets that are compared.  [default: what the sampling is made for]"
+)
 @delta_option
 @method_option
 @interval_option
@@ -129,6 +137,7 @@ def planned(
     rate: float | None = None,
     epochs: float | None = None,
     steps: int | None = None,
+    neighbors: str | None = None,
     **of_loader: Any,
 ) -> TrainingRun:
     """Return the run, with any noise, after a check of which options were given together."""
@@ -142,4 +151,5 @@ def planned(
             owners = " or ".join(map(as_typed, takers(argument)))
             raise click.UsageError(f"{flag(argument)} belongs to --sampling {owners}")
     sizes = {"batch_size": batch_size, "dataset_size": dataset_size, "sample_rate": rate}
+    of_loader["neighbors"] = None if neighbors is None else NEIGHBORS[neighbors]
     return TrainingRun.of(noise_multiplier=1.0, **sizes, epochs=epochs, steps=steps, sampling=name, **of_loader)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import final, overload
 
 import numpy as np
 
@@ -133,6 +133,14 @@ class Known:
             self_consistent=self_consistent,
             sharper_curve=sharper_curve,
         )
+
+
+@overload
+def one_release(pairs: Pairs) -> Directions: ...
+
+
+@overload
+def one_release(pairs: Pairs | None) -> Directions | None: ...
 
 
 def one_release(pairs: Pairs | None) -> Directions | None:

@@ -55,10 +55,11 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             chosen = "one" if release.chosen == 1 else str(release.chosen)
             epochs = "an epoch" if release.epochs == 1 else f"{release.epochs} epochs, draws kept in all of them,"
             return f"{times}{epochs} of {release.steps} steps of which every record draws {chosen} for itself, {noise}"
-        case Shuffled(records=records):
-            rest = ", the records left over in a short one or in none" if release.in_full_batches < 1 else ""
+        case Shuffled(records=records, batch=b, population=n):
+            some = "" if release.released == release.batches else f"{release.released} of "
+            rest = ", the records left over in a short one or in none" if n % b else ""
             towards = f", towards {counted(records, 'record')} at once" if records > 1 else ""
-            drawn = f"in {counted(release.batches, 'step')}, batches of one size{rest}"
+            drawn = f"in {some}{counted(release.batches, 'step')}, batches of one size{rest}"
             return f"{times}an epoch of shuffled records {drawn}, {_noise(release.mechanism, ADDED)}{towards}"
         case _:
             return f"{times}{_noise(release, 'the sensitivity')}"

@@ -12,13 +12,13 @@ from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.mechanisms.known import Known
+from cumulant.mechanisms.known import Known, one_release
 from cumulant.neighbors import ADD_REMOVE, NAMED, REPLACE_ONE, ZERO_OUT, Neighbors
 from cumulant.pairs.allocation import JoinsOneOf, LeavesOneOf, followed_steps
 from cumulant.pairs.atoms import Reversed
 from cumulant.pairs.finite_pair import finite_pair
 from cumulant.pairs.largest_sum import largest_sum
-from cumulant.pairs.noise import Pairs
+from cumulant.pairs.noise import NO_PAIRS, Pairs
 from cumulant.parameters import by_name, require, share_below, whole_number
 
 ROOT_OF_FIVE = math.nextafter(math.sqrt(5.0), 3.0)  # rounded up
@@ -61,7 +61,8 @@ class Shuffled(AbstractMechanism):
     batches leave over, a share 1 - s, nothing is used: s is how likely the record is in a full batch. Where they make a
     short batch of their own, random allocation to t + 1 batches holds, too: unequal batches are easier to tell apart.
 
-    `batches=t` stands for t batches that use every record: of `batch` and `population` only the ratio counts.
+    `batches=t` stands for t batches that use every record: of `batch` and `population` only the ratio counts. `steps`
+    says how many full batches of an epoch are released, where it is left early: the upper end stays, s becomes less.
 
     The unit of noise is the largest contribution of one record: in DP-SGD the clipping norm.
 
@@ -85,6 +86,7 @@ class Shuffled(AbstractMechanism):
     relation: Neighbors
     drop_last: bool | None = None
     records: int = 1
+    steps: int | None = None
 
     def __post_init__(self) -> None:
         require(isinstance(self.relation, Neighbors), f"relation must be {NAMED}", self.relation)
@@ -96,6 +98,8 @@ class Shuffled(AbstractMechanism):
             )
         for name, least in (("batch", 1), ("population", 1), ("records", 1)):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), at_least=least))
+        if self.steps is not None:
+            object.__setattr__(self, "steps", whole_number("steps", self.steps))
         require(self.batch <= self.population, f"batch must be at most the population of {self.population}", self.batch)
         require(self.drop_last in (None, True, False), "drop_last must be True or False", self.drop_last)
         if self.relation is ADD_REMOVE:
@@ -128,9 +132,14 @@ class Shuffled(AbstractMechanism):
         return self.population // self.batch
 
     @property
-    def in_full_batches(self) -> float:
-        """The share of records that full batches hold, rounded down."""
-        return share_below(1.0, Fraction(self.population, self.batches * self.batch))
+    def released(self) -> int:
+        """How many of them are released."""
+        return self.batches if self.steps is None else min(self.steps, self.batches)
+
+    @property
+    def seen(self) -> float:
+        """The share of records that released full batches hold, rounded down."""
+        return share_below(1.0, Fraction(self.population, self.released * self.batch))
 
     @property
     def everyone(self) -> Gaussian:
@@ -144,7 +153,7 @@ class Shuffled(AbstractMechanism):
 
     @property
     def _is_one_batch(self) -> bool:
-        return self.batch == self.population and self.records == 1
+        return self.batch == self.population and self.records == 1 and self.released == 1
 
     def _known(self) -> Known:
         """The upper end is one Gaussian release; a sample of epochs has no meaning."""
@@ -173,21 +182,24 @@ class Shuffled(AbstractMechanism):
 
         Means are rounded down, and one record that changes is a change of several, too.
         """
+        if self.released == 0:
+            return one_release(NO_PAIRS)
         sigma = self.mechanism.noise_multiplier
         one, two = (share_below(size, Fraction(sigma)) for size in (1.0, 2.0))
         allocated = _allocated(two if self.relation is REPLACE_ONE else one, self._bins)
-        if allocated and self.relation is REPLACE_ONE and self._bins == self.batches:  # all that these sums tell
-            return tuple(((pair, 1),) for pair in allocated)
-        table = largest_sum(two, one if self.relation is ZERO_OUT else 0.0, self.batches, self.in_full_batches)
-        by_largest = (finite_pair(table), finite_pair(Reversed(table)))
-        return tuple(((pair, 1),) for pair in (*by_largest, *allocated))
+        if allocated and self.relation is REPLACE_ONE and self._bins == self.released:  # all that these sums tell
+            return one_release(allocated)
+        table = largest_sum(two, one if self.relation is ZERO_OUT else 0.0, self.released, self.seen)
+        return one_release((finite_pair(table), finite_pair(Reversed(table)), *allocated))
 
     @property
     def _bins(self) -> int | None:
         """In how many batches every record takes part; None: in none, perhaps."""
+        if self.released < self.batches:
+            return None
         if self.batches * self.batch == self.population:
             return self.batches
-        return self.batches + 1 if self.drop_last is False else None
+        return self.batches + 1 if self.drop_last is False and self.steps is None else None
 
     @by_name
     def group(self, *, size: int) -> Shuffled:
@@ -197,7 +209,8 @@ class Shuffled(AbstractMechanism):
     def _plain(self) -> dict[str, Any]:
         """What was not said, and a group of one, are left out."""
         content = AbstractMechanism._plain(self)
-        return {name: it for name, it in content.items() if (name, it) not in (("records", 1), ("drop_last", None))}
+        unsaid = {"records": 1, "drop_last": None, "steps": None}
+        return {name: it for name, it in content.items() if (name, it) not in unsaid.items()}
 
 
 def _allocated(mean: float, bins: int | None) -> Pairs:
