@@ -226,7 +226,7 @@ def tightness_text(guarantee: Guarantee) -> str:
     """Return in words how far the answer can be above the truth.
 
     >>> tightness_text(Guarantee.by_pairs(1.0, -11.0, "contour", excess=0.2))
-    'at most 25 % above the smallest ε that is true'
+    'an upper bound, at most 25 % above the smallest ε that is true'
     """
     if guarantee.exact:
         return "exact"
@@ -234,7 +234,7 @@ def tightness_text(guarantee: Guarantee) -> str:
         return "an upper bound"
     digits = max(2, len(str(math.ceil(100 * guarantee.at_most_above))))  # no power of ten
     percent = percent_up(guarantee.at_most_above, digits=digits, most=math.inf)
-    return f"at most {percent} % above the smallest ε that is true"
+    return f"an upper bound, at most {percent} % above the smallest ε that is true"
 
 
 def above_of(share: float) -> float:

@@ -339,5 +339,5 @@ def test_words_and_data() -> None:
     text = " ".join(run.statement(delta=1e-5).split())
     assert "100 steps, batches of one size, the records left over in a short one or in none" in text
     said = " ".join(assumptions_of(run))
-    for part in ("walks through the records once", "drawn anew", "makes as many batches", "bounded by itself"):
+    for part in ("walks through the records once", "drawn anew in each", "makes as many batches", "bounded by itself"):
         assert part in said

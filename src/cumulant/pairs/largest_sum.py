@@ -10,7 +10,7 @@ from cumulant.numerics.logspace import Array
 from cumulant.pairs.atoms import Table
 
 CELLS = 2**15  # of the largest: ε from the best threshold, to 1e-6 of it
-BEYOND = 14.0  # standard deviations above the farther mean from which all is one cell
+FAR_ABOVE = 14.0  # standard deviations above the farther mean from which all is one cell
 DEEP_NATS = 60.0  # below 1, the logarithm of a distribution function up to which all is one cell
 LEAST_MASS = 1e-290  # of a cell: none is empty under one law alone, so that no loss is infinite
 
@@ -32,8 +32,8 @@ def largest_sum(first: float, second: float, steps: int, share: float) -> Table:
     """
     from scipy.special import log_ndtr
 
-    above = max(first, second) + BEYOND
-    coarse = np.linspace(-BEYOND, above, CELLS)
+    above = max(first, second) + FAR_ABOVE
+    coarse = np.linspace(-FAR_ABOVE, above, CELLS)
     edges = np.linspace(coarse[np.argmax(steps * log_ndtr(coarse) > -DEEP_NATS)], above, CELLS)
     others = (steps - 1) * log_ndtr(edges)
     unmoved = _masses(others + log_ndtr(edges)) if share < 1 or second == 0 else 0.0

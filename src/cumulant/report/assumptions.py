@@ -41,10 +41,9 @@ OWN_STEP = (
 )
 FRESH_BINS, KEPT_BINS = (f"batches are {how} in every epoch" for how in ("drawn anew", "those of the first"))
 ONE_WALK = (
-    "every epoch walks through the records once, in an order that does not look at them, in consecutive batches of one "
-    "size, of which the last may be short or dropped"
+    "every epoch walks through the records once, in consecutive batches of one size, the last of which may be short or "
+    "dropped, in an order that does not look at them; the lower end of an interval needs it to be drawn anew in each"
 )
-FRESH_ORDER = "the order is drawn anew in every epoch; only the lower end of an interval rests on that"
 SAME_BATCHES = "one record more or less makes as many batches, and every sum is divided by the same fixed number"
 UNIT = "what noise is added to changes between neighbours by no more than the unit of the noise"
 STATED = "what is stated of a release holds for every two neighbours, whatever was released before"
@@ -81,7 +80,6 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
             yield BOUNDED
         case Shuffled():
             yield ONE_WALK
-            yield FRESH_ORDER
             yield from (SAME_BATCHES,) if release.relation is Neighbors.ADD_REMOVE else ()
             yield BOUNDED
         case Parallel():
