@@ -118,6 +118,7 @@ class Guarantee:
 
         Only where the answer is exact, the method is called so.
         """
+        excess = _share_known(epsilon, log_delta, excess)
         exact = excess is not None and excess <= EXACTLY
         return cls(
             epsilon=epsilon,
@@ -132,6 +133,7 @@ class Guarantee:
     @classmethod
     def by_profile(cls, epsilon: float, log_delta: float, *, at_most_above: float | None) -> Guarantee:
         theorem = "the privacy profile of one release (Balle, Barthe and Gaboardi 2018)"
+        at_most_above = _share_known(epsilon, log_delta, at_most_above)
         return cls(
             epsilon=epsilon,
             log_delta=log_delta,
@@ -235,6 +237,11 @@ def tightness_text(guarantee: Guarantee) -> str:
     digits = max(2, len(str(math.ceil(100 * guarantee.at_most_above))))  # no power of ten
     percent = percent_up(guarantee.at_most_above, digits=digits, most=math.inf)
     return f"an upper bound, at most {percent} % above the smallest ε that is true"
+
+
+def _share_known(epsilon: float, log_delta: float, share: float | None) -> float | None:
+    """Return how far an ε is known to be above what is needed: not at all at a δ of 1, which may have been rounded."""
+    return math.inf if share is not None and log_delta >= 0 and epsilon > CLOSELY else share
 
 
 def above_of(share: float) -> float:

@@ -32,9 +32,12 @@ def dp_sgd(
     epochs: float | None = None,
     steps: int | None = None,
     sample_rate: float | None = None,
+    accumulation_steps: int | None = None,
     sampling: Sampling = "poisson",
     bins: Bins = None,
     drop_last: bool | None = None,
+    max_batch: int | None = None,
+    records_per_user: int | None = None,
     neighbors: Neighbors | None = None,
 ) -> Composed:
     """Return a run of DP-SGD as one mechanism: every step adds Gaussian noise to a sum of clipped gradients.
@@ -44,10 +47,17 @@ def dp_sgd(
     as Opacus does, takes more than batch_size / dataset_size where the last batch is dropped. Give `epochs`, which may
     be a fraction, or `steps`; an epoch is 1 / rate steps, and a step begun is a step.
 
+    `accumulation_steps`, where gradients of several batches are added up before noise is: a step is one of the
+    optimizer and takes accumulation_steps * batch_size records, so the rate is that of all of them. Covered if they are
+    drawn at once, as one sample, and cut up afterwards, so that no record is in two of them, and noise is added once.
+    Batches that are drawn one by one may share records, which then count several times: `GaussianMixture`.
+
     sampling="poisson":              every record joins a batch by its own coin; batch_size is the expected one.
                                      Add-or-remove-one, where sums are divided by a public number, and rate and steps
                                      are public numbers. If they depend on the number of records, as those of Opacus do,
-                                     neighbors=cumulant.ZERO_OUT is what holds.
+                                     neighbors=cumulant.ZERO_OUT is what holds. With `max_batch` batches are cut to
+                                     that size, as padded arrays are: zero-out, where dataset_size is exact and public.
+                                     With `records_per_user` it protects a person with up to so many records.
     sampling="opacus":               the same with the rate and the coin of Opacus, 1/len(loader), in epochs of
                                      len(loader) steps; `drop_last` as the DataLoader has it. Zero-out.
     sampling="without_replacement":  every step draws a fresh random subset of batch_size records. Replace-one: the sum
@@ -75,9 +85,12 @@ def dp_sgd(
         epochs=epochs,
         steps=steps,
         sample_rate=sample_rate,
+        accumulation_steps=accumulation_steps,
         sampling=sampling,
         bins=bins,
         drop_last=drop_last,
+        max_batch=max_batch,
+        records_per_user=records_per_user,
         neighbors=neighbors,
     ).mechanism()
 
@@ -93,9 +106,12 @@ def dp_sgd_noise(
     epochs: float | None = None,
     steps: int | None = None,
     sample_rate: float | None = None,
+    accumulation_steps: int | None = None,
     sampling: Sampling = "poisson",
     bins: Bins = None,
     drop_last: bool | None = None,
+    max_batch: int | None = None,
+    records_per_user: int | None = None,
     neighbors: Neighbors | None = None,
     method: Method = "best",
 ) -> float:
@@ -113,9 +129,12 @@ def dp_sgd_noise(
         epochs=epochs,
         steps=steps,
         sample_rate=sample_rate,
+        accumulation_steps=accumulation_steps,
         sampling=sampling,
         bins=bins,
         drop_last=drop_last,
+        max_batch=max_batch,
+        records_per_user=records_per_user,
         neighbors=neighbors,
     )
     return plan.least_noise(epsilon=epsilon, delta=delta, log_delta=log_delta, method=method)
@@ -141,6 +160,7 @@ class TrainingRun:
         epochs: Any = None,
         steps: Any = None,
         sample_rate: Any = None,
+        accumulation_steps: Any = None,
         sampling: Any = "poisson",
         neighbors: Any = None,
         **of_loader: Any,
@@ -148,7 +168,12 @@ class TrainingRun:
         """Check everything, and turn epochs into steps; what one loader alone takes goes on to it."""
         loader = loader_named(sampling, of_loader)
         sizes = Sizes(
-            batch_size=batch_size, dataset_size=dataset_size, sample_rate=sample_rate, epochs=epochs, steps=steps
+            batch_size=batch_size,
+            dataset_size=dataset_size,
+            sample_rate=sample_rate,
+            epochs=epochs,
+            steps=steps,
+            accumulation_steps=accumulation_steps,
         )
         schedule = loader.schedule(sizes)
         return cls(

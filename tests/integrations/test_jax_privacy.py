@@ -13,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from dp_accounting.privacy_accountant import NeighboringRelation
 from jax_privacy import accounting
+from jax_privacy.batch_selection import PartitionType
 from jax_privacy.experimental import accounting as events
 from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
 
 import cumulant as cm
 from cumulant.integrations.dp_accounting import CumulantAccountant, from_event
-from cumulant.integrations.dp_accounting.jax_privacy import CumulantAccountantConfig
+from cumulant.integrations.dp_accounting.jax_privacy import CumulantAccountantConfig, run_of_plan
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of JAX's own packages among each other
 PLAN: dict[str, Any] = {"batch_sizes": 100, "num_updates": 500, "num_samples": 10_000, "target_delta": 1e-5}
@@ -90,3 +91,43 @@ def test_an_execution_plan_trains_a_model() -> None:
         noisy, state = plan.noise_addition_transform.update(found, state)
         weights = weights - 0.05 * noisy
     assert float(jnp.mean((x @ weights > 0) == (y > 0.5))) > 0.8
+
+
+BANDED: dict[str, Any] = {"iterations": 101, "sampling_prob": 0.2, "epsilon": None, "delta": None}
+
+
+@pytest.mark.parametrize("normed", [False, True])
+def test_a_banded_plan_says_how_the_data_are_split(normed: bool) -> None:
+    strategy = np.array([1.0, 0.5, 0.25, 0.125]) / np.sqrt(1.328125)
+    plan = BANDED | {"strategy": strategy, "noise_multiplier": 1.5, "column_normalize": normed}
+    nulls = run_of_plan(BandMFExecutionPlanConfig(**plan))  # its default is EQUAL_SPLIT, and REPLACE_SPECIAL
+    assert nulls.neighbors is cm.ZERO_OUT
+    with pytest.raises(cm.UnprovenCombination, match="public number"):
+        run_of_plan(BandMFExecutionPlanConfig(**plan), neighbors=cm.ADD_REMOVE)
+    plan |= {"partition_type": PartitionType.INDEPENDENT}
+    plan |= {"accountant": CumulantAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)}
+    config = BandMFExecutionPlanConfig(**plan)
+    joins = run_of_plan(config)
+    assert (joins.neighbors, joins.bands, joins.steps) == (cm.ADD_REMOVE, 4, 101)
+    by_event = from_event(config.plan.dp_event).epsilon(delta=1e-5)
+    found = joins.epsilon(delta=1e-5)
+    # the last column of the first part has one entry: not normed, it is shorter than the longest column
+    assert found == pytest.approx(by_event, rel=1e-9) if normed else by_event * 0.99 < found < by_event * (1 - 1e-6)
+    assert nulls.epsilon(delta=1e-5) == found
+
+
+def test_banded_plans_without_a_theorem_are_refused() -> None:
+    plan = BANDED | {"strategy": np.array([1.0, 0.5]), "noise_multiplier": 1.5}
+    cut = BandMFExecutionPlanConfig(**plan, truncated_batch_size=50, num_examples=1000)
+    replaced = BandMFExecutionPlanConfig(**plan, accountant=CumulantAccountant(NeighboringRelation.REPLACE_ONE))
+    for config in (cut, replaced):
+        with pytest.raises(cm.UnprovenCombination):
+            run_of_plan(config)
+
+
+def test_the_noise_of_a_banded_plan_is_the_one_it_calibrates() -> None:
+    plan = BANDED | {"strategy": np.array([0.8, 0.6]), "epsilon": 2.0, "delta": 1e-5}
+    run = run_of_plan(
+        BandMFExecutionPlanConfig(**plan, accountant=CumulantAccountant(NeighboringRelation.REPLACE_SPECIAL))
+    )
+    assert 1.9 < run.epsilon(delta=1e-5) <= 2.0

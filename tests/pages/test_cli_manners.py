@@ -69,7 +69,7 @@ def test_what_is_understood(typed: str, meant: str) -> None:
         ("ledger status --database x", "Did you mean '--ledger'? Try"),
         ("version", "Did you mean '--version'? Try"),
         ("epsilno", "Did you mean 'epsilon'? Try"),
-        (f"epsilon {GAUSSIAN} --delta 1e-5 --steps 60k", "write 60e3. Try"),
+        (f"epsilon {GAUSSIAN} --delta 1e-5 --steps 60m", "write 60e6, or 60e-3. Try"),
         (f"epsilon {GAUSSIAN} --delta 1e-5 --steps 60,000", "write 60000, without commas"),
         ("epsilon --noise-multiplier 150% --delta 1e-5", "write 1.50. Try"),
         ("figures --only balle-2 --out nowhere", "Did you mean 'balle-1'? Try"),
@@ -197,8 +197,8 @@ def test_a_font_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_names_from_elsewhere_are_answered() -> None:
-    with pytest.raises(MisnamedParameter, match="batch_size counts all records of an optimizer step"):
-        cm.dp_sgd(noise_multiplier=1.0, accumulation_steps=256)  # type: ignore[call-arg]
+    with pytest.raises(MisnamedParameter, match="dp_sgd has no parameter 'batches', it takes noise_multiplier, batch"):
+        cm.dp_sgd(noise_multiplier=1.0, batches=256)  # type: ignore[call-arg]
     with pytest.raises(MisnamedParameter, match="epsilon has no parameter 'epsilon', it takes delta, log_delta"):
         cm.Gaussian(noise_multiplier=1.0).epsilon(epsilon=1.0)  # type: ignore[call-arg]
     with pytest.raises(MisnamedParameter, match="dp_sgd takes its arguments by name"):

@@ -172,6 +172,20 @@ def test_sgd_says_what_it_protects_and_assumes(loader: str, said: list[str]) -> 
         assert part in text
 
 
+def test_sgd_says_when_accumulated_gradients_are_covered() -> None:
+    asked = "sgd --noise-multiplier 1 --dataset-size 60000 --epochs 2 --delta 1e-5"
+    at_once = answered(f"{asked} --batch-size 256")
+    content = answered(f"{asked} --batch-size 64 --accumulation-steps 4")
+    assert content["mechanism"] == at_once["mechanism"]
+    assert (content["training"]["batch_size"], content["training"]["accumulation_steps"]) == (64, 4)
+    said = content["statement"]["sampling"]
+    assert said.startswith(at_once["statement"]["sampling"])
+    assert "drawn at once for a whole step" in said
+    assert "noise is added once" in said
+    shuffled = answered(f"{asked} --batch-size 64 --accumulation-steps 4 --sampling shuffled")
+    assert "A step never takes batches of two epochs." in shuffled["statement"]["sampling"]
+
+
 def test_sgd_finds_the_noise_of_a_budget() -> None:
     asked = "sgd --epsilon 3 --batch-size 256 --dataset-size 50000 --epochs 60 --delta 1e-5"
     content = answered(asked)
@@ -326,7 +340,7 @@ def test_a_run_that_needs_no_sampling() -> None:
         ("steps --noise-multiplier 1 --spent nowhere.json --epsilon 1 --delta 1e-5", "No such file"),
         ("rate --noise-multiplier 1 --rate 0.1 --epsilon 1 --delta 1e-5", "--rate is what this command searches for"),
         ("rate --noise-multiplier 1 --batch 3 --epsilon 1 --delta 1e-5", "--batch is what this command searches for"),
-        ("rate --noise-multiplier 1 --population 9 --epsilon 1 --delta 1e-5", "--population does not belong"),
+        ("rate --noise-multiplier 1 --population 9 --epsilon 1 --delta 1e-5", "population belongs to max_batch"),
         ("rate --noise-multiplier 1 --sampling with-replacement --epsilon 1 --delta 1e-5", "needs --population"),
         ("rate --noise-multiplier 1 --epsilon 1 --delta 0", "no rate down to"),
         ("compare --noise-multiplier 1 --delta 1e-5 --out chart.gif", "must end in .png, .svg, .pdf"),

@@ -191,6 +191,50 @@ def test_the_loader_of_opacus_by_its_name() -> None:
         cm.dp_sgd(**sizes, epochs=60, sampling="opacus", neighbors=cm.ADD_REMOVE)
 
 
+# Gradients of several physical batches -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "random_allocation", "shuffled"])
+@pytest.mark.parametrize("length", [{"epochs": 3}, {"steps": 7}])
+def test_what_is_accumulated_is_one_batch(sampling: Sampling, length: dict[str, Any]) -> None:
+    """Sixteen batches of 16 are one of 256: the rate is that of the sum, and a step is one of the optimizer."""
+    said: dict[str, Any] = {"bins": "kept"} if sampling == "random_allocation" else {}
+    rest: dict[str, Any] = {"noise_multiplier": 1.5, "dataset_size": 60_000, "sampling": sampling, **length, **said}
+    at_once = cm.dp_sgd(batch_size=256, **rest)
+    assert cm.dp_sgd(batch_size=16, accumulation_steps=16, **rest) == at_once
+    assert cm.dp_sgd(batch_size=256, accumulation_steps=1, **rest) == at_once
+    assert sampling == "shuffled" or cm.dp_sgd(batch_size=16, **rest) != at_once
+
+
+def test_batches_that_share_records_cost_more_than_one_that_is_cut_up() -> None:
+    """Four samples of 64 whose gradients are added: a record is in Bin(4, 64/6000) of them, and counts as often."""
+    rest: dict[str, Any] = {"noise_multiplier": 1.5, "dataset_size": 6_000, "steps": 100}
+    cut_up = cm.dp_sgd(batch_size=64, accumulation_steps=4, **rest)
+    law = [math.comb(4, j) * Fraction(64, 6000) ** j * (1 - Fraction(64, 6000)) ** (4 - j) for j in range(5)]
+    shared = cm.GaussianMixture(noise_multiplier=1.5, sensitivities=range(5), probabilities=[*map(float, law)]) * 100
+    assert 1.4088 < cut_up.epsilon(delta=1e-5) < 1.4089
+    assert 1.4489 < shared.epsilon(delta=1e-5) < 1.449
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"accumulation_steps": 0}, "accumulation_steps must be a whole number >= 1"),
+        ({"accumulation_steps": 2.0}, "accumulation_steps must be a whole number"),
+        ({"accumulation_steps": 300}, "300 times batch_size must be at most the dataset_size of 60000"),
+        ({"accumulation_steps": 2, "batch_size": None, "dataset_size": None, "sample_rate": 0.1}, "leave accumulation"),
+    ],
+)
+def test_refusals_of_accumulation(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(cm.InvalidParameter, match=said):
+        cm.dp_sgd(**{**USUAL, "steps": 1, **changed})
+
+
+def test_batches_of_opacus_may_share_records() -> None:
+    with pytest.raises(cm.UnprovenCombination, match="draws every physical batch by itself"):
+        cm.dp_sgd(**USUAL, steps=1, sampling="opacus", accumulation_steps=2)
+
+
 # What every loader says of itself -------------------------------------------------------------------------------------
 
 

@@ -20,13 +20,18 @@ from cumulant.parameters import require
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sizes:
-    """How much of the data a step takes and how many steps there are, as it was asked."""
+    """How much of the data a step takes and how many steps there are, as it was asked.
+
+    A step is one of the optimizer: it takes `accumulation_steps` physical batches of batch_size records, and adds noise
+    once, to the sum of all their clipped gradients.
+    """
 
     batch_size: Any = None
     dataset_size: Any = None
     sample_rate: Any = None
     epochs: Any = None
     steps: Any = None
+    accumulation_steps: Any = None
 
     def rate(self) -> Fraction:
         """Return how much of the data a step takes, from the two sizes or as given."""
@@ -37,16 +42,28 @@ class Sizes:
                 "give batch_size and dataset_size, or sample_rate, "
                 f"got {self.batch_size!r}, {self.dataset_size!r} and {self.sample_rate!r}"
             )
+        if self.physical_batches() > 1:
+            raise InvalidParameter(
+                "sample_rate is how much of the data an optimizer step takes, all its physical batches together: leave "
+                f"accumulation_steps out, got {self.accumulation_steps!r}"
+            )
         rate = parameters.probability("sample_rate", self.sample_rate)
         require(rate > 0, "sample_rate must be > 0", self.sample_rate)
         return Fraction(rate)
 
     def counts(self) -> tuple[int, int]:
-        """Return how many records are in a batch, and in the data."""
+        """Return how many records a step takes, and how many there are."""
         n = parameters.whole_number("dataset_size", self.dataset_size, at_least=1)
         b = parameters.whole_number("batch_size", self.batch_size, at_least=1)
-        require(b <= n, f"batch_size must be at most the dataset_size of {n}", self.batch_size)
-        return b, n
+        k = self.physical_batches()
+        each = "batch_size" if k == 1 else f"{k} times batch_size"
+        require(b * k <= n, f"{each} must be at most the dataset_size of {n}", self.batch_size)
+        return b * k, n
+
+    def physical_batches(self) -> int:
+        """Return of how many physical batches the gradients are added up before a step."""
+        asked = 1 if self.accumulation_steps is None else self.accumulation_steps
+        return parameters.whole_number("accumulation_steps", asked, at_least=1)
 
     def steps_at(self, rate: Fraction) -> int:
         """Return the number of steps from exactly one of the two; a step begun is counted."""
@@ -67,6 +84,7 @@ class Schedule:
     """How much of the data a step takes, rounded up, and how many steps: `batches` of them an epoch has in full.
 
     `epochs` are those that were asked for, if it was epochs.
+    `batch_size` counts the records of a step, of all its physical batches.
     """
 
     rate: float
@@ -76,6 +94,7 @@ class Schedule:
     batch_size: int | None = None
     dataset_size: int | None = None
     epochs: float | None = None
+    physical_batches: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +121,16 @@ class AbstractLoader(ABC):
     @abstractmethod
     def must(self, schedule: Schedule) -> str:
         """Return in words what the loader must do for the number to hold."""
+
+    def words(self, schedule: Schedule) -> str:
+        """Return what the loader must do, and what may be done with gradients of several physical batches."""
+        if schedule.physical_batches == 1:
+            return self.must(schedule)
+        return (
+            f"{self.must(schedule)} Gradients are accumulated over {schedule.physical_batches} physical batches: a "
+            "batch is drawn at once for a whole step of the optimizer and then cut up, in any way; every record's "
+            "gradient is clipped by itself, and noise is added once, to the sum of all."
+        )
 
     def clipping_norms(self, relation: Neighbors) -> int:
         """Return the unit of noise of the mechanism, in clipping norms."""
@@ -133,6 +162,7 @@ class AbstractLoader(ABC):
             batch_size=b,
             dataset_size=n,
             epochs=sizes.epochs,
+            physical_batches=sizes.physical_batches(),
         )
 
     def epoch_share(self, rate: Fraction, batches: int) -> Fraction:

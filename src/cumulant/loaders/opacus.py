@@ -9,7 +9,7 @@ from typing import ClassVar, final
 
 from cumulant import parameters
 from cumulant.composition import Composed
-from cumulant.errors import InvalidParameter
+from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.loaders.loader import AbstractLoader, Schedule, Sizes
 from cumulant.loaders.poisson import own_coins
 from cumulant.mechanisms.gaussian import Gaussian
@@ -41,6 +41,12 @@ class OpacusLoader(AbstractLoader):
             raise InvalidParameter(
                 "sampling='opacus' needs batch_size and dataset_size: its rate follows from both; for another rate "
                 "give sampling='poisson' and sample_rate=torch_coin(rate), of cumulant.training"
+            )
+        if sizes.physical_batches() > 1:
+            raise UnprovenCombination(
+                "the loader of Opacus draws every physical batch by itself, so a record may be in several that are "
+                "accumulated, and counts several times; give batch_size of a whole step and split it by "
+                "BatchMemoryManager, or say what happens as a GaussianMixture (docs/with-opacus.md)"
             )
         b, n = sizes.counts()
         batches = n // b if self.drop_last else -(-n // b)

@@ -82,7 +82,8 @@ class ShuffledLoader(AbstractLoader):
         return f"another record takes the place of one that leaves, one sum changes by up to twice the norm{last}"
 
     def must(self, schedule: Schedule) -> str:
+        alone = "" if schedule.physical_batches == 1 else " A step never takes batches of two epochs."
         return (
             f"shuffled, {schedule.epochs_begun} epochs begun, {schedule.steps} steps: every epoch uses every record "
-            "once, in an order that does not look at the records. No amplification is counted."
+            f"once, in an order that does not look at the records.{alone} No amplification is counted."
         )

@@ -22,8 +22,8 @@ from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.mechanisms import answers
 from cumulant.mechanisms.data import arguments_from, plain_fields, write
 from cumulant.mechanisms.known import Known
-from cumulant.mechanisms.many import deltas_at, epsilons_at, epsilons_of_many, log_deltas_at, tradeoffs_at
-from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.mechanisms.many import deltas_at, epsilon_curve_of, epsilons_at, log_deltas_at, tradeoffs_at
+from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.parameters import Bins, by_name, check_names
 from cumulant.profiles.profile import PrivacyProfile
 
@@ -125,7 +125,8 @@ class AbstractMechanism(ABC):
         >>> step.epsilon_curve(counts=[1000, 2000, 4000], delta=1e-5).round(4)
         array([1.8282, 2.5838, 3.7225])
         """
-        found = epsilons_of_many(self, counts, method, parameters.accuracy(accuracy), delta=delta, log_delta=log_delta)
+        share, many = parameters.accuracy(accuracy), parameters.counts(counts)
+        found = epsilon_curve_of(self, many, delta=delta, log_delta=log_delta, method=method, accuracy=share)
         return found if parameters.is_array(counts) else float(found.ravel()[0])
 
     @by_name
@@ -278,15 +279,26 @@ class AbstractMechanism(ABC):
         return self * 1 if isinstance(other, int) and other == 0 else NotImplemented
 
     @by_name
-    def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
+    def poisson(
+        self,
+        *,
+        rate: float,
+        neighbors: Neighbors | None = None,
+        max_batch: int | None = None,
+        population: int | None = None,
+        records_per_user: int = 1,
+    ) -> AbstractMechanism:
         """Return this mechanism on a sample that every record joins independently with probability `rate`.
 
         Default relation: add-or-remove-one, whose numbers hold for cumulant.ZERO_OUT as well. The unit of noise stays
-        the largest contribution of one record.
+        the largest contribution of one record. With `max_batch`, of a sample that is larger a uniform subset of that
+        size: Gaussian noise, the exact `population`, and a relation with numbers of its own. With `records_per_user`,
+        what it reveals of a person who has up to so many records.
         """
-        from cumulant.sampling.poisson import PoissonSampled
+        from cumulant.sampling.poisson_options import poisson_sample
 
-        return PoissonSampled(mechanism=self, rate=rate, relation=ADD_REMOVE if neighbors is None else neighbors)
+        cut = {"max_batch": max_batch, "population": population}
+        return poisson_sample(self, rate=rate, neighbors=neighbors, **cut, records_per_user=records_per_user)
 
     @by_name
     def without_replacement(
@@ -302,17 +314,9 @@ class AbstractMechanism(ABC):
         Default relation: replace-one. The unit of noise is the replace-one sensitivity: twice the clipping norm for a
         sum of clipped vectors. Under add-or-remove-one a rate of 1 stands for the limit of smaller ones.
         """
-        from cumulant.sampling.without_replacement import SampledWithoutReplacement
+        from cumulant.sampling.without_replacement import fixed_sample
 
-        share = parameters.sampled_rate(batch=batch, population=population, rate=rate)
-        if rate is None and batch == population and neighbors is ADD_REMOVE:
-            raise UnprovenCombination(
-                "a batch of all records has another size when one is added or removed, which a guarantee for "
-                "replace-one does not cover; ask under replace-one, or leave out the sampling"
-            )
-        return SampledWithoutReplacement(
-            mechanism=self, rate=share, relation=REPLACE_ONE if neighbors is None else neighbors
-        )
+        return fixed_sample(self, batch=batch, population=population, rate=rate, neighbors=neighbors)
 
     @by_name
     def with_replacement(self, *, draws: int, population: int, neighbors: Neighbors | None = None) -> AbstractMechanism:
@@ -322,12 +326,8 @@ class AbstractMechanism(ABC):
         """
         from cumulant.sampling.with_replacement import SampledWithReplacement
 
-        return SampledWithReplacement(
-            mechanism=self,
-            draws=draws,
-            population=population,
-            relation=REPLACE_ONE if neighbors is None else neighbors,
-        )
+        relation = REPLACE_ONE if neighbors is None else neighbors
+        return SampledWithReplacement(mechanism=self, draws=draws, population=population, relation=relation)
 
     @by_name
     def random_allocation(

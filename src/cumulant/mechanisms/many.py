@@ -136,29 +136,6 @@ def _without_slack(log_deltas: Callable[[Array], Array]) -> Bounds:
     return lambda epsilon: (log_deltas(epsilon), np.zeros(len(epsilon)))
 
 
-def epsilons_of_many(
-    step: AbstractMechanism,
-    counts: ArrayLike,
-    method: Method,
-    accuracy: float,
-    *,
-    delta: ArrayLike | None,
-    log_delta: ArrayLike | None,
-) -> Array:
-    """Return ε of a step released n times for every n of `counts`, at one δ or at as many."""
-    many = parameters.counts(counts)
-    asked = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
-    if asked.size == 1 or asked.shape == many.shape:
-        many, asked = np.broadcast_arrays(many, asked)
-    else:
-        raise InvalidParameter(f"delta must be one number or as many as counts, got {asked.size} for {many.size}")
-    if delta is not None and step._known().failure() > 0:
-        each = zip(many.flat, np.broadcast_to(np.asarray(delta, dtype=float), many.shape).flat, asked.flat, strict=True)
-        runs = [answers.log_asked((step * int(n))._known(), one, log) for n, one, log in each]
-        asked = np.array(runs).reshape(many.shape)
-    return epsilons_of_counts(step, many.ravel(), asked.ravel(), method, accuracy).reshape(many.shape)
-
-
 def epsilons_of_counts(
     step: AbstractMechanism, counts: Array, log_delta: Array, method: Method, accuracy: float
 ) -> Array:
@@ -174,6 +151,28 @@ def epsilons_of_counts(
         run = step * int(counts[i])
         found[i] = run.epsilon(log_delta=float(log_delta[i]), method=method, accuracy=accuracy)
     return found
+
+
+def epsilon_curve_of(
+    step: AbstractMechanism,
+    counts: Array,
+    *,
+    delta: ArrayLike | None,
+    log_delta: ArrayLike | None,
+    method: Method,
+    accuracy: float,
+) -> Array:
+    """Return ε of `step * n` for every n, at one δ or each at its own."""
+    asked = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
+    if asked.size != 1 and asked.shape != counts.shape:
+        raise InvalidParameter(f"delta must be one number or as many as counts, got {asked.size} for {counts.size}")
+    counts, asked = np.broadcast_arrays(counts, asked)
+    if delta is not None and step._known().failure() > 0:
+        stated = np.broadcast_to(np.asarray(delta, dtype=float), counts.shape)
+        each = zip(counts.flat, stated.flat, asked.flat, strict=True)
+        runs = [answers.log_asked((step * int(n))._known(), one, log) for n, one, log in each]
+        asked = np.array(runs).reshape(counts.shape)
+    return epsilons_of_counts(step, counts.ravel(), asked.ravel(), method, accuracy).reshape(counts.shape)
 
 
 @parameters.by_name

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 
 from cumulant.answer import relation_text
-from cumulant.cli.parameter_types import Delta
 from cumulant.loaders import ARGUMENTS
 from cumulant.loaders.loader import AbstractLoader
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from cumulant.printed import factor_up
 from cumulant.report.assumptions import BOUNDED, assumptions_of
-from cumulant.report.statement import NOT_COVERED, attacker_words
+from cumulant.report.statement import ABOUT, NOT_COVERED, attacker_words
+from cumulant.report.typed import Delta
+from cumulant.sampling.poisson_users import records_per_person
 from cumulant.training import TrainingRun
 
 CLIPPED = "each record's gradient is clipped by itself before it is summed"
@@ -30,7 +31,8 @@ def numbers(training: TrainingRun, epochs: float | None) -> dict[str, object]:
     loader, schedule = training.loader, training.schedule
     return {
         "noise_multiplier": training.noise_multiplier,
-        "batch_size": schedule.batch_size,
+        "batch_size": None if schedule.batch_size is None else schedule.batch_size // schedule.physical_batches,
+        "accumulation_steps": schedule.physical_batches,
         "dataset_size": schedule.dataset_size,
         "epochs": epochs,
         "epochs_begun": schedule.epochs_begun if loader.costs_by_epoch else None,
@@ -54,8 +56,8 @@ def statement(
     return {
         "promise": _promise(training, epsilon),
         "attacker": attacker_words(run) + ".",
-        "sampling": training.loader.must(training.schedule),
-        "noise": _noise(training, noise_text),
+        "sampling": training.loader.words(training.schedule),
+        "noise": _noise_words(training, noise_text),
         **remark(delta, training.schedule.dataset_size),
         **_not_this(training.loader),
         "assumes": "; ".join([CLIPPED, *(text for text in assumptions_of(run) if text != BOUNDED)]) + ".",
@@ -73,6 +75,9 @@ def remark(delta: Delta, records: int | None) -> dict[str, str]:
 
 def _promise(training: TrainingRun, epsilon: float) -> str:
     about, shown = PROTECTED[training.neighbors], factor_up(epsilon)
+    records = records_per_person(release for release, _ in training.mechanism().releases())
+    if records > 1:
+        about = f"{ABOUT[training.neighbors][1].format(k=records)} ({relation_text(training.neighbors)})"
     factor = shown if shown == "e^epsilon" else f"e^epsilon = {shown}"
     return (
         f"for whoever sees the model, or the model after every step, {about} changes the probability of anything they "
@@ -82,7 +87,7 @@ def _promise(training: TrainingRun, epsilon: float) -> str:
 
 def loader_words(training: TrainingRun) -> dict[str, str]:
     """Return what the data loader must do, and what it must not be."""
-    return {"sampling": training.loader.must(training.schedule), **_not_this(training.loader)}
+    return {"sampling": training.loader.words(training.schedule), **_not_this(training.loader)}
 
 
 def _not_this(loader: AbstractLoader) -> dict[str, str]:
@@ -94,7 +99,7 @@ def _not_this(loader: AbstractLoader) -> dict[str, str]:
     }
 
 
-def _noise(training: TrainingRun, digits: Callable[[float], str]) -> str:
+def _noise_words(training: TrainingRun, digits: Callable[[float], str]) -> str:
     return (
         f"{digits(training.noise_multiplier)} x the clipping norm. As {training.loader.moves(training.neighbors)}, the "
         f"effective noise multiplier is {digits(training.effective_noise_multiplier)}."
