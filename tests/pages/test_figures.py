@@ -282,7 +282,7 @@ def test_asoodeh_figure_3_allows_a_hundred_more_epochs() -> None:
 
 
 def test_a_loader_is_answered_as_the_page_says() -> None:
-    """Drawn anew, a coin, and then a factor: what is attained by a shuffled loader is above both, whatever the epochs."""
+    """Drawn anew, a coin, and then a factor: what a shuffled loader attains is above both, whatever the epochs."""
     sheet = loader_costs.loaders(points=3)
     label = "shuffled, cut into batches: "
     for column in (0, 1):

@@ -22,8 +22,8 @@ def loaders(*, points: int = 13) -> Sheet:
         title="What does your loader do? σ = 1, 100 batches an epoch, δ = $10^{-5}$",
         rows=(
             (
-                _chart(counts, "a record or a null one in its place (zero-out)", ZERO_OUT, _zero_out(counts)),
-                _chart(counts, "a record or any other in its place (replace-one)", REPLACE_ONE, _replace_one(counts)),
+                _chart(counts, "zero-out: a null record in its place", ZERO_OUT, _zero_out(counts)),
+                _chart(counts, "replace-one: any other record in its place", REPLACE_ONE, _replace_one(counts)),
             ),
         ),
     )
