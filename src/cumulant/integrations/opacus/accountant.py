@@ -280,20 +280,23 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         return gaussian.poisson(rate=torch_coin(sample_rate), neighbors=self.neighbors)
 
     def epoch(self, noise_multiplier: float, epoch: Epoch) -> AbstractMechanism:
-        """Return what one epoch releases in which every record takes part once.
-
-        Of an order that is not drawn anew, or of which steps took several batches, no lower end is known.
-        """
+        """Return what one epoch releases in which every record takes part once; its order has a lower end, or none."""
         gaussian = cm.Gaussian(noise_multiplier=noise_multiplier)
         if self.sampling == "random_allocation":
             return gaussian.random_allocation(steps=epoch.batches, neighbors=self.neighbors)
-        if epoch.is_anew and not self.epochs.accumulated:
+        if epoch.is_anew:
             return gaussian.shuffled(batches=epoch.batches, neighbors=self.neighbors)
         return OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=noise_multiplier / 2))
 
     def _epochs_at(self, sigma: float, epochs: Counter[Epoch]) -> cm.Composed:
-        """Return epochs, all with the smallest noise of the run: nothing says in which step a record takes part."""
-        return cm.Composed.of((self.epoch(sigma, epoch), count) for epoch, count in epochs.items())
+        """Return epochs, all with the smallest noise of the run: nothing says in which step a record takes part.
+
+        Where steps took several batches there were fewer of them, and no lower end is claimed.
+        """
+        unknown = self.epochs.accumulated
+        return cm.Composed.of(
+            (self.epoch(sigma, Epoch(epoch.batches) if unknown else epoch), count) for epoch, count in epochs.items()
+        )
 
     def keep_the_loader(self) -> None:
         """Account for the batches of a loader that is kept, as long as no others were accounted for."""
