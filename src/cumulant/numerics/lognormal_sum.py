@@ -35,14 +35,15 @@ from cumulant.numerics.search import smallest_true
 if TYPE_CHECKING:
     from flint import arb
 
-STEEP, LEAST_P, MOST_P = 300.0, 0.5, 60.0  # nats by which e^{-pu} falls over the law, about; and ends of p
+STEEP, LEAST_P, MOST_P = 130.0, 0.5, 20.0  # nats by which e^{-pu} falls over the law, about; and ends of p
 LEAST_ANGLE = 0.8  # radians, of φ: the aliases of Γ fall with it
 SPARE_NATS, SPARE_BITS = 50.0, 64  # of f, and of the precision beside it
 MARGIN = 0.02  # of the width of the law, by which a period grows until its aliases are small
-MOST_POINTS = 100_000  # of a transform: seconds
+MOST_BITS_OF_POINTS = 4e8  # of a transform: ten seconds
 PLANNING_BITS = 64
+LARGEST_ORDER, MOMENT_BITS = 512, 256  # of moments in closed form
 LONGEST = 20.0  # of a period, in widths of the law: none is as long
-PERIODS = 1, 2, 3, 4, 6, 8, 12, 16
+PERIODS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128
 
 
 @final
@@ -148,6 +149,24 @@ def _around(size: arb) -> arb:
     return size.union(-size)
 
 
+@lru_cache(maxsize=64)
+def log_moments_of_mean(variance: Fraction, count: int) -> tuple[arb, ...]:
+    """Return log E (S/n)^m, m = 0, 1, …, LARGEST_ORDER: m! n^{-m} [x^m] (Σ_k e^{k(k-1)s²/2} x^k/k!)^n."""
+    from flint import arb_poly
+
+    with precision(MOMENT_BITS):
+        half, shortest = ball_of_fraction(variance) / 2, LARGEST_ORDER + 1
+        factorials = [as_ball(1.0)]
+        for k in range(1, shortest):
+            factorials.append(factorials[-1] * k)
+        one = arb_poly([(half * (k * (k - 1))).exp() / factorials[k] for k in range(shortest)])
+        power = one
+        for bit in f"{count:b}"[1:]:
+            for factor in (power, one)[: 1 + int(bit)]:
+                power = arb_poly((power * factor).coeffs()[:shortest])
+        return tuple((power[m] * factorials[m]).log() - m * as_ball(count).log() for m in range(shortest))
+
+
 # What is left out -----------------------------------------------------------------------------------------------------
 
 
@@ -244,7 +263,7 @@ def _gaussian_tail(omega: arb, eta: arb, variance: arb) -> arb:
 
 def smooth_size(least: float) -> int:
     """Return a power of 2, or three of them, of at least so many points: quick to transform."""
-    power = 2 ** math.ceil(math.log2(least))
+    power: int = 2 ** math.ceil(math.log2(least))
     return power * 3 // 4 if power * 3 // 4 >= least else power
 
 
@@ -262,7 +281,9 @@ def _plan(variance: Fraction, count: int, low: float, high: float, reach: float)
     tau, width = math.sqrt(s2 / count), high - low
     p = min(max(STEEP / width, LEAST_P), MOST_P)
     log_gamma = math.lgamma(p)
-    nats = SPARE_NATS + (reach + s2 / 2) ** 2 / (2 * s2) + p * (reach - log_count)  # f at `reach`: of one large r
+    # f at `reach` is made of one large r, or of all together
+    depth = min((reach + s2 / 2) ** 2 / s2, (reach - log_count + s2 / 2) ** 2 / tau**2) / 2
+    nats = SPARE_NATS + depth + p * (reach - log_count)
     omega = math.sqrt(2 * nats) / tau
     # so large that ĝ(Ω) is ĝ(0) without the Gaussian part: log |Γ(p - iΩ)| by Stirling's formula
     fallen = (p - 0.5) * math.log(math.hypot(p, omega)) - omega * math.atan2(omega, p) - p + 0.92 - log_gamma
@@ -298,8 +319,8 @@ def _plan(variance: Fraction, count: int, low: float, high: float, reach: float)
         return bool(above + bounds.aliases_below(bounds.step * plan.highest, longer) < enough)
 
     periods = next((m for m in PERIODS if is_enough(m)), 0)
-    if periods * points > MOST_POINTS or not periods:
-        raise OutOfReach(f"the law of a sum of {count} lognormal variables takes more than {MOST_POINTS} points")
     nats += lift + p * log_count + p * (p + 1) * s2 / 2 + SPARE_NATS
-    frequencies = math.ceil(omega * period / (2 * math.pi))
-    return plan._replace(periods=periods, frequencies=frequencies, bits=math.ceil(nats / math.log(2)) + SPARE_BITS)
+    bits = math.ceil(nats / math.log(2)) + SPARE_BITS
+    if not 0 < periods * points * bits <= MOST_BITS_OF_POINTS:
+        raise OutOfReach(f"the law of a sum of {count} lognormal variables takes too long: s is {math.sqrt(s2):g}")
+    return plan._replace(periods=periods, frequencies=math.ceil(omega * period / (2 * math.pi)), bits=bits)

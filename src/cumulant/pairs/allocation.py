@@ -22,9 +22,15 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 
 from cumulant.errors import OutOfReach
-from cumulant.numerics.balls import as_ball, ball_of_fraction, current_bits, lower_float, pi_ball, precision, upper_float
+from cumulant.numerics.balls import (
+    as_ball,
+    ball_of_fraction,
+    pi_ball,
+    precision,
+    upper_float,
+)
 from cumulant.numerics.decay import Cells
-from cumulant.numerics.lognormal_sum import BallDensity, density_of_sum
+from cumulant.numerics.lognormal_sum import LARGEST_ORDER, BallDensity, density_of_sum, log_moments_of_mean
 from cumulant.numerics.logspace import Array
 from cumulant.numerics.search import smallest_true
 from cumulant.pairs.cache import CACHE
@@ -34,16 +40,17 @@ from cumulant.pairs.pair import DominatingPair
 if TYPE_CHECKING:
     from flint import arb
 
-LARGEST_RATIO_MEAN, LEAST_SPREAD, MOST_STEPS = 12.0, 1e-4, 100_000  # beyond: seconds and minutes
+LARGEST_RATIO_MEAN, LEAST_SPREAD, MOST_STEPS = 12.0, 1e-3, 100_000  # beyond: more than ten seconds
+ORDERS = tuple(2**k for k in range(LARGEST_ORDER.bit_length()))  # of moments by which tails are bounded
 ALIAS_NATS = 37.0  # below M(θ), where frequencies may be aliases
 DEEPEST, DEEPEST_NATS = 17.0, 150.0  # standard deviations of one x, and nats, beyond which losses are left out
 SOFT, WIDEST_CUT = 1.5, 1.0  # width of the cut: of that of the Gaussian part, and at most
-BEYOND_CUT = 1.5 * DEEPEST  # widths of the cut, from where losses are left out to its middle
+BEYOND_CUT = DEEPEST  # widths of the cut, from where losses are left out to its middle
 STEEPEST, FEWEST_TILTS = 16.0, 8.0  # tilts that are followed: over the width of the Gaussian part, and at least
 BEYOND = 9.0  # standard deviations after which a normal law is over
 MOST_DOUBTED = 1e-9  # share of a tilted law by which its masses may be off
+MOST_SHARE_NATS = 690.0  # of what is beyond an end, beside the last mass: that is less than e^-745 where it underflows
 TILTS = np.linspace(0.0, 1.0, 5)  # of the largest, where that is looked at
-KNOWN = 0.1  # relative doubt of a density, beyond which a point is left out
 PLACE_ROUNDING = 2.0**-51  # relative, of places and of log t
 MASS_ROUNDING = 1e-15  # relative, of masses that were rounded to doubles; and of sums of aliases
 BOUND_BITS = 64  # of bounds
@@ -125,11 +132,13 @@ class AllocatedPair(DominatingPair):
         """
         doubts = np.zeros(len(losses))
         with precision(BOUND_BITS):
-            for i, tilt in ((int(np.argmax(losses)), theta), (int(np.argmin(losses)), 0.0)):
+            for i, tilt, above in ((int(np.argmax(losses)), theta, True), (int(np.argmin(losses)), 0.0, False)):
                 end, slope = as_ball(float(losses[i])), as_ball(tilt)
-                bound = self.beyond(slope, end, as_ball(step), above=i == int(np.argmax(losses)))
-                log_share = (bound.log() - slope * end).upper() - as_ball(float(log_masses[i])) if bound > 0 else 0
-                doubts[i] = math.inf if not log_share < 700 else upper_float(log_share.exp())
+                bound = self.beyond(slope, end, as_ball(step), above)
+                log_share = bound.log() - slope * end - float(log_masses[i])
+                if not log_share < MOST_SHARE_NATS:
+                    raise OutOfReach(f"the law of {self.steps} steps is not followed to a tilt of {theta:g}")
+                doubts[i] = upper_float(log_share.exp())
         return doubts
 
     def cells(self, theta: float, k_theta: float | Array) -> Cells:
@@ -153,17 +162,16 @@ class AllocatedPair(DominatingPair):
 
         `moment` is the sum at θ, times `scale`.
         """
-        law, t = _density(self.variance, self.steps), as_ball(theta)
-        step = as_ball(law.step)
-        ends = [_place(law, self.steps, i) for i in (0, len(law.values) - 1)]
-        ends = ends if ends[0] < ends[1] and self.rises else [-ends[1], -ends[0]]
-        rest = sum((self.beyond(t, end, step, above) for end, above in zip(ends, (False, True), strict=True)), t * 0)
+        law = _density(self.variance, self.steps)
+        step, ends = as_ball(law.step), [_place(law, self.steps, i) for i in (0, len(law.values) - 1)]
+        low, high = ends if self.rises else (-ends[1], -ends[0])
+        rest = scale * sum(self.beyond(as_ball(theta), *end) for end in ((low, step, False), (high, step, True)))
         gap = 2 * pi_ball() / step - omega
         if not gap > 0:
             raise OutOfReach(f"the law of {self.steps} steps is not followed to a frequency of {omega:g}")
-        alias = (-gap * gap * as_ball(self.gaussian_variance) / 2).exp()
-        alias = 2 * alias / (1 - alias)
-        return rest * scale + (moment + rest * scale) * alias / (1 - alias)
+        fall = (-gap * gap * as_ball(self.gaussian_variance) / 2).exp()  # at the k-th alias, at most its k-th power
+        alias = 2 * fall / (1 - fall)
+        return rest + (moment + rest) * alias / (1 - alias)
 
     rises = True
     """Whether the loss is ℓ, not -ℓ."""
@@ -210,12 +218,12 @@ class LeavesOneOf(AllocatedPair):
     def beyond(self, theta: arb, end: arb, step: arb, above: bool) -> arb:
         """Above: of the density of P, e^{-(ℓ-c)²/2w²}/2 is kept beyond the cut c."""
         if not above:
-            return _below(self.variance, self.steps, theta + 1, end, step)
+            return _below(self, theta + 1, end, step)
         cut, w2 = range_of_losses(self.variance, self.steps).cut, as_ball(self._width) ** 2
         if not end > cut:
             return as_ball(math.inf)
         kept = (-((end - cut) ** 2) / (2 * w2)).exp() / 2
-        return kept * _above(self.variance, self.steps, theta + 1, end, step, (end - cut) / w2)
+        return kept * _above(self, theta + 1, end, step, (end - cut) / w2)
 
 
 @final
@@ -242,16 +250,19 @@ class JoinsOneOf(AllocatedPair):
     def beyond(self, theta: arb, end: arb, step: arb, above: bool) -> arb:
         """Below: ℓ is large."""
         if above:
-            return _below(self.variance, self.steps, -theta, -end, step)
-        return _above(self.variance, self.steps, -theta, -end, step, as_ball(0.0))
+            return _below(self, -theta, -end, step)
+        return _above(self, -theta, -end, step, as_ball(0.0))
 
 
 # The law --------------------------------------------------------------------------------------------------------------
 
 
 def _density(variance: Fraction, steps: int) -> BallDensity:
-    reach, log_count = range_of_losses(variance, steps), math.log(steps)
-    return density_of_sum(variance, steps, reach.low + log_count, reach.high + log_count, reach.cut + log_count)
+    reach, log_count, mean = range_of_losses(variance, steps), math.log(steps), math.sqrt(variance)
+    # where no mass is seen, of one large r under P, or of all together
+    one, all_together = mean**2 / 2 + (STEEPEST + BEYOND) * mean - log_count, (STEEPEST + BEYOND) * mean / steps**0.5
+    right = min(reach.cut, max(one, all_together)) + log_count
+    return density_of_sum(variance, steps, reach.low + log_count, reach.high + log_count, right)
 
 
 def _place(law: BallDensity, steps: int, i: int) -> arb:
@@ -261,36 +272,33 @@ def _place(law: BallDensity, steps: int, i: int) -> arb:
 
 @CACHE.remember
 def ratio_law(variance: Fraction, steps: int) -> RatioLaw:
-    """Return the law in doubles, of the points where it is known."""
+    """Return the law in doubles; where balls do not know a density, half of the largest that it may be."""
     law = _density(variance, steps)
     with precision(law.bits):
-        known = [i for i, f in enumerate(law.values) if f > 0 and f.rad() < KNOWN * f.mid()]
-        first, last = known[0], known[-1] + 1
-        logs = np.array([float(f.mid().log()) for f in law.values[first:last]])
-        doubts = np.array([upper_float(f.rad() / f.mid()) for f in law.values[first:last]])
-    places = law.step * (law.first + first + np.arange(float(last - first)))
+        ends = [(f.lower().max(as_ball(0.0)), f.upper()) for f in law.values]
+        logs = np.array([float(((low + high) / 2).log()) for low, high in ends])
+        doubts = np.array([upper_float((high - low) / (high + low)) for low, high in ends])
+    places = law.step * (law.first + np.arange(float(len(ends))))
     slip = PLACE_ROUNDING * (float(np.max(np.abs(places))) + math.log(steps))
-    return RatioLaw(
-        places - math.log(steps), logs + math.log(law.step), 2 * doubts + MASS_ROUNDING, slip, law.step
-    )
+    return RatioLaw(places - math.log(steps), logs + math.log(law.step), 2 * doubts + MASS_ROUNDING, slip, law.step)
 
 
 # What is beyond the points, and the cut -------------------------------------------------------------------------------
 
 
-def _peak(variance: Fraction, steps: int) -> arb:
+def _peak(pair: AllocatedPair) -> arb:
     """Return 1/(τ√2π)."""
-    return (steps / (2 * pi_ball() * ball_of_fraction(variance))).sqrt()
+    return (pair.steps / (2 * pi_ball() * ball_of_fraction(pair.variance))).sqrt()
 
 
-def _below(variance: Fraction, steps: int, a: arb, end: arb, step: arb) -> arb:
+def _below(pair: AllocatedPair, a: arb, end: arb, step: arb) -> arb:
     """Return a bound of Σ h f(ℓ) e^{aℓ} below an end: E(S/t)^{-b} <= e^{bμ²/2 + b²τ²/2}, b > -a."""
-    square = ball_of_fraction(variance)
+    square, steps = ball_of_fraction(pair.variance), pair.steps
     b = as_ball(max(-float((end + square / 2) * steps / square), 0.0))
     if not a + b > 0:
         return as_ball(math.inf)
     first = (b * square / 2 + b * b * square / (2 * steps) + (a + b) * end).exp()
-    return _peak(variance, steps) * step * first / ((a + b) * step).expm1()
+    return _peak(pair) * step * first / ((a + b) * step).expm1()
 
 
 def followed_steps(mean: float, steps: int) -> int:
@@ -337,15 +345,20 @@ def width_of_cut(variance: Fraction, steps: int) -> float:
     return min(SOFT * math.sqrt(variance / steps), WIDEST_CUT)
 
 
-def _above(variance: Fraction, steps: int, a: arb, end: arb, step: arb, fall: arb) -> arb:
-    """Return a bound of Σ h f(ℓ) e^{aℓ - fall·(ℓ - end)} above an end: E(S/t)^x <= e^{x(x-1)μ²/2}, x >= 1, as in one."""
-    square = ball_of_fraction(variance)
+def _above(pair: AllocatedPair, a: arb, end: arb, step: arb, fall: arb) -> arb:
+    """Return a bound of Σ h f(ℓ) e^{aℓ - fall·(ℓ - end)} above an end, by a moment E(S/t)^x, x >= 1.
+
+    It is known for integers, and at most e^{x(x-1)μ²/2}, as if all were in one step.
+    """
+    square, moments = ball_of_fraction(pair.variance), log_moments_of_mean(pair.variance, pair.steps)
     x = as_ball(max(float(end / square) + 0.5, 1.0))
-    rate = x - a + fall
-    if not rate > 0:
-        return as_ball(math.inf)
-    first = (x * (x - 1) * square / 2 + (a - x) * end).exp()
-    return _peak(variance, steps) * step * first / (rate * step).expm1()
+    choices = [(x, x * (x - 1) * square / 2), *((as_ball(float(m)), moments[m]) for m in ORDERS)]
+    least = as_ball(math.inf)
+    for x, log_moment in choices:
+        rate = x - a + fall
+        if rate > 0:
+            least = least.min((log_moment + (a - x) * end).exp() / (rate * step).expm1())
+    return _peak(pair) * step * least
 
 
 @CACHE.remember

@@ -18,6 +18,8 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.known import QUADRATURE_ERROR, Known
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.numerics.balls import upper_floats
+from cumulant.numerics.lognormal_sum import log_moments_of_mean
 from cumulant.numerics.logspace import reciprocal_up
 from cumulant.numerics.search import smallest_true
 from cumulant.pairs.allocation import (
@@ -33,9 +35,7 @@ from cumulant.pairs.pair import GaussianPair
 from cumulant.parameters import Bins, require, whole_number
 from cumulant.sampling.relation import checked_relation
 
-LARGEST_ORDER = 256  # up to which moments are read off powers of polynomials
 SEEN_NATS = 42.0  # below 1, where what the cut law leaves out of a moment counts for nothing
-SHORTENED = 1e-13  # relative, of powers of polynomials in logarithms
 
 WHICH_BINS = (
     "Are records put into new batches each epoch (bins='fresh') or kept (bins='kept', as JAX Privacy's "
@@ -65,8 +65,8 @@ class RandomAllocation(AbstractMechanism):
                 composition, within an epoch and over epochs. The record's step is drawn independently of all other
                 records' and never shown; sums are divided by a fixed number, so that the sizes of batches are not told.
                 Batches of a fixed size are not covered: there records push one another out.
-    Tightness:  attained by a constant query, so exact, for one step of t; an upper bound for more. The error of the
-                density is measured by halving its step, not proven, and counted: intervals are not certified.
+    Tightness:  attained by a constant query, so exact, for one step of t; an upper bound for more. The law of the loss
+                comes from balls (`numerics.lognormal_sum`), so every error is proven, and intervals are certified.
 
     >>> epoch = Gaussian(noise_multiplier=1.0).random_allocation(steps=100)
     >>> round(epoch.epsilon(delta=1e-5), 6), round((epoch * 10).epsilon(delta=1e-5), 6)
@@ -222,7 +222,7 @@ class _CutMoments:
     @property
     def most(self) -> float:
         """An order up to which that counts for nothing."""
-        return smallest_true(lambda lam: self.log_bound(np.array(lam)) > -SEEN_NATS, 0.0, 1e6, relative=1e-3)
+        return smallest_true(lambda lam: bool(self.log_bound(np.array(lam)) > -SEEN_NATS), 0.0, 1e6, relative=1e-3)
 
 
 def _one_way(
@@ -266,23 +266,7 @@ def _followed(pair: AllocatedPair, most: float) -> float:
     return low
 
 
-@lru_cache(maxsize=64)
 def _integer_moments(variance: Fraction, steps: int) -> tuple[Array, Array]:
-    """Return λ = 1, 2, … and K(λ) of one that leaves: E_Q S^m = m! [x^m] (Σ_k e^{k(k-1)μ²/2} x^k/k!)^t, rounded up."""
-    m = np.arange(LARGEST_ORDER + 1.0)
-    log_factorial = np.array([math.lgamma(k + 1) for k in m])
-    one = m * (m - 1) * float(variance / 2) - log_factorial
-    found = one
-    for bit in f"{steps:b}"[1:]:
-        found = _log_product(found, found)
-        found = _log_product(found, one) if bit == "1" else found
-    k = found + log_factorial - m * math.log(steps)
-    terms = np.abs(found) + log_factorial + m * math.log(steps)
-    return m[2:] - 1, (k + SHORTENED * terms)[2:]
-
-
-def _log_product(a: Array, b: Array) -> Array:
-    """Return the logarithms of the first coefficients of a product of power series with positive ones."""
-    i, j = np.indices((len(a), len(a)))
-    terms = np.where(j <= i, a[j] + b[i - j], -np.inf)
-    return np.asarray(np.logaddexp.reduce(terms, axis=1))
+    """Return λ = 1, 2, … and K(λ) = log E_Q (S/t)^{λ+1} of one that leaves, rounded up."""
+    found = upper_floats(log_moments_of_mean(variance, steps)[2:])
+    return np.arange(1.0, len(found) + 1), np.array(found)
