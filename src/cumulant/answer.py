@@ -118,6 +118,7 @@ class Guarantee:
 
         Only where the answer is exact, the method is called so.
         """
+        excess = _share_known(epsilon, log_delta, excess)
         exact = excess is not None and excess <= EXACTLY
         return cls(
             epsilon=epsilon,
@@ -132,6 +133,7 @@ class Guarantee:
     @classmethod
     def by_profile(cls, epsilon: float, log_delta: float, *, at_most_above: float | None) -> Guarantee:
         theorem = "the privacy profile of one release (Balle, Barthe and Gaboardi 2018)"
+        at_most_above = _share_known(epsilon, log_delta, at_most_above)
         return cls(
             epsilon=epsilon,
             log_delta=log_delta,
@@ -172,12 +174,14 @@ class Explanation:
     guarantee: Guarantee
     neighbors: Neighbors | None
     parts: tuple[Part, ...]
+    advice: tuple[str, ...] = ()
 
     @property
     def rows(self) -> list[tuple[str, str]]:
         """What there is to say of the proof, each with its label; a row without one goes on with that before."""
         parts = [row for part in self.parts for row in (("release", part.words), ("", part.theorem))]
-        return [*self.guarantee.rows, ("holds for", relation_text(self.neighbors)), *parts]
+        better = [("instead", text) for text in self.advice]
+        return [*self.guarantee.rows, ("holds for", relation_text(self.neighbors)), *parts, *better]
 
     def __str__(self) -> str:
         g = self.guarantee
@@ -195,6 +199,7 @@ class Explanation:
             **{name: getattr(self.guarantee, name) for name in said},
             "neighbors": relation_text(self.neighbors),
             "parts": [part.to_dict() for part in self.parts],
+            **({"advice": list(self.advice)} if self.advice else {}),
         }
 
 
@@ -223,14 +228,20 @@ def tightness_text(guarantee: Guarantee) -> str:
     """Return in words how far the answer can be above the truth.
 
     >>> tightness_text(Guarantee.by_pairs(1.0, -11.0, "contour", excess=0.2))
-    'at most 25 % above the smallest ε that is true'
+    'an upper bound, at most 25 % above the smallest ε that is true'
     """
     if guarantee.exact:
         return "exact"
     if guarantee.at_most_above is None or math.isinf(guarantee.at_most_above):
         return "an upper bound"
-    percent = percent_up(guarantee.at_most_above, digits=2, most=math.inf)
-    return f"at most {percent} % above the smallest ε that is true"
+    digits = max(2, len(str(math.ceil(100 * guarantee.at_most_above))))  # no power of ten
+    percent = percent_up(guarantee.at_most_above, digits=digits, most=math.inf)
+    return f"an upper bound, at most {percent} % above the smallest ε that is true"
+
+
+def _share_known(epsilon: float, log_delta: float, share: float | None) -> float | None:
+    """Return how far an ε is known to be above what is needed: not at all at a δ of 1, which may have been rounded."""
+    return math.inf if share is not None and log_delta >= 0 and epsilon > CLOSELY else share
 
 
 def above_of(share: float) -> float:

@@ -26,10 +26,6 @@ AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 MOST = 10**18  # releases: 30 years of a billion a second
 MOST_OF_DOUBLES = 2**53  # up to which every whole number is one
 LONGEST = 2000  # characters of a value in a message
-WAYS_OUT = {
-    "accumulation_steps": "Noise is added once for a batch: batch_size counts all records of an optimizer step, those "
-    "of every physical batch together.",
-}
 """What to do instead, for names that people bring from elsewhere."""
 
 
@@ -307,7 +303,7 @@ def _named_parameters(kind: type) -> list[str] | None:
 
 def _unknown(what: str, known: Sequence[str], named: Iterable[str], about: Any) -> str:
     name = next(name for name in named if name not in known)
-    way_out = WAYS_OUT.get(name) or (inspect.getdoc(about) or "").partition("\n")[0]
+    way_out = (inspect.getdoc(about) or "").partition("\n")[0]
     return f"{what} has no parameter {name!r}, it takes {', '.join(known)}. {way_out}"
 
 

@@ -6,42 +6,21 @@ made here, once.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any, Literal, final
+from typing import Any, final
 
 from cumulant import parameters
 from cumulant.answer import Method
 from cumulant.composition import Composed
-from cumulant.errors import InvalidParameter, UnprovenCombination
+from cumulant.loaders import Sampling, loader_named
+from cumulant.loaders.loader import AbstractLoader, Schedule, Sizes
+from cumulant.loaders.opacus import torch_coin
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.neighbors import ADD_REMOVE, NAMED, REPLACE_ONE, ZERO_OUT, Neighbors
-from cumulant.numerics.rounding import float_above
-from cumulant.parameters import Bins, by_name, require
+from cumulant.neighbors import Neighbors
+from cumulant.parameters import Bins, by_name
 from cumulant.planning import calibrate
-from cumulant.sampling.once_per_epoch import OncePerEpoch
-from cumulant.sampling.random_allocation import WHICH_BINS
 
-Sampling = Literal["poisson", "without_replacement", "random_allocation", "balls_in_bins", "shuffled"]
-"""What a data loader does."""
-
-NATURAL = {
-    "poisson": ADD_REMOVE,
-    "without_replacement": REPLACE_ONE,
-    "random_allocation": ADD_REMOVE,
-    "shuffled": REPLACE_ONE,
-}
-"""The relation of each sampling, and with it the unit of noise: what a record adds, or what replacing one changes."""
-
-ALSO_CALLED = {
-    "fixed": "without_replacement",
-    "allocation": "random_allocation",
-    "balls_in_bins": "random_allocation",
-}  # by the command, and by others
-BY_EPOCH = ("random_allocation", "shuffled")  # samplings that cost by the epoch: every record takes part once in each
-OPACUS = "; for the loader of Opacus give sampling='poisson' and sample_rate=torch_coin(1 / len(loader))"
-TORCH_GRID = Fraction(1, 2**24)  # of probability: a coin that is a float32 below a rate
+__all__ = ["Sampling", "TrainingRun", "dp_sgd", "dp_sgd_noise", "torch_coin"]
 
 
 @by_name
@@ -53,8 +32,12 @@ def dp_sgd(
     epochs: float | None = None,
     steps: int | None = None,
     sample_rate: float | None = None,
+    accumulation_steps: int | None = None,
     sampling: Sampling = "poisson",
     bins: Bins = None,
+    drop_last: bool | None = None,
+    max_batch: int | None = None,
+    records_per_user: int | None = None,
     neighbors: Neighbors | None = None,
 ) -> Composed:
     """Return a run of DP-SGD as one mechanism: every step adds Gaussian noise to a sum of clipped gradients.
@@ -64,15 +47,26 @@ def dp_sgd(
     as Opacus does, takes more than batch_size / dataset_size where the last batch is dropped. Give `epochs`, which may
     be a fraction, or `steps`; an epoch is 1 / rate steps, and a step begun is a step.
 
+    `accumulation_steps`, where gradients of several batches are added up before noise is: a step is one of the
+    optimizer and takes accumulation_steps * batch_size records, so the rate is that of all of them. Covered if they are
+    drawn at once, as one sample, and cut up afterwards, so that no record is in two of them, and noise is added once.
+    Batches that are drawn one by one may share records, which then count several times: `GaussianMixture`.
+
     sampling="poisson":              every record joins a batch by its own coin; batch_size is the expected one.
                                      Add-or-remove-one, where sums are divided by a public number, and rate and steps
                                      are public numbers. If they depend on the number of records, as those of Opacus do,
-                                     neighbors=cumulant.ZERO_OUT is what holds.
+                                     neighbors=cumulant.ZERO_OUT is what holds. With `max_batch` batches are cut to
+                                     that size, as padded arrays are: zero-out, where dataset_size is exact and public.
+                                     With `records_per_user` it protects a person with up to so many records.
+    sampling="opacus":               the same with the rate and the coin of Opacus, 1/len(loader), in epochs of
+                                     len(loader) steps; `drop_last` as the DataLoader has it. Zero-out.
     sampling="without_replacement":  every step draws a fresh random subset of batch_size records. Replace-one: the sum
                                      changes by up to twice the clipping norm, so the mechanism that is returned has
                                      half the noise multiplier.
-    sampling="shuffled":             every epoch walks through all records once, in any order. Replace-one, half the
-                                     noise multiplier, and one release per epoch begun, without amplification.
+    sampling="shuffled":             every epoch walks through all records once, in a random order. Replace-one; or
+                                     zero-out; or add-or-remove-one where one record more makes no other number of
+                                     batches, with `drop_last` as the DataLoader has it. An upper bound for the epochs
+                                     begun, without amplification; intervals reach down to what some neighbours attain.
     sampling="random_allocation":    in every epoch every record joins one of ⌊1/rate⌋ batches, which it draws for
                                      itself (also "balls_in_bins"). Add-or-remove-one or zero-out, whole epochs. Of
                                      several epochs `bins` must be said: "fresh" if records draw anew in each, "kept"
@@ -91,8 +85,12 @@ def dp_sgd(
         epochs=epochs,
         steps=steps,
         sample_rate=sample_rate,
+        accumulation_steps=accumulation_steps,
         sampling=sampling,
         bins=bins,
+        drop_last=drop_last,
+        max_batch=max_batch,
+        records_per_user=records_per_user,
         neighbors=neighbors,
     ).mechanism()
 
@@ -108,8 +106,12 @@ def dp_sgd_noise(
     epochs: float | None = None,
     steps: int | None = None,
     sample_rate: float | None = None,
+    accumulation_steps: int | None = None,
     sampling: Sampling = "poisson",
     bins: Bins = None,
+    drop_last: bool | None = None,
+    max_batch: int | None = None,
+    records_per_user: int | None = None,
     neighbors: Neighbors | None = None,
     method: Method = "best",
 ) -> float:
@@ -127,8 +129,12 @@ def dp_sgd_noise(
         epochs=epochs,
         steps=steps,
         sample_rate=sample_rate,
+        accumulation_steps=accumulation_steps,
         sampling=sampling,
         bins=bins,
+        drop_last=drop_last,
+        max_batch=max_batch,
+        records_per_user=records_per_user,
         neighbors=neighbors,
     )
     return plan.least_noise(epsilon=epsilon, delta=delta, log_delta=log_delta, method=method)
@@ -137,22 +143,12 @@ def dp_sgd_noise(
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingRun:
-    """The numbers of a run of DP-SGD, and what they become in the theorems.
-
-    `rate` is how much of the data a step takes, rounded up, `batches` how many an epoch has in full; `epochs_begun` is
-    known where the epochs are what costs.
-    """
+    """The numbers of a run of DP-SGD, and what its data loader makes of them."""
 
     noise_multiplier: float
-    rate: float
-    steps: int
-    sampling: Sampling
+    loader: AbstractLoader
+    schedule: Schedule
     neighbors: Neighbors
-    batch_size: int | None = None
-    dataset_size: int | None = None
-    batches: int = 1
-    epochs_begun: int | None = None
-    bins: Bins = None
 
     @classmethod
     def of(
@@ -164,51 +160,37 @@ class TrainingRun:
         epochs: Any = None,
         steps: Any = None,
         sample_rate: Any = None,
+        accumulation_steps: Any = None,
         sampling: Any = "poisson",
-        bins: Any = None,
         neighbors: Any = None,
+        **of_loader: Any,
     ) -> TrainingRun:
-        """Check everything, and turn epochs into steps."""
-        sampling = ALSO_CALLED.get(sampling, sampling) if isinstance(sampling, str) else sampling
-        if sampling not in list(NATURAL):
-            hint = OPACUS if sampling == "opacus" else ""
-            raise InvalidParameter(f"sampling must be {' or '.join(map(repr, NATURAL))}, got {sampling!r}{hint}")
-        rate = _exact_rate(batch_size, dataset_size, sample_rate)
-        exact = rate if sample_rate is None else _nearest_unit(rate)
-        batches = int(1 / exact)  # of an epoch, in full: of the last nothing is known, so it may be missing
-        count = _steps(epochs, steps, Fraction(1, batches) if sampling == "random_allocation" else exact)
-        begun = math.ceil(Fraction(count, batches) if epochs is None else _written(epochs))
+        """Check everything, and turn epochs into steps; what one loader alone takes goes on to it."""
+        loader = loader_named(sampling, of_loader)
+        sizes = Sizes(
+            batch_size=batch_size,
+            dataset_size=dataset_size,
+            sample_rate=sample_rate,
+            epochs=epochs,
+            steps=steps,
+            accumulation_steps=accumulation_steps,
+        )
+        schedule = loader.schedule(sizes)
         return cls(
             noise_multiplier=parameters.positive("noise_multiplier", noise_multiplier),
-            rate=float_above(rate),
-            steps=count,
-            sampling=sampling,
-            neighbors=_relation(sampling, neighbors),
-            batch_size=batch_size if sample_rate is None else None,
-            dataset_size=dataset_size if sample_rate is None else None,
-            batches=batches,
-            epochs_begun=begun if sampling in BY_EPOCH else None,
-            bins=_bins(bins, sampling, begun),
+            loader=loader,
+            schedule=schedule,
+            neighbors=loader.relation(neighbors),
         )
 
     @property
     def effective_noise_multiplier(self) -> float:
-        """The noise in units of the sampling: what one record adds, or what replacing one can change."""
-        return self.noise_multiplier if NATURAL[self.sampling] is ADD_REMOVE else self.noise_multiplier / 2
+        """The noise in units of what one record can change: what it adds, or what replacing it does."""
+        return self.noise_multiplier / self.loader.moved(self.neighbors)
 
     def mechanism(self) -> Composed:
-        gaussian = Gaussian(noise_multiplier=self.effective_noise_multiplier)
-        if self.sampling == "random_allocation" and self.epochs_begun is not None:
-            kept = self.epochs_begun if self.bins == "kept" and self.epochs_begun > 0 else 1
-            epochs = gaussian.random_allocation(
-                steps=self.batches, epochs=kept, bins=self.bins, neighbors=self.neighbors
-            )
-            return epochs * (self.epochs_begun // kept)
-        if self.epochs_begun is not None:
-            return OncePerEpoch(mechanism=gaussian, relation=self.neighbors) * self.epochs_begun
-        if self.sampling == "poisson":
-            return gaussian.poisson(rate=self.rate, neighbors=self.neighbors) * self.steps
-        return gaussian.without_replacement(rate=self.rate) * self.steps
+        gaussian = Gaussian(noise_multiplier=self.noise_multiplier / self.loader.clipping_norms(self.neighbors))
+        return self.loader.mechanism(gaussian, self.schedule, self.neighbors)
 
     def with_noise(self, noise_multiplier: float) -> TrainingRun:
         """Return this run with other noise."""
@@ -225,79 +207,3 @@ class TrainingRun:
             log_delta=log_delta,
             method=method,
         )
-
-
-def torch_coin(rate: float) -> float:
-    """Return the probability of `torch.rand(()) < rate`, from above: the coin that Opacus tosses for a record.
-
-    A float32 of the CPU's generator is one of the multiples of 2^-24 below 1, each as likely. Those below the rate are
-    ⌈rate·2²⁴⌉. Rounding the rate to a float32 first keeps it on its side of every multiple, or takes it down to one.
-
-    >>> torch_coin(0.25), torch_coin(1e-6) / 1e-6
-    (0.25, 1.01327...)
-    """
-    exact = Fraction(parameters.probability("rate", rate))
-    return float(math.ceil(exact / TORCH_GRID) * TORCH_GRID)
-
-
-def _exact_rate(batch_size: Any, dataset_size: Any, sample_rate: Any) -> Fraction:
-    """Return how much of the data a step takes, from the two sizes or as given."""
-    if sample_rate is not None:
-        if batch_size is not None or dataset_size is not None:
-            raise InvalidParameter(
-                "give batch_size and dataset_size, or sample_rate, "
-                f"got {batch_size!r}, {dataset_size!r} and {sample_rate!r}"
-            )
-        rate = parameters.probability("sample_rate", sample_rate)
-        require(rate > 0, "sample_rate must be > 0", sample_rate)
-        return Fraction(rate)
-    n = parameters.whole_number("dataset_size", dataset_size, at_least=1)
-    b = parameters.whole_number("batch_size", batch_size, at_least=1)
-    require(b <= n, f"batch_size must be at most the dataset_size of {n}", batch_size)
-    return Fraction(b, n)
-
-
-def _relation(sampling: Sampling, neighbors: Any) -> Neighbors:
-    """Return the relation that is asked for: Poisson samples have several, other samplings their own."""
-    require(neighbors is None or isinstance(neighbors, Neighbors), f"neighbors must be {NAMED}", neighbors)
-    nulls = sampling == "random_allocation" and neighbors is ZERO_OUT
-    if neighbors not in (None, NATURAL[sampling]) and sampling != "poisson" and not nulls:
-        raise UnprovenCombination(
-            f"sampling={sampling!r} has no theorem here for {neighbors.value}; it is covered for "
-            f"{NATURAL[sampling].value}"
-        )
-    return NATURAL[sampling] if neighbors is None else neighbors
-
-
-def _bins(bins: Any, sampling: Sampling, epochs: int | None) -> Bins:
-    """Return whether batches are drawn anew in each epoch, which must be said where it matters."""
-    require(bins in (None, "fresh", "kept"), "bins must be 'fresh' or 'kept'", bins)
-    if sampling != "random_allocation":
-        require(bins is None, "bins belong to sampling='random_allocation'", bins)
-    elif bins is None and epochs is not None and epochs > 1:
-        raise InvalidParameter(WHICH_BINS)
-    return bins  # type: ignore[no-any-return]
-
-
-def _steps(epochs: Any, steps: Any, rate: Fraction) -> int:
-    """Return the number of steps from exactly one of the two; a step begun is counted."""
-    if (epochs is None) == (steps is None):
-        raise InvalidParameter(f"give either epochs or steps, got epochs={epochs!r} and steps={steps!r}")
-    if steps is not None:
-        return parameters.whole_number("steps", steps)
-    return math.ceil(_written(epochs) / rate)
-
-
-def _written(epochs: Any) -> Fraction:
-    """Return the decimal that was written, not the double next to it: 0.1 epochs of 100 batches are 10 steps."""
-    return Fraction(repr(parameters.nonnegative("epochs", epochs)))
-
-
-def _nearest_unit(rate: Fraction) -> Fraction:
-    """Return 1/n if the rate is the double next to it: an epoch of a loader that draws with 1/n has n steps.
-
-    >>> _nearest_unit(Fraction(1 / 49))
-    Fraction(1, 49)
-    """
-    batches = round(1 / rate)
-    return Fraction(1, batches) if float(rate) == 1 / batches else rate

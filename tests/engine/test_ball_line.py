@@ -5,21 +5,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from mpmath import mp, mpc, mpf
 
 pytest.importorskip("flint")
 
 import cumulant as cm
-from cumulant.inversion.ball_kernels import BandKernel
+from cumulant.inversion.ball_kernels import BallLattice, BandKernel
 from cumulant.inversion.ball_line import _moments, _Points, band_line
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import tilts_for_epsilon
 from cumulant.numerics.balls import as_ball, complex_ball, pi_ball, precision
 from cumulant.pairs.atoms import Table
+from cumulant.pairs.certified import ball_nodes
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import PER_OCTAVE
 from cumulant.pairs.finite_pair import FinitePair
@@ -136,3 +139,27 @@ def test_closed_moments_of_laplace_noise_enclose_the_integral(scale: float, thet
                 for part, number in zip((ball.real, ball.imag), (exact.real, exact.imag), strict=True):
                     middle = mpf(str(part.mid().str(48, radius=False))) * mp.exp(mpf(k))
                     assert abs(middle - number) <= abs(exact) * mpf(10) ** -30
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_next_point_of_a_lattice_is_among_those_taken(seed: int) -> None:
+    """However far ε is from the offset; where balls do not tell, what is taken is no number."""
+    rng = np.random.default_rng(seed)
+    offset, span = float(rng.normal() * 10.0 ** rng.integers(-3, 3)), float(10.0 ** rng.uniform(-6, 1))
+    epsilon = offset + span * float(rng.integers(0, 10)) * 10.0 ** float(rng.integers(0, 22))
+    with precision(160):
+        lattice = BallLattice(as_ball(offset), as_ball(span), as_ball(0.0))
+        gaps = lattice.gaps(as_ball(epsilon))
+    away = (Fraction(epsilon) - Fraction(offset)) % Fraction(span)
+    exact = mpf((Fraction(span) - away).numerator) / (Fraction(span) - away).denominator
+    assert not gaps[0].is_finite() or any(float(gap.mid()) == pytest.approx(float(exact), rel=1e-9) for gap in gaps)
+    assert gaps[0].is_finite() or abs(epsilon - offset) > 2.0**50 * span
+
+
+def test_losses_of_a_lattice_are_moved_to_the_points_that_its_error_was_measured_at() -> None:
+    losses = losses_of([KINDS[0]])
+    pair = losses.parts[0][0]
+    with precision(200):
+        lattice, nodes = BallLattice.of(losses, 200), ball_nodes(pair, 0.0, 0.0, 0.0, bits=200)
+        apart = [abs(x - y) for x, y in zip(nodes.losses, lattice.snap(nodes).losses, strict=True)]
+        assert not any(4 * gap > lattice.error for gap in apart)

@@ -11,6 +11,7 @@ from flint import acb, arb
 from mpmath import mp, mpc, mpf
 
 import cumulant as cm
+from cumulant.errors import OutOfReach
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.neighbors import Neighbors
@@ -155,3 +156,31 @@ def test_more_releases_than_doubles_hold(rate: float, count: int, relation: Neig
     with mp.workdps(DIGITS):
         for delta in (1e-3, 1e-10):
             assert gaussian_log_delta(mean, run.epsilon(delta=delta)) <= math.log(delta) + 1e-4
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_tails_are_at_least_the_integral_and_refused_where_nothing_falls(seed: int) -> None:
+    """Of e^{gt} times a normal density, cut off or not, beside the real line: also before and just beside the cut."""
+    rng = np.random.default_rng(seed)
+    growth, high, y = (float(rng.uniform(*ends)) for ends in ((0, 6), (1, 14), (0, 1)))
+    cut = CutLaw(GaussianNoise(1.0), float(rng.uniform(1, 12)), float(rng.uniform(0.3, 4)))
+    low, a, c = -growth - float(rng.uniform(0.1, 8)), mpf(cut.sharpness), mpf(cut.at)
+    for law in (cut, cut.law):
+        falls = law is cut and high + 2 * cut.sharpness**2 * (high - cut.at) > growth
+        exact: Any = law.in_balls()
+        ends = (as_ball(low), as_ball(high))
+        if not (falls or high > growth):
+            with pytest.raises(OutOfReach):
+                exact.log_tails(ends, as_ball(y), as_ball(growth), lambda t: growth * t)
+            continue
+        found = exact.log_tails(ends, as_ball(y), as_ball(growth), lambda t: growth * t)
+        with mp.workdps(DIGITS):
+
+            def modulus(t: mpf, law: Any = law) -> mpf:
+                kept = mp.erfc(a * (mpc(t, y) - c)) / 2 if law is cut else 1
+                return abs(mp.exp(-(mpc(t, y) ** 2) / 2) * kept) / mp.sqrt(2 * mp.pi) * mp.exp(growth * t)
+
+            truth = mp.quad(modulus, mp.linspace(low - 30, low, 16)) + mp.quad(
+                modulus, mp.linspace(high, high + 30, 31)
+            )
+            assert truth <= mp.exp(mpf(float(found.upper()))) * (1 + mpf(10) ** -9)

@@ -273,3 +273,51 @@ def test_where_everything_is_revealed_another_direction_needs_no_losses() -> Non
     run += cm.ApproximateDP(epsilon=2.5, delta=0.5).without_replacement(rate=0.5, neighbors=cm.ADD_REMOVE) * 8122186
     assert run.epsilon(delta=0.08) == math.inf
     assert run.delta(epsilon=1.0) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_intervals_of_groups_know_that_their_epsilon_was_rounded_up(seed: int) -> None:
+    """Next to the largest loss δ shows every digit of kε: as a sum over all outcomes, also of a sample."""
+    rng = np.random.default_rng(seed)
+    each, size, count = float(10.0 ** rng.uniform(-3, 0)), int(rng.integers(3, 8)), int(rng.integers(1, 5))
+    group = cm.PureDP(epsilon=each).group(size=size)
+    with mp.workdps(60):
+        loss = size * mpf(each)
+        asked = float(count * loss * (1 - mpf(2) ** -51))
+        exact = mp.fsum(
+            mp.binomial(count, k) * mp.exp((count - k) * loss) / (1 + mp.exp(loss)) ** count
+            * max(1 - mp.exp(mpf(asked) - (count - 2 * k) * loss), mpf(0))
+            for k in range(count + 1)
+        )  # fmt: skip
+        interval = (group * count).delta_interval(epsilon=asked)
+        assert interval.lower <= exact <= interval.upper
+        assert (group * count).epsilon_interval(delta=0.0).lower <= count * loss
+    assert cm.from_dict(group.to_dict()) == group
+    assert group.group(size=2) == cm.PureDP(epsilon=each).group(size=2 * size)
+
+
+@pytest.mark.parametrize("failure", [0.1, 0.3, 1e-5, 1e-300, 0.96])
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_an_infinite_epsilon_is_exact_only_below_what_fails(failure: float, count: int) -> None:
+    """A δ within some units of 1 - (1-p)^n may still be above it; a smaller one is not."""
+    run = cm.ApproximateDP(epsilon=1.0, delta=failure) * count
+    with mp.workdps(400):
+        fails = -mp.expm1(count * mp.log1p(-mpf(failure)))
+        for units in range(-40, 41):
+            delta = float(fails * (1 + units * mpf(2) ** -53))
+            guarantee = run.guarantee(delta=delta)
+            assert guarantee.epsilon < math.inf or not guarantee.exact or delta < fails
+    assert run.guarantee(delta=float(fails) * (1 - 1e-10)).exact
+    assert run.guarantee(delta=float(fails) * (1 - 1e-10)).epsilon == math.inf
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.1, 0.2])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_delta_that_rounds_to_one_is_not_exact(sigma: float, count: int) -> None:
+    """No ε is needed at a δ of 1; a δ that a double holds as its logarithm is exact."""
+    for run in (cm.Gaussian(noise_multiplier=sigma) * count, cm.Laplace(scale=sigma / 5) * count):
+        guarantee = run.guarantee(epsilon=1.0)
+        assert guarantee.log_delta <= 0
+        assert not (guarantee.exact and guarantee.log_delta == 0)
+    assert cm.Gaussian(noise_multiplier=0.05).guarantee(epsilon=1.0).exact
+    assert (cm.ApproximateDP(epsilon=30.0, delta=1 - 1e-8) * 3).guarantee(epsilon=1.0).exact is False

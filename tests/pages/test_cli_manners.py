@@ -40,8 +40,16 @@ def names() -> list[str]:
             f"epsilon {GAUSSIAN} --sampling WITHOUT_REPLACEMENT --rate 0.1 --delta 1e-5",
             f"epsilon {GAUSSIAN} --sampling without-replacement --rate 0.1 --delta 1e-5",
         ),
-        (f"{SGD} --loader without_replacement", f"{SGD} --loader fixed"),
-        (f"{SGD} --loader random-allocation", f"{SGD} --loader allocation"),
+        (f"{SGD} --loader fixed", f"{SGD} --sampling without_replacement"),
+        (f"{SGD} --loader allocation --bins kept", f"{SGD} --sampling balls-in-bins --bins kept"),
+        (
+            f"statement {GAUSSIAN} --batch-size 9 --dataset-size 99 --epochs 2 --delta 1e-5 --loader shuffled",
+            f"statement {GAUSSIAN} --batch-size 9 --dataset-size 99 --epochs 2 --delta 1e-5 --sampling shuffled",
+        ),
+        (
+            f"check {GAUSSIAN} --rate 0.1 --epsilon 9 --delta 1e-5 --steps 2 --loader opacus",
+            f"check {GAUSSIAN} --rate 0.1 --epsilon 9 --delta 1e-5 --steps 2 --sampling opacus",
+        ),
         ("epsilon -h", "epsilon --help"),
         ("-h", "--help"),
     ],
@@ -54,14 +62,14 @@ def test_what_is_understood(typed: str, meant: str) -> None:
     ("typed", "asked_back"),
     [
         ("epsilon --sigma 1", "Did you mean '--noise-multiplier'? Try"),
-        ("sgd --sampling poisson", "Did you mean '--loader'? Try"),
+        ("epsilon --loader poisson", "Did you mean '--sampling'? Try"),
         (f"epsilon {GAUSSIAN} --deltaa 1", "Did you mean '--delta'? Try"),
         (f"epsilon {GAUSSIAN} --delta 1e-5 --mechanism gausian", "Did you mean 'gaussian'? Try"),
         (f"epsilon {GAUSSIAN} --delta 1e-5 --method bset", "Did you mean 'best'? Try"),
         ("ledger status --database x", "Did you mean '--ledger'? Try"),
         ("version", "Did you mean '--version'? Try"),
         ("epsilno", "Did you mean 'epsilon'? Try"),
-        (f"epsilon {GAUSSIAN} --delta 1e-5 --steps 60k", "write 60e3. Try"),
+        (f"epsilon {GAUSSIAN} --delta 1e-5 --steps 60m", "write 60e6, or 60e-3. Try"),
         (f"epsilon {GAUSSIAN} --delta 1e-5 --steps 60,000", "write 60000, without commas"),
         ("epsilon --noise-multiplier 150% --delta 1e-5", "write 1.50. Try"),
         ("figures --only balle-2 --out nowhere", "Did you mean 'balle-1'? Try"),
@@ -189,14 +197,14 @@ def test_a_font_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_names_from_elsewhere_are_answered() -> None:
-    with pytest.raises(MisnamedParameter, match="batch_size counts all records of an optimizer step"):
-        cm.dp_sgd(noise_multiplier=1.0, accumulation_steps=256)  # type: ignore[call-arg]
+    with pytest.raises(MisnamedParameter, match="dp_sgd has no parameter 'batches', it takes noise_multiplier, batch"):
+        cm.dp_sgd(noise_multiplier=1.0, batches=256)  # type: ignore[call-arg]
     with pytest.raises(MisnamedParameter, match="epsilon has no parameter 'epsilon', it takes delta, log_delta"):
         cm.Gaussian(noise_multiplier=1.0).epsilon(epsilon=1.0)  # type: ignore[call-arg]
     with pytest.raises(MisnamedParameter, match="dp_sgd takes its arguments by name"):
         cm.dp_sgd(1.0)  # type: ignore[call-arg]
     with pytest.raises(cm.InvalidParameter, match="torch_coin"):
-        cm.dp_sgd(noise_multiplier=1.0, sample_rate=0.1, steps=1, sampling="opacus")  # type: ignore[arg-type]
+        cm.dp_sgd(noise_multiplier=1.0, sample_rate=0.1, steps=1, sampling="opacus")
 
 
 @pytest.mark.parametrize(("here", "there"), [("fixed", "without_replacement"), ("allocation", "random_allocation")])

@@ -104,8 +104,8 @@ def test_narrow_terminals(command: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_completion_knows_the_commands_and_their_values() -> None:
     begun = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant s", COMP_CWORD="1")
     assert {line.split(",")[1] for line in begun.stdout.splitlines()} == {"sgd", "statement", "steps"}
-    values = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant sgd --loader ", COMP_CWORD="3")
-    loaders = {"poisson", "opacus", "fixed", "allocation", "shuffled"}
+    values = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant sgd --sampling ", COMP_CWORD="3")
+    loaders = {"poisson", "opacus", "without-replacement", "random-allocation", "shuffled"}
     assert {line.split(",")[1] for line in values.stdout.splitlines()} == loaders
     files = started([], _CUMULANT_COMPLETE="bash_complete", COMP_WORDS="cumulant steps --run r", COMP_CWORD="3")
     assert files.stdout.strip() == "file,r"
@@ -161,7 +161,7 @@ def test_sgd_answers_as_the_library(loader: str, sampling: Sampling) -> None:
             "opacus",
             ["probability 0.004255354404449463 (1/len(loader)", "neither Poisson sampling nor a fresh random batch"],
         ),
-        ("shuffled", ["2 epochs begun, 469 steps", "No amplification is counted", "which is an upper bound"]),
+        ("shuffled", ["2 epochs begun, 469 steps", "No amplification is counted", "which is an upper bound, at most"]),
         ("allocation --bins kept", ["draw its batch by itself", "keeps in every epoch", "2 epochs begun of 234 steps"]),
     ],
 )
@@ -170,6 +170,20 @@ def test_sgd_says_what_it_protects_and_assumes(loader: str, said: list[str]) -> 
     warned = [] if loader == "shuffled" else ["shuffles the data", "this number does not hold for it"]
     for part in [*said, *warned, "clipped by itself", "at most 1 % of outsiders", "measured on private data"]:
         assert part in text
+
+
+def test_sgd_says_when_accumulated_gradients_are_covered() -> None:
+    asked = "sgd --noise-multiplier 1 --dataset-size 60000 --epochs 2 --delta 1e-5"
+    at_once = answered(f"{asked} --batch-size 256")
+    content = answered(f"{asked} --batch-size 64 --accumulation-steps 4")
+    assert content["mechanism"] == at_once["mechanism"]
+    assert (content["training"]["batch_size"], content["training"]["accumulation_steps"]) == (64, 4)
+    said = content["statement"]["sampling"]
+    assert said.startswith(at_once["statement"]["sampling"])
+    assert "drawn at once for a whole step" in said
+    assert "noise is added once" in said
+    shuffled = answered(f"{asked} --batch-size 64 --accumulation-steps 4 --sampling shuffled")
+    assert "A step never takes batches of two epochs." in shuffled["statement"]["sampling"]
 
 
 def test_sgd_finds_the_noise_of_a_budget() -> None:
@@ -299,14 +313,14 @@ def test_a_run_that_needs_no_sampling() -> None:
         ("sgd --noise-multiplier 0 --batch-size 1 --dataset-size 9 --steps 1 --delta 0.1", "noise_multiplier must be"),
         ("sgd --noise-multiplier 1 --batch-size 0 --dataset-size 9 --steps 1 --delta 0.1", "--batch-size"),
         (f"{SGD} --loader shuffle", "--loader"),
-        (f"{SGD} --drop-last", "--drop-last belongs to --loader opacus"),
+        (f"{SGD} --drop-last", "--drop-last belongs to --sampling opacus"),
         (f"{SGD} --epsilon 3", "give either --noise-multiplier or --epsilon"),
         (f"{SGD} --rate 0.1", "give batch_size and dataset_size, or sample_rate"),
         (f"{SGD} --rate 1/0", "is not a ratio"),
         ("sgd --noise-multiplier 1 --batch-size 9 --steps 1 --delta 0.1", "--batch-size and --dataset-size, or --rate"),
         ("sgd --noise-multiplier 1 --rate 0.1 --steps 1.5 --delta 0.1", "is not a whole number"),
         ("sgd --noise-multiplier 1 --rate 0.1 --steps -1 --delta 0.1", "is not in the range x>=0"),
-        ("sgd --noise-multiplier 1 --rate 0.1 --steps 1 --delta 0.1 --loader opacus", "needs --batch-size"),
+        ("sgd --noise-multiplier 1 --rate 0.1 --steps 1 --delta 0.1 --loader opacus", "needs batch_size"),
         ("sgd --batch-size 1 --dataset-size 9 --steps 1 --delta 0.1", "--noise-multiplier"),
         ("noise --noise-multiplier 1 --epsilon 1 --delta 1e-5", "--noise-multiplier is what this command searches for"),
         ("noise --mechanism pure --epsilon 1 --delta 1e-5", "noise is searched for --mechanism gaussian"),
@@ -326,7 +340,7 @@ def test_a_run_that_needs_no_sampling() -> None:
         ("steps --noise-multiplier 1 --spent nowhere.json --epsilon 1 --delta 1e-5", "No such file"),
         ("rate --noise-multiplier 1 --rate 0.1 --epsilon 1 --delta 1e-5", "--rate is what this command searches for"),
         ("rate --noise-multiplier 1 --batch 3 --epsilon 1 --delta 1e-5", "--batch is what this command searches for"),
-        ("rate --noise-multiplier 1 --population 9 --epsilon 1 --delta 1e-5", "--population does not belong"),
+        ("rate --noise-multiplier 1 --population 9 --epsilon 1 --delta 1e-5", "population belongs to max_batch"),
         ("rate --noise-multiplier 1 --sampling with-replacement --epsilon 1 --delta 1e-5", "needs --population"),
         ("rate --noise-multiplier 1 --epsilon 1 --delta 0", "no rate down to"),
         ("compare --noise-multiplier 1 --delta 1e-5 --out chart.gif", "must end in .png, .svg, .pdf"),

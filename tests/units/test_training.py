@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from mpmath import exp, mp, mpf, ncdf
 
 import cumulant as cm
-from cumulant.sampling.once_per_epoch import OncePerEpoch
+from cumulant.loaders import ALSO_CALLED, ARGUMENTS, LOADERS, NAMES, takers
+from cumulant.loaders.loader import AbstractLoader
+from cumulant.neighbors import Neighbors
 from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.shuffled import Shuffled
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 from cumulant.training import Sampling, torch_coin
 
@@ -115,7 +119,7 @@ def test_one_poisson_step_is_covered(epsilon: float) -> None:
         ({"steps": 1, "dataset_size": 0}, "dataset_size must be"),
         ({"steps": 1, "noise_multiplier": 0.0}, "noise_multiplier must be"),
         ({"steps": 1, "noise_multiplier": 5e-324, "sampling": "without_replacement"}, "noise_multiplier must be"),
-        ({"steps": 1, "sampling": "shuffle"}, "sampling must be 'poisson' or 'without_replacement' or 'random_alloc"),
+        ({"steps": 1, "sampling": "shuffle"}, "sampling must be 'poisson' or 'opacus' or 'without_repl"),
         ({"steps": 1, "sample_rate": 0.1}, "give batch_size and dataset_size, or sample_rate"),
         ({"steps": 1, "batch_size": None}, "batch_size must be"),
         ({"steps": 1, "sampling": None}, "sampling must be"),
@@ -176,19 +180,108 @@ def test_the_coin_counts_the_floats_below_the_rate(rate: float) -> None:
     assert (coin * (1 << 24)).denominator == 1
 
 
+def test_the_loader_of_opacus_by_its_name() -> None:
+    """Its coin is 1/len(loader) on the grid, its epoch len(loader) steps, and the number of records is public."""
+    sizes: dict[str, Any] = {"noise_multiplier": 1.0, "batch_size": 256, "dataset_size": 50_000}
+    for drop_last, batches in ((None, 196), (False, 196), (True, 195)):
+        run = cm.dp_sgd(**sizes, epochs=60, sampling="opacus", drop_last=drop_last)
+        coin = torch_coin(1 / batches)
+        assert run == cm.dp_sgd(noise_multiplier=1.0, sample_rate=coin, steps=60 * batches, neighbors=cm.ZERO_OUT)
+    with pytest.raises(cm.UnprovenCombination, match="covered for zero-out"):
+        cm.dp_sgd(**sizes, epochs=60, sampling="opacus", neighbors=cm.ADD_REMOVE)
+
+
+# Gradients of several physical batches -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "random_allocation", "shuffled"])
+@pytest.mark.parametrize("length", [{"epochs": 3}, {"steps": 7}])
+def test_what_is_accumulated_is_one_batch(sampling: Sampling, length: dict[str, Any]) -> None:
+    """Sixteen batches of 16 are one of 256: the rate is that of the sum, and a step is one of the optimizer."""
+    said: dict[str, Any] = {"bins": "kept"} if sampling == "random_allocation" else {}
+    rest: dict[str, Any] = {"noise_multiplier": 1.5, "dataset_size": 60_000, "sampling": sampling, **length, **said}
+    at_once = cm.dp_sgd(batch_size=256, **rest)
+    assert cm.dp_sgd(batch_size=16, accumulation_steps=16, **rest) == at_once
+    assert cm.dp_sgd(batch_size=256, accumulation_steps=1, **rest) == at_once
+    assert sampling == "shuffled" or cm.dp_sgd(batch_size=16, **rest) != at_once
+
+
+def test_batches_that_share_records_cost_more_than_one_that_is_cut_up() -> None:
+    """Four samples of 64 whose gradients are added: a record is in Bin(4, 64/6000) of them, and counts as often."""
+    rest: dict[str, Any] = {"noise_multiplier": 1.5, "dataset_size": 6_000, "steps": 100}
+    cut_up = cm.dp_sgd(batch_size=64, accumulation_steps=4, **rest)
+    law = [math.comb(4, j) * Fraction(64, 6000) ** j * (1 - Fraction(64, 6000)) ** (4 - j) for j in range(5)]
+    shared = cm.GaussianMixture(noise_multiplier=1.5, sensitivities=range(5), probabilities=[*map(float, law)]) * 100
+    assert 1.4088 < cut_up.epsilon(delta=1e-5) < 1.4089
+    assert 1.4489 < shared.epsilon(delta=1e-5) < 1.449
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"accumulation_steps": 0}, "accumulation_steps must be a whole number >= 1"),
+        ({"accumulation_steps": 2.0}, "accumulation_steps must be a whole number"),
+        ({"accumulation_steps": 300}, "300 times batch_size must be at most the dataset_size of 60000"),
+        ({"accumulation_steps": 2, "batch_size": None, "dataset_size": None, "sample_rate": 0.1}, "leave accumulation"),
+    ],
+)
+def test_refusals_of_accumulation(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(cm.InvalidParameter, match=said):
+        cm.dp_sgd(**{**USUAL, "steps": 1, **changed})
+
+
+def test_batches_of_opacus_may_share_records() -> None:
+    with pytest.raises(cm.UnprovenCombination, match="draws every physical batch by itself"):
+        cm.dp_sgd(**USUAL, steps=1, sampling="opacus", accumulation_steps=2)
+
+
+# What every loader says of itself -------------------------------------------------------------------------------------
+
+
+def test_a_loader_is_known_by_all_its_names() -> None:
+    assert set(get_args(Sampling)) == {*NAMES, *ALSO_CALLED}
+    assert len(NAMES) + len(ALSO_CALLED) == len(get_args(Sampling))
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_loader_is_covered_for_what_it_names(loader: type[AbstractLoader]) -> None:
+    """Every relation that it lists has a mechanism of that relation; others are refused."""
+    said: dict[str, Any] = {"bins": "fresh"} if "bins" in loader.__dataclass_fields__ else {}
+    said |= {"drop_last": False} if "drop_last" in loader.__dataclass_fields__ else {}
+    plan = {"noise_multiplier": 1.0, "batch_size": 5, "dataset_size": 22, "epochs": 2, "sampling": loader.name, **said}
+    assert loader.natural in loader.relations
+    assert cm.dp_sgd(**plan).neighbors is loader.natural
+    for relation in Neighbors:
+        if relation in loader.relations:
+            assert cm.dp_sgd(**plan, neighbors=relation).neighbors is relation
+        else:
+            with pytest.raises(cm.UnprovenCombination, match="has no theorem here for"):
+                cm.dp_sgd(**plan, neighbors=relation)
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_an_argument_belongs_to_some_loaders(argument: str) -> None:
+    for name in set(NAMES) - set(takers(argument)):
+        wrong: dict[str, Any] = {"sampling": name, argument: 1}
+        with pytest.raises(cm.InvalidParameter, match=f"{argument} belongs? to sampling="):
+            cm.dp_sgd(**USUAL, epochs=1, **wrong)
+
+
 # Loaders that walk through the data ----------------------------------------------------------------------------------
 
 
 def test_epochs_without_amplification() -> None:
     run = cm.dp_sgd(**USUAL, epochs=2.5, sampling="shuffled")
-    ((epoch, count),) = run.parts
-    assert isinstance(epoch, OncePerEpoch)
-    assert (epoch.mechanism, epoch.neighbors, count) == (cm.Gaussian(noise_multiplier=0.75), cm.REPLACE_ONE, 3)
+    (epoch, whole), (part, one) = run.parts
+    assert isinstance(epoch, Shuffled)
+    assert (epoch.mechanism, epoch.neighbors) == (cm.Gaussian(noise_multiplier=1.5), cm.REPLACE_ONE)
+    assert (whole, one, part) == (2, 1, replace(epoch, steps=117))
     plain = cm.Gaussian(noise_multiplier=0.75) * 3
     assert run.epsilon(delta=1e-5) == pytest.approx(plain.epsilon(delta=1e-5), rel=1e-12)
     assert not run.explain(delta=1e-5).guarantee.exact  # attained by an order that is known, not by a secret one
-    with pytest.raises(cm.UnprovenCombination):
-        run.epsilon_interval(delta=1e-5)
+    twice, thrice = (cm.dp_sgd(**USUAL, epochs=n, sampling="shuffled").epsilon_interval(delta=1e-5) for n in (2, 3))
+    assert twice.lower < run.epsilon_interval(delta=1e-5).lower < thrice.lower
+    assert run.epsilon_interval(delta=1e-5).upper == thrice.upper  # an epoch that has begun is paid
 
 
 def test_steps_begin_epochs() -> None:
@@ -196,6 +289,42 @@ def test_steps_begin_epochs() -> None:
     for steps, epochs in [(0, 0), (1, 1), (234, 1), (235, 2), (468, 2), (469, 3)]:
         run = cm.dp_sgd(**USUAL, steps=steps, sampling="shuffled")
         assert sum(count for _, count in run.parts) == epochs
+
+
+@pytest.mark.parametrize(
+    ("steps", "drop_last", "parts"),
+    [
+        (470, True, [(None, 2), (2, 1)]),
+        (470, False, [(None, 2)]),
+        (470, None, [(None, 2), (0, 1)]),
+        (700, None, [(None, 2), (230, 1)]),
+        (3, None, [(3, 1)]),
+    ],
+)
+def test_steps_that_may_begin_an_epoch_pay_for_it_and_attain_nothing(
+    steps: int, drop_last: bool | None, parts: list[tuple[int | None, int]]
+) -> None:
+    """An epoch has 234 full batches, and a short one that may be dropped."""
+    run = cm.dp_sgd(**USUAL, steps=steps, sampling="shuffled", drop_last=drop_last)
+    assert [(part.steps, count) for part, count in run.parts] == parts  # type: ignore[attr-defined]
+
+
+def test_shuffled_runs_have_three_relations() -> None:
+    plan = {**USUAL, "epochs": 1, "sampling": "shuffled"}
+    ((nulls, _),) = cm.dp_sgd(**plan, neighbors=cm.ZERO_OUT).parts
+    ((more, _),) = cm.dp_sgd(**plan, neighbors=cm.ADD_REMOVE, drop_last=True).parts
+    assert (nulls.neighbors, more.neighbors) == (cm.ZERO_OUT, cm.ADD_REMOVE)
+    with pytest.raises(cm.InvalidParameter, match="drop_last"):
+        cm.dp_sgd(**plan, neighbors=cm.ADD_REMOVE)
+    with pytest.raises(cm.InvalidParameter, match="needs batch_size and dataset_size"):
+        cm.dp_sgd(
+            noise_multiplier=1.0,
+            sample_rate=0.01,
+            epochs=1,
+            sampling="shuffled",
+            neighbors=cm.ADD_REMOVE,
+            drop_last=True,
+        )
 
 
 def test_a_shuffled_epoch_is_not_below_what_a_dataset_attains() -> None:

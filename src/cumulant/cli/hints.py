@@ -12,7 +12,6 @@ NEAR = 0.75  # of a likeness up to 1: 'gausian' is near 'gaussian', 'version' is
 ELSEWHERE = {
     "--sigma": "--noise-multiplier",
     "--noise": "--noise-multiplier",
-    "--sampling": "--loader",
     "--loader": "--sampling",
     "--sample-rate": "--rate",
     "--database": "--ledger",
@@ -57,6 +56,25 @@ def asked_back(message: str, meant: str | None, *, end: str = ".") -> str:
     return f"{said}{end}" if meant is None else f"{said}. Did you mean {meant!r}?"
 
 
+def as_typed(name: str) -> str:
+    """Return a name of Python as commands spell it.
+
+    >>> as_typed("random_allocation"), as_named("random-allocation")
+    ('random-allocation', 'random_allocation')
+    """
+    return name.replace("_", "-")
+
+
+def as_named(typed: str) -> str:
+    """Return what was typed as Python spells it."""
+    return typed.replace("-", "_")
+
+
+def flag(name: str) -> str:
+    """Return an option as it is typed."""
+    return f"--{as_typed(name)}"
+
+
 class OneOf(click.Choice):  # type: ignore[type-arg]  # before Click 8.2 it takes none
     """One of some names; capitals and _ for - do not matter, and other names for them are `also` read."""
 
@@ -65,7 +83,7 @@ class OneOf(click.Choice):  # type: ignore[type-arg]  # before Click 8.2 it take
         self.also = also or {}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        name = str(value).lower().replace("_", "-")
+        name = as_typed(str(value).lower())
         name = self.also.get(name, name)
         if name in self.choices:
             return name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import click
 
-from cumulant.cli.hints import OneOf
+from cumulant.cli.hints import OneOf, flag
 from cumulant.cli.parameter_types import (
     COUNT,
     CURVE_FILE,
@@ -72,7 +72,7 @@ MECHANISMS = {
     "curve": Choice("RenyiCurve", "curve"),
 }
 SAMPLINGS = {
-    "poisson": Choice("poisson", "rate", "neighbors"),
+    "poisson": Choice("poisson", "rate", "max_batch population records_per_user neighbors"),
     # batch and population, or rate: the method checks which
     "without-replacement": Choice("without_replacement", takes="batch population rate neighbors"),
     "with-replacement": Choice("with_replacement", "batch:draws population", "neighbors"),
@@ -94,6 +94,8 @@ def file_option(name: str, kind: Callable[[str], Any], text: str) -> Decorator:
 
 
 UNITS = "Poisson: the noise's unit is what one record adds; else what replacing one record changes."
+HOW_DRAWN = f"How records are drawn.  [default: poisson if --rate is given]  {UNITS}"
+SAMPLING = _name("--sampling", SAMPLINGS, HOW_DRAWN)
 OPTIONS = (
     # The names stand in the text, which wraps; as a metavar they would make one line of 120 columns.
     _name(
@@ -124,7 +126,7 @@ OPTIONS = (
     click.option("--neighbor-covariance", type=MATRIX, metavar="A,B;C,D", help="multivariate-gaussian: on the other."),
     file_option("--curve", CURVE_FILE, "curve: table of order,epsilon (CSV or blanks)."),
     file_option("--run", RUN_FILE, "JSON of mechanism.to_dict(), instead of --mechanism."),
-    _name("--sampling", SAMPLINGS, "How records are drawn.  [default: poisson if --rate is given]  " + UNITS),
+    SAMPLING,
     click.option(
         "--rate",
         type=SHARE,
@@ -132,7 +134,9 @@ OPTIONS = (
         help="Sampling probability, also as 256/50000; without replacement: batch / population.",
     ),
     click.option("--batch", type=COUNT, metavar="COUNT", help="With or without replacement: records drawn."),
-    click.option("--population", type=SIZE, metavar="COUNT", help="With or without replacement: records in all."),
+    click.option("--population", type=SIZE, metavar="COUNT", help="Records in all; poisson: with --max-batch."),
+    click.option("--max-batch", type=SIZE, metavar="COUNT", help="Poisson: larger samples are cut to that size."),
+    click.option("--records-per-user", type=SIZE, metavar="COUNT", help="Poisson: of one person, at most."),
     _name("--neighbors", NEIGHBORS, "Datasets that sampling compares.  [default: the theorem's own]"),
 )
 MECHANISM_NAMES = tuple({name: None for choice in MECHANISMS.values() for name in choice.names})
@@ -179,8 +183,8 @@ class Release:
         return mechanism if steps == 1 else mechanism * steps
 
 
-def mechanism_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command all options of a release; it takes the outcome as `release`."""
+def mechanism_options(command: Callable[..., Any], *, sampling: Decorator = SAMPLING) -> Callable[..., Any]:
+    """Give a command all options of a release, one of them perhaps with more names; it takes them as `release`."""
 
     @wraps(command)
     def with_release(**parameters: Any) -> Any:
@@ -189,7 +193,7 @@ def mechanism_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     decorated: Callable[..., Any] = with_release
     for option in reversed(OPTIONS):
-        decorated = option(decorated)
+        decorated = (sampling if option is SAMPLING else option)(decorated)
     return decorated
 
 
@@ -249,8 +253,3 @@ def _arguments(
 
 def _owners(name: str, choices: Mapping[str, Choice]) -> str:
     return " or ".join(chosen for chosen, choice in choices.items() if name in choice.names)
-
-
-def flag(name: str) -> str:
-    """Return an option as it is typed."""
-    return "--" + name.replace("_", "-")

@@ -10,17 +10,33 @@ from typing import TYPE_CHECKING, Any, final
 import click
 from click.core import ParameterSource
 
-from cumulant.cli.mechanism_options import Release, flag, mechanism_options
+from cumulant.cli.hints import OneOf, flag
+from cumulant.cli.mechanism_options import HOW_DRAWN, SAMPLINGS, Release, mechanism_options
 from cumulant.cli.parameter_types import COUNT
-from cumulant.cli.sgd import planned, sgd
+from cumulant.cli.sgd import OTHER_NAMES, planned, sgd
+from cumulant.cli.sgd import SAMPLINGS as OF_TRAINING
+from cumulant.loaders import ARGUMENTS
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
     from cumulant.training import TrainingRun
 
-SHARED = ("noise_multiplier", "rate", "steps")  # options that describe a release, and a training run, too
-TRAINING_NAMES = ("batch_size", "dataset_size", "epochs", "loader", "bins", "drop_last")
-TRAINING_OPTIONS = tuple(option for option in sgd.params if option.name in TRAINING_NAMES)
+OF_BOTH = ("rate", "max_batch", "records_per_user", "neighbors")  # of a sample, as of a training run
+SHARED = ("noise_multiplier", "steps", *OF_BOTH)  # options that describe a release, and a training run, too
+SIZES = (
+    "batch_size",
+    "dataset_size",
+    "epochs",
+    "accumulation_steps",
+    *(name for name in ARGUMENTS if name not in OF_BOTH),
+)
+NAMED = OneOf(OF_TRAINING, also=OTHER_NAMES)
+LOADER = click.Option(["--loader"], type=NAMED, metavar="NAME", help="The same as --sampling, of a training run.")
+TRAINING_OPTIONS = (*(option for option in sgd.params if option.name in SIZES), LOADER)
+EVERY = tuple(dict.fromkeys([*SAMPLINGS, *OF_TRAINING]))
+SAMPLING = click.option(
+    "--sampling", type=OneOf(EVERY, also=OTHER_NAMES), metavar="NAME", help=f"{', '.join(EVERY)}. {HOW_DRAWN}"
+)
 
 
 @final
@@ -47,22 +63,9 @@ class RunWords:
             raise click.UsageError(f"{word} describes a training run: {flag(stray[0])} cannot be added")
         if "noise_multiplier" not in self.release.options:
             raise click.UsageError(f"{word} describes a training run: give --noise-multiplier, too")
-        sizes = {name: self.training.get(name) for name in ("batch_size", "dataset_size", "epochs")}
-        plan = planned(
-            self.loader,
-            **sizes,
-            rate=self.release.options.get("rate"),
-            steps=self.steps,
-            bins=self.training.get("bins"),
-            drop_last=self.training.get("drop_last", False),
-        )
+        of_both: dict[str, Any] = {name: self.release.options.get(name) for name in OF_BOTH}
+        plan = planned(steps=self.steps, **of_both, **self.training)
         return plan.with_noise(self.release.options["noise_multiplier"])
-
-    @property
-    def loader(self) -> str:
-        """What the data loader does."""
-        loader: str = self.training.get("loader", "poisson")
-        return loader
 
     @property
     def epochs(self) -> float | None:
@@ -82,12 +85,18 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_run(release: Release, steps: int | None, **parameters: Any) -> Any:
-        options = {name: parameters.pop(name) for name in TRAINING_NAMES}
+        options = {name: parameters.pop(name) for name in (*SIZES, "loader")}
         training = {name: value for name, value in options.items() if is_typed(name)}
+        if "loader" in training:
+            training["sampling"] = training.pop("loader")
+        sampling = release.options.get("sampling")
+        if "sampling" not in training and sampling in OF_TRAINING and (training or sampling not in SAMPLINGS):
+            release = Release({name: it for name, it in release.options.items() if name != "sampling"})
+            training["sampling"] = sampling
         return command(words=RunWords(release, steps, training), **parameters)
 
     times = click.option("--steps", type=COUNT, metavar="COUNT", help="How many times it is released.  [default: 1]")
-    return mechanism_options(times(with_run))
+    return mechanism_options(times(with_run), sampling=SAMPLING)
 
 
 def is_typed(name: str) -> bool:

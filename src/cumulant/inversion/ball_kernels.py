@@ -21,7 +21,6 @@ from cumulant.inversion.composed import ComposedPairs
 from cumulant.numerics.balls import as_ball, complex_ball, pi_ball, upper_float
 from cumulant.pairs.certified import BallNodes, ball_nodes
 from cumulant.pairs.finite_pair import FinitePair
-from cumulant.pairs.pair import DominatingPair
 
 if TYPE_CHECKING:
     from flint import arb
@@ -121,27 +120,33 @@ class BallLattice:
         """Return the lattice of all losses together: exact numbers near the losses, and how far these may be off."""
         offset, error, span = as_ball(0.0), as_ball(0.0), None
         for pair, n in losses.parts:
-            found, steps = _places(pair, bits)
+            if not isinstance(pair, FinitePair) or pair.lattice is None:
+                raise OutOfReach(f"no lattice is known for {type(pair).__name__}")
+            found = ball_nodes(pair, 0.0, 0.0, 0.0, bits=bits).losses
             if span is None:
-                span = ((found[-1] - found[0]) / steps[-1]).mid()
-            start = found[0].mid()
-            offset += n * start
-            error += n * as_ball(max(upper_float(abs(x - start - k * span)) for x, k in zip(found, steps, strict=True)))
+                least, most = (key(found, key=_center) for key in (min, max))
+                span = ((most - least) / round(_center(most - least) / pair.lattice.span)).mid()
+            moved = _snapped(found, span)
+            offset += n * moved[0]
+            error += n * as_ball(max(upper_float(abs(x - y)) for x, y in zip(found, moved, strict=True)))
         if span is None:
             raise OutOfReach("nothing lies on a lattice")
         return BallLattice(offset.mid(), span, error + as_ball(upper_float(offset.rad())))
 
     def snap(self, nodes: BallNodes) -> BallNodes:
         """Return nodes moved onto the lattice."""
-        start = min(nodes.losses, key=lambda x: float(x.mid())).mid()
-        places = [round(float((x - start).mid()) / float(self.span)) for x in nodes.losses]
-        return BallNodes([start + k * self.span for k in places], nodes.weights, nodes.error)
+        return BallNodes(_snapped(nodes.losses, self.span), nodes.weights, nodes.error)
 
     def gaps(self, epsilon: arb) -> list[arb]:
-        """Return the way from ε to the next point above it; two candidates where rounding does not tell them apart."""
+        """Return the way from ε to the next point above it; two candidates where rounding does not tell them apart.
+
+        Where neither those nor that others are too far are certain, it is no number.
+        """
         near = math.floor(float(((epsilon - self.offset) / self.span).mid()))
         gaps = [self.offset + k * self.span - epsilon for k in (near - 1, near, near + 1, near + 2)]
-        return [gap for gap in gaps if not gap <= 0 and not gap > self.span] or gaps[1:3]
+        found = [gap for gap in gaps if not gap <= 0 and not gap > self.span]
+        is_certain = gaps[0] <= 0 and gaps[-1] > self.span and 0 < len(found) <= 2
+        return found if is_certain else [as_ball(math.nan)]
 
 
 @final
@@ -186,9 +191,11 @@ class LatticeKernel(Kernel):
         return span * (-self.theta * gap).exp() * (here * near - next_one * far)
 
 
-def _places(pair: DominatingPair, bits: int) -> tuple[list[arb], list[int]]:
-    """Return sorted losses, and how many spans each lies above the first."""
-    if not isinstance(pair, FinitePair) or pair.lattice is None:
-        raise OutOfReach(f"no lattice is known for {type(pair).__name__}")
-    losses = sorted(ball_nodes(pair, 0.0, 0.0, 0.0, bits=bits).losses, key=lambda x: float(x.mid()))
-    return losses, [round(float((x - losses[0]).mid()) / pair.lattice.span) for x in losses]
+def _snapped(losses: Sequence[arb], span: arb) -> list[arb]:
+    """Return the points of a lattice through the middle of the least loss that are next to the losses, about."""
+    start = min(losses, key=_center).mid()
+    return [start + round(_center(x - start) / float(span)) * span for x in losses]
+
+
+def _center(x: arb) -> float:
+    return float(x.mid())

@@ -35,7 +35,7 @@ from cumulant.inversion.out_of_sight import leave_out_unseen
 from cumulant.inversion.pieces import sum_few, sum_one, sum_top, sum_top_at_delta
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.question import Question, Road, Solution
-from cumulant.numerics.rounding import LEAST, less_rounding, more_rounding
+from cumulant.numerics.rounding import LEAST, less_rounding, log_below, more_rounding
 from cumulant.pairs.pair import GaussianPair
 
 AGREED_NATS = 1e-12  # slack from which δ(ε), on a line of its own, may come out above the δ that was asked for
@@ -106,7 +106,17 @@ def epsilon_of_pairs(directions: Directions, log_delta: float) -> Inversion:
     found = solve_worst_first(_by_largest_loss(questions), _epsilon_in_doubles, is_settled)
     nothing = all(question.losses.tells_nothing for question in questions)
     least = Inversion(0.0, 0.0, "nothing" if nothing else "total variation")
-    return max([least, *found], key=lambda inversion: inversion.value)
+    worst = max([least, *found], key=lambda inversion: inversion.value)
+    return worst if worst.value < math.inf or _is_infinite(questions, log_delta) else replace(worst, excess=1.0)
+
+
+def _is_infinite(questions: Sequence[Question], log_delta: float) -> bool:
+    """Return whether surely no ε is enough: δ is 0, or less than what fails, both with their rounding against it.
+
+    Otherwise an infinite ε is an upper bound only: of a δ that is next to what fails, or of an ε that no double holds.
+    """
+    failure = max(question.losses.failure for question in questions)
+    return log_delta == -math.inf or (failure > 0 and more_rounding(log_delta) < log_below(math.log(failure)))
 
 
 def log_delta_of_pairs(directions: Directions, epsilon: float) -> Inversion:
@@ -114,7 +124,8 @@ def log_delta_of_pairs(directions: Directions, epsilon: float) -> Inversion:
     questions = ask_delta(directions, epsilon, Doubles)
     every = [question.losses for question in questions]
     if any(losses.reveals_samples(epsilon) for losses in every) and not any(losses.failure for losses in every):
-        return Inversion(max(losses.log_joint_variation for losses in every), SEEN_NATS, "total variation", 1.0)
+        most = max(losses.log_joint_variation for losses in every)
+        return Inversion(min(most, 0.0), SEEN_NATS, "total variation", 1.0)
 
     def is_settled(question: Question, _: float, some: list[Inversion]) -> bool:
         worst = max(inversion.value for inversion in some)

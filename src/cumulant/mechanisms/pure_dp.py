@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, final
 
 from cumulant.mechanisms.base import AbstractMechanism
@@ -28,24 +30,39 @@ class PureDP(AbstractMechanism):
     theorem: ClassVar[str] = "randomized response dominates pure DP (Kairouz, Oh and Viswanath 2017)"
 
     bound: float
+    multiple: tuple[int, float] | None  # (k, x), where the bound is kx rounded up
 
     def __init__(self, *, epsilon: float) -> None:
         object.__setattr__(self, "bound", nonnegative("epsilon", epsilon))
+        object.__setattr__(self, "multiple", None)
 
     def _known(self) -> Known:
         return Known.by_noise(
-            FiniteNoise(Binary(self.bound)),
+            FiniteNoise(Binary(self.bound, multiple=self.multiple)),
             curve=lambda: replace(binary_loss(self.bound), exact=False),
             groups=binary_groups(self.bound),
         )
 
     @by_name
     def group(self, *, size: int) -> PureDP:
-        """Pure DP adds up along a chain of neighbours; rounded up."""
-        return PureDP(epsilon=product_above(whole_number("size", size, at_least=1), self.bound))
+        """Pure DP adds up along a chain of neighbours; rounded up, of which intervals know."""
+        times, each = self.multiple or (1, self.bound)
+        times *= whole_number("size", size, at_least=1)
+        found = PureDP(epsilon=product_above(times, each))
+        if math.isfinite(found.bound) and Fraction(found.bound) != times * Fraction(each):
+            object.__setattr__(found, "multiple", (times, each))
+        return found
 
     def __repr__(self) -> str:
-        return f"PureDP(epsilon={self.bound!r})"
+        if self.multiple is None:
+            return f"PureDP(epsilon={self.bound!r})"
+        return f"PureDP(epsilon={self.multiple[1]!r}).group(size={self.multiple[0]})"
 
     def _plain(self) -> dict[str, Any]:
-        return {"mechanism": "PureDP", "epsilon": self.bound}
+        size, each = self.multiple or (1, self.bound)
+        return {"mechanism": "PureDP", "epsilon": each} | ({"size": size} if size > 1 else {})
+
+    @classmethod
+    def _from_plain(cls, content: dict[str, Any]) -> PureDP:
+        size = content.pop("size", 1)
+        return cls(**content).group(size=size)

@@ -40,10 +40,10 @@ LEAST_ANGLE = 0.8  # radians, of φ: the aliases of Γ fall with it
 SPARE_NATS, SPARE_BITS = 50.0, 64  # of f, and of the precision beside it
 MARGIN = 0.02  # of the width of the law, by which a period grows until its aliases are small
 MOST_BITS_OF_POINTS = 4e8  # of a transform: ten seconds
-PLANNING_BITS = 64
+PLANNING_BITS = 64  # of bounds by which is planned
 LARGEST_ORDER, MOMENT_BITS = 512, 256  # of moments in closed form
 LONGEST = 20.0  # of a period, in widths of the law: none is as long
-PERIODS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128
+PERIODS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128  # of which one is enough for g of one r
 
 
 @final

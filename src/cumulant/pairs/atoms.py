@@ -133,6 +133,12 @@ class Binary(Atoms):
 
     epsilon: float
     failure: float = 0.0
+    multiple: tuple[int, float] | None = None  # (k, x), where ε is kx rounded up
+
+    def stated(self) -> arb:
+        """Return ε before it was rounded."""
+        times, each = self.multiple or (1, self.epsilon)
+        return times * as_ball(each)
 
     def columns(self) -> Columns:
         if self.failure == 1:
@@ -143,7 +149,7 @@ class Binary(Atoms):
         return Columns(losses, log_masses, log_masses[::-1], self.failure, self.failure)
 
     def balls(self) -> BallColumns:
-        epsilon, failure = as_ball(self.epsilon), as_ball(self.failure)
+        epsilon, failure = self.stated(), as_ball(self.failure)
         likely = (1 - failure) / (1 + (-epsilon).exp())
         return BallColumns([-epsilon, epsilon], [likely * (-epsilon).exp(), likely], failure, failure)
 

@@ -165,13 +165,18 @@ class CutLaw(NormalLaw):
         return self.law.log_density_bound(low, high, y) + kept.log()
 
     def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
-        """Below an end 1 - χ is less than there; above erfc(u+v) <= erfc(u) e^{-2uv}, so χ falls by 2a²(b-c) a unit."""
-        low, high = ends
-        grown = (1 + ((self.sharpness * y) ** 2).exp() * self._kept(low, -1)).log()
-        below = self.law.log_tails((low, low), y, growth, log_factor) + grown
+        """Below an end 1 - χ is less than there; above erfc(u+v) <= erfc(u) e^{-2uv}, so χ falls by 2a²(b-c) a unit.
+
+        That holds for all real u, as -(log erfc)' >= 2u, and for e^{a²y²}χ, which bounds |χ| beside the real line.
+        """
+        (low, high), square = ends, (self.sharpness * y) ** 2
         fall = high + 2 * self.sharpness**2 * (high - self.at) - growth
-        above = self.log_density_bound(high, high, y) + log_factor(high) - fall.log()
-        return log_sum_ball([below, above])
+        if not (high > 0 and fall > 0):
+            raise OutOfReach("a certificate would end its sums where a density that is cut off need not fall")
+        below = self.law.log_tail(low, -low, y, growth, log_factor)
+        below += (1 + square.exp() * self._kept(low, -1)).log()
+        above = self.law.log_density_bound(high, high, y) + self._kept(high).log() + square
+        return log_sum_ball([below, above + log_factor(high) - fall.log()])
 
 
 @final

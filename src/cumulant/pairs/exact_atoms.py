@@ -194,7 +194,7 @@ def log_of_fraction(x: Fraction) -> float:
 def antithetic_atoms(atoms: Atoms, rate: float) -> Atoms | None:
     """Return the pair of a Poisson sample under replace-one; None where fractions do not tell it."""
     if isinstance(atoms, Binary) and atoms.failure == 0:
-        return ThreePoints(atoms.epsilon, rate)
+        return ThreePoints(atoms, rate)
     if not isinstance(atoms, Table) or len(atoms.p) > MOST_COUPLED:
         return None
     can_be_told = rate == 1 and 0.0 in (*atoms.p, *atoms.q)  # of everyone, ratios of 0 stay 0
@@ -206,7 +206,7 @@ def antithetic_atoms(atoms: Atoms, rate: float) -> Atoms | None:
 class ThreePoints(Atoms):
     """ε-DP: ratios e^ε and e^-ε have the probabilities π and 1-π, π = 1/(1+e^ε), so the losses are ±l and 0."""
 
-    epsilon: float
+    of: Binary  # of which nothing fails
     rate: float
 
     @property
@@ -214,15 +214,16 @@ class ThreePoints(Atoms):
         return True
 
     def columns(self) -> Columns:
-        low, high = map(Leave(self.rate).value_of, (-self.epsilon, self.epsilon))
-        rare = -self.epsilon - math.log1p(math.exp(-self.epsilon))
-        even = math.log(math.tanh(self.epsilon / 2)) + low if self.epsilon > 0 else -math.inf
+        epsilon = self.of.epsilon
+        low, high = map(Leave(self.rate).value_of, (-epsilon, epsilon))
+        rare = -epsilon - math.log1p(math.exp(-epsilon))
+        even = math.log(math.tanh(epsilon / 2)) + low if epsilon > 0 else -math.inf
         loss = high - low
         log_p = np.array([rare + low, even, rare + high])
         return Columns(np.array([-loss, 0.0, loss]), log_p, log_p[::-1], 0.0, 0.0)
 
     def balls(self) -> BallColumns:
-        epsilon = as_ball(self.epsilon)
+        epsilon = self.of.stated()
         low, high = map(Leave(as_ball(self.rate)).value, (-epsilon, epsilon))
         rare = 1 / (1 + epsilon.exp())
         masses = [rare * low.exp(), (1 - 2 * rare) * low.exp(), rare * high.exp()]

@@ -215,13 +215,20 @@ class NormalLaw(Law):
         return -far - WHOLE_REACH, self.last_peak(far) + WHOLE_REACH
 
     def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
-        """Return log of a bound of ∫ density·factor beyond both ends, for |Im t| <= y.
+        """Return log of a bound of ∫ density·factor beyond both ends, below 0 and above it, for |Im t| <= y.
 
-        The logarithm of the factor, `log_factor` at an end, grows by at most g per unit from there on: beyond b that
-        leaves e^{-b²/2}/(b-g) times its value there.
+        The logarithm of the factor, `log_factor` at an end, grows by at most g per unit from there on.
         """
-        logs = [log_factor(b) + (y * y - b * b) / 2 - (abs(b) - growth).log() - log_root(b) for b in ends]
-        return log_sum_ball(logs)
+        low, high = ends
+        return log_sum_ball(
+            [self.log_tail(end, out, y, growth, log_factor) for end, out in ((low, -low), (high, high))]
+        )
+
+    def log_tail(self, end: arb, out: arb, y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
+        """Return it beyond one end, ±b: e^{-b²/2}/(b-g) times the factor there, as t²/2 grows by b a unit or more."""
+        if not (out > 0 and out > growth):
+            raise OutOfReach("a certificate would end its sums where the density need not fall")
+        return log_factor(end) + (y * y - end * end) / 2 - (out - growth).log() - log_root(end)
 
     def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
         nearest = low if low > 0 else high if high < 0 else 0 * low
