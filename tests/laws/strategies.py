@@ -25,13 +25,15 @@ from cumulant.sampling import (
     SampledWithReplacement,
 )
 
-ASKING = settings(deadline=None, max_examples=25)  # an answer with atoms takes a second
 SLOW = bool(os.environ.get("CUMULANT_SLOW"))
 
 
 def examples(number: int) -> settings:
     """Return settings for tests whose examples take a second: more of them under CUMULANT_SLOW=1."""
     return settings(deadline=None, max_examples=number * (10 if SLOW else 1))
+
+
+ASKING = examples(15)  # an answer with atoms takes a second
 
 
 def log_uniform(low: float, high: float) -> SearchStrategy[float]:
