@@ -37,7 +37,7 @@ NEXT_TO_A_WALL = (
     + cm.FamilyPair(family="gamma", natural=(1.0, -1.4375), neighbor_natural=(1.9105103613800343, -1.0)) * 5
 )  # K is infinite from a finite order on, and the best order is next to that
 MOMENTS = examples(40)
-SLOW_IN_GROUPS = (cm.GaussianMixture, cm.FamilyPair)  # seconds for a moment: with CUMULANT_SLOW=1
+SLOW_IN_GROUPS = (cm.GaussianMixture, cm.FamilyPair, cm.ExponentialFamily)  # seconds for a moment: with CUMULANT_SLOW=1
 SEARCH = 1e-9  # how far above the optimum an answer may end
 
 
