@@ -39,7 +39,7 @@ def guarantee_at_delta(
     profile = _profile(known, relation, method)
     if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < math.inf:
         share = _share_above(profile, by_profile, log_delta) if _is_attained(known, relation) else None
-        return Guarantee.by_profile(by_profile, log_delta, at_most_above=share)
+        return Guarantee.by_profile(by_profile, log_delta, theorem=profile.theorem, at_most_above=share)
     if method != "rdp" and known.sampled is not None:
         short = sampled_epsilon(known.sampled, log_delta)
         if short is not None:
@@ -109,7 +109,7 @@ def guarantee_at_epsilon(
     if profile is not None:
         log_delta = profile.log_delta(epsilon)
         share = CLOSELY if _is_attained(known, relation) else None
-        found = Guarantee.by_profile(epsilon, log_delta, at_most_above=share)
+        found = Guarantee.by_profile(epsilon, log_delta, theorem=profile.theorem, at_most_above=share)
     else:
         nearer = nearer_epsilon(known, epsilon)
         found = _guarantee_at_epsilon(known, relation, nearer, method, accuracy)

@@ -53,6 +53,7 @@ class Known:
     single:           whether it is one release.
     sampled:          the releases where all are Gaussian noise, some of it on Poisson samples: the short way.
     alternatives:     whether the pairs belong to different records, so that those of several releases may be mixed.
+    repeated:         what is known of so many of these releases together, where that is more than composing says.
     alone:            pairs of a single release, in which no directions are mixed; None: the same as of one of several.
     """
 
@@ -75,6 +76,7 @@ class Known:
     single: bool = True
     sampled: SampledReleases | None = None
     alternatives: bool = False
+    repeated: Callable[[int], Known] | None = None
     alone: Callable[[], Directions] | None = None
 
     def pairs(self, relation: Relation) -> Directions | None:
