@@ -177,7 +177,7 @@ def epsilon_interval(known: Known, relation: Relation, delta: float | None, log_
     pairs = _pairs_of_both_ends(known, relation)
     asked = log_asked(known, delta, log_delta)
     best = guarantee_at_delta(known, relation, asked, "best")
-    found = certified_epsilon(*pairs, delta_ball(delta=delta, log_delta=log_delta), best.epsilon)
+    found = _if_balls_can(lambda: certified_epsilon(*pairs, delta_ball(delta=delta, log_delta=log_delta), best.epsilon))
     return _or_doubles(found, best.epsilon, lambda: _least_epsilon(pairs[1], best))
 
 
@@ -189,8 +189,16 @@ def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval
         return replace(delta_interval(known, relation, nearer), lower=0.0)
     pairs = _pairs_of_both_ends(known, relation)
     best = guarantee_at_epsilon(known, relation, epsilon, "best")
-    found = certified_delta(*pairs, epsilon, best.log_delta)
+    found = _if_balls_can(lambda: certified_delta(*pairs, epsilon, best.log_delta))
     return _or_doubles(found, exp_above(best.log_delta), lambda: _least_delta(pairs[1], best))
+
+
+def _if_balls_can(certified: Callable[[], Interval]) -> Interval:
+    """Return what balls prove: nothing of a pair that is known in doubles only."""
+    try:
+        return certified()
+    except OutOfReach:
+        return Interval(0.0, math.inf)
 
 
 def _or_doubles(found: Interval, most: float, least: Callable[[], float]) -> Interval:

@@ -11,6 +11,7 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.group import Group
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.neighbors import Neighbors
+from cumulant.sampling.gaussian_triples import SharpenedGaussianBatch
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.random_allocation import RandomAllocation
@@ -79,6 +80,8 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
         case SampledWithoutReplacement() | SampledWithReplacement():
             yield FIXED_SIZE
             yield from () if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
+        case SharpenedGaussianBatch():
+            yield FIXED_SIZE
         case OncePerEpoch():
             yield EPOCHS[release.relation]
             yield BOUNDED

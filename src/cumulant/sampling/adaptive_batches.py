@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cumulant.curves.best_order import epsilon_from_cgf
 from cumulant.curves.curve import Curve, total
@@ -22,11 +23,11 @@ from cumulant.sampling.triple_cells import Step, lattice_places, steps_of, tripl
 THEOREM = "adaptive Gaussian batches without replacement, by recursion over triples (Kahane's comparison)"
 
 POINTS = 2**14  # of the lattice, both margins included: a power of 2
-LEAST_LOG_DELTA = math.log(1e-12)  # down to which δ the window reaches, by Rényi DP
+LEAST_LOG_DELTA = math.log(1e-16)  # down to which δ the window reaches, by Rényi DP
 LOG_DELTA_ABOVE = math.log(1e-4)  # as far as ε at this δ it reaches up: what is beyond counts as told
-UNSEEN = 1e-14  # H_x from which on losses of a step count as infinite
+UNSEEN = 1e-18  # H_x from which on losses of a step count as infinite
 TILT = 20.0  # nats by which one end of the window is weighed up, as V falls about as much
-FINEST = 0.25  # of a step's standard deviation: a coarser lattice would say no more than the envelope
+FINEST = 0.5  # of a step's standard deviation: a coarser lattice would add a tenth to the variance, and more
 LARGEST_VARIANCE = 100.0  # D, up to which the recursion is tried
 PAD_TILTS: Array = 2.0 ** (np.arange(-8, 41) / 4)  # λ of Rényi bounds below the window
 FFT_ERROR = 16 * HALF_ULP * math.log2(POINTS)  # of one transform, relative in the 2-norm: twice Higham's constant
@@ -70,7 +71,7 @@ def adaptive_profile(noise_multiplier: float, rate: float, steps: int) -> Privac
     Holds for:  replace-one, batches of a fixed size drawn anew, isotropic Gaussian noise, any dimension, queries chosen
                 adaptively. Everything is an upper bound: the pairs, what is outside the window (1 above it, Rényi DP
                 below), the transforms' rounding (Higham 2002, Theorem 24.2) and that of products.
-    Tightness:  the recursion is exact for generic queries in two dimensions or more, but for the widths of its stretches
+    Tightness:  the recursion is exact for generic queries in two dimensions or more, but for the widths of stretches
                 and of the lattice; clipped sums may attain less.
     """
     lattice = _lattice(noise_multiplier, rate, steps)
@@ -130,14 +131,15 @@ def worst_values(lattice: Lattice, pairs: Sequence[Step], steps: int, curve: Cur
     values[: lattice.margin] = np.minimum(below, most[: lattice.margin])
     values[inside.stop :] = most[inside.stop :]
     for _ in range(steps):
-        transformed = np.fft.rfft(values)
+        transformed = np.fft.rfft(values, POINTS)
         best = np.max([np.fft.irfft(one * transformed, POINTS)[inside] for one in transforms], axis=0)
         error = 4 * FFT_ERROR * float(np.linalg.norm(values)) * sums
         values[inside] = np.minimum((best + error + revealed) * (1 + ELEMENTARY), most[inside])
-    return np.minimum(values[inside] * np.exp(tilt * losses[inside]) * (1 + ELEMENTARY), 1.0)
+    found = np.minimum(values[inside] * np.exp(tilt * losses[inside]) * (1 + ELEMENTARY), 1.0)
+    return np.minimum.accumulate(found[::-1])[::-1]  # V does not decrease
 
 
-def _transforms(lattice: Lattice, pairs: Sequence[Step]) -> tuple[list[Array], float]:
+def _transforms(lattice: Lattice, pairs: Sequence[Step]) -> tuple[list[NDArray[np.complex128]], float]:
     """Return the transforms of tilted masses, each at its loss's negative, and the largest of their sums."""
     found, most = [], 0.0
     for pair in pairs:
@@ -166,10 +168,10 @@ def _as_profile(lattice: Lattice, values: Array) -> PrivacyProfile:
         at = np.maximum(-epsilons, losses[0])
         right = np.clip(np.searchsorted(losses, at), 1, len(losses) - 1)
         left = right - 1
-        # W at e^ℓ as a share of e^ℓ: the weight of the right point is (e^ℓ - e^a)/(e^b - e^a), that of its V times e^{b-ℓ}
+        # W(e^ℓ)/e^ℓ: a chord's weight of the right point is (e^ℓ - e^a)/(e^b - e^a), and W there is e^{b-ℓ}V
         share = np.expm1(at - losses[left]) / np.expm1(losses[right] - losses[left])
         chords = (1 - share) * values[left] * np.exp(losses[left] - at)
         chords += share * values[right] * np.exp(losses[right] - at)
-        return np.log(np.minimum(chords * (1 + ELEMENTARY), 1.0))
+        return np.asarray(np.log(np.minimum(chords * (1 + ELEMENTARY), 1.0)))
 
     return replace(PrivacyProfile.of(log_deltas), theorem=THEOREM)

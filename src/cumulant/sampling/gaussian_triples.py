@@ -16,6 +16,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from cumulant.curves.curve import Curve, at_most, projected, total
+from cumulant.inversion.shared_profile import SharedProfile
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
@@ -88,12 +89,8 @@ class SharpenedGaussianBatch(AbstractMechanism):
         size = -(-count // blocks)  # with the last block filled up
         known = replace(self._known(), repeated=None)
 
-        def block() -> PrivacyProfile | None:
-            found = adaptive_profile(self.noise_multiplier, self.rate, size)
-            return found and smaller_profile(found, profile_from_orders(total([(known.curve(), size)])))
-
         def pairs(relation: Relation) -> Directions | None:
-            profile = block()
+            profile = profile_of_block(self, size)
             pair = None if profile is None else pair_of_profile(profile)
             return _times(known.directions(relation), count) if pair is None else (((pair, blocks),),)
 
@@ -102,7 +99,7 @@ class SharpenedGaussianBatch(AbstractMechanism):
             curve=lambda: total([(known.curve(), count)]),
             directions=pairs,
             attained=lambda relation: _times(known.attained(relation), count),
-            profile=block if blocks == 1 else lambda: None,
+            profile=lambda: profile_of_block(self, size) if blocks == 1 else None,
             single=blocks == 1,
         )
 
@@ -114,6 +111,22 @@ class SharpenedGaussianBatch(AbstractMechanism):
 def _times(directions: Directions | None, count: int) -> Directions | None:
     """Return the pairs of so many releases of one kind."""
     return directions and tuple(tuple((pair, n * count) for pair, n in pairs) for pairs in directions)
+
+
+@lru_cache(maxsize=32)
+def profile_of_block(batch: SharpenedGaussianBatch, count: int) -> PrivacyProfile | None:
+    """Return the profile of so many batches: the least of the recursion, the envelope and Rényi DP, where there is one.
+
+    The recursion's errors show at the smallest δ, and where its lattice is coarse.
+    """
+    found, known = adaptive_profile(batch.noise_multiplier, batch.rate, count), batch._known()
+    envelope = _times(known.directions(None), count)
+    if found is None or envelope is None:
+        return None
+    shared = SharedProfile(envelope)
+    by_pairs = PrivacyProfile.of(lambda epsilons: shared.bounds(epsilons)[0])
+    by_orders = profile_from_orders(total([(known.curve(), count)]))
+    return smaller_profile(smaller_profile(found, by_pairs), by_orders)
 
 
 @lru_cache(maxsize=128)

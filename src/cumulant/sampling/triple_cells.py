@@ -1,8 +1,8 @@
 """Gaussian triples at every threshold, bounded from above: what one batch without replacement can be worth.
 
-A batch couples p = 1-γ+γX with q = 1-γ+γY, densities against the batch that has neither record; X and Y are exponentials
-of Gaussians with variances s and t and covariance ρ (`gaussian_triples.gaussian_triples_loss`). Everything here is a
-bound of H_x = E (p - xq)_+ that never comes out low.
+A batch couples p = 1-γ+γX with q = 1-γ+γY, densities against the batch that has neither record; X and Y are
+exponentials of Gaussians with variances s and t and covariance ρ (`gaussian_triples.gaussian_triples_loss`). Everything
+here is a bound of H_x = E (p - xq)_+ that never comes out low.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def triple_profile(losses: Array, *, rate: float, s: float, t: float, rho: float
 
         H_x = ∫ φ(g) (FΦ(d₁) - cΦ(d₂)) dg,   d₁ = log(F/c)/v + v/2,   d₂ = d₁ - v.
 
-    The integral is a sum over nodes h apart. On the line g + iy, |y| <= d < π/√t, F keeps its size and c ≠ 0 turns by at
-    most √t d; d₁ has the imaginary part w, |w| <= max(κ, √t - κ)d/v; |Φ(u+iw)| <= e^{w²/2} Φ(u); and |c|Φ(Re d₂) <=
+    The integral is a sum over nodes h apart. On the line g + iy, |y| <= d < π/√t, F keeps its size and c ≠ 0 turns by
+    at most √t d; d₁ has the imaginary part w, |w| <= max(κ, √t - κ)d/v; |Φ(u+iw)| <= e^{w²/2} Φ(u); and |c|Φ(Re d₂) <=
     FΦ(Re d₁), as a call at the strike |c| is worth at least 0. So the integrand is at most 2φ(g)e^{(d²+w²)/2}F, and the
     sum over all nodes is off by at most 4γe^{(d²+w²)/2}/(e^{2πd/h} - 1) (Trefethen and Weideman 2014, Theorem 5.1).
     Nodes further than R from κ have together at most 2γφ(R)(1/R + h), as φF = γφ(g - κ).
@@ -63,7 +63,8 @@ def _rule(kappa: float, spread: float, deviation: float) -> tuple[Array, Array, 
     growth = (d * d + (max(kappa, deviation - kappa) * d / spread) ** 2) / 2
     step = float(np.max(2 * math.pi * d / (ACCURACY + growth)))
     best = float(np.min(growth - 2 * math.pi * d / step))
-    nodes = step * np.arange(math.floor((kappa - REACH) / step), math.ceil((kappa + REACH) / step) + 1)
+    first, last = math.floor((kappa - REACH) / step), math.ceil((kappa + REACH) / step)
+    nodes = step * np.arange(first, last + 1, dtype=float)
     density = math.exp(-REACH * REACH / 2) / math.sqrt(2 * math.pi)
     error = 4 * math.exp(best) * (1 + 1e-9) + 2 * density * (1 / REACH + step)
     return nodes, step / math.sqrt(2 * math.pi) * np.exp(-nodes * nodes / 2), error * (1 + 1e-9)
@@ -117,7 +118,7 @@ def steps_of(*, rate: float, variance: float, step: float, farthest: float) -> l
 
 
 def step_of(places: list[int], step: float, above: Array, below: Array) -> Step:
-    """Return the pair of the greatest convex function below bounds of H_x(p ‖ q) and of H_x(q ‖ p) at x = e^{kh}, k >= 0.
+    """Return the pair of the greatest convex function below bounds of H_x, of (p, q) and of (q, p), at x = e^{kh} >= 1.
 
     Its mass of Q at x is the rise of the slope there, and that of P x times it. At x < 1 the function is read as
     J(x) = H_x - (1 - x) = xH_{1/x}(q ‖ p), whose slopes are small where x is.
@@ -143,7 +144,10 @@ def step_of(places: list[int], step: float, above: Array, below: Array) -> Step:
     rows.append((0, falling[-1] - 1, rising[0]))
     rows += [(places[i], *both) for i, both in zip(right[1:], pairwise([*rising, 0.0]), strict=True)]
     masses = [
-        max(after - before + SLOPE_ROUNDING * (1 + abs(after) + abs(before) if k == 0 else abs(after) + abs(before)), 0.0)
+        max(
+            after - before + SLOPE_ROUNDING * (1 + abs(after) + abs(before) if k == 0 else abs(after) + abs(before)),
+            0.0,
+        )
         * math.exp(step * k)
         * (1 + SLOPE_ROUNDING)
         for k, before, after in rows
