@@ -18,6 +18,7 @@ from cumulant.mechanisms.known import Known
 from cumulant.neighbors import Neighbors, common_relation
 from cumulant.parameters import by_name, require
 from cumulant.profiles.profile import PrivacyProfile
+from cumulant.sampling.poisson_users import records_per_person
 
 
 @by_name
@@ -52,6 +53,10 @@ class Parallel(AbstractMechanism):
                 if it does not depend on the record either (a place in a list, a fixed key): else a replacement touches
                 two parts.
     Tightness:  alone, that of the worst part.
+
+    >>> import cumulant as cm
+    >>> Parallel(parts=(cm.Laplace(scale=2.0), cm.Laplace(scale=4.0))).epsilon(delta=0.0)
+    0.5
     """
 
     theorem: ClassVar[str] = "disjoint parts of the data cost what the worst does (McSherry 2009, Theorem 4)"
@@ -64,6 +69,7 @@ class Parallel(AbstractMechanism):
         require(isinstance(self.parts, tuple) and len(self.parts) > 0, rule, self.parts)
         require(all(isinstance(part, AbstractMechanism) for part in self.parts), rule, self.parts)
         object.__setattr__(self, "_relation", common_relation(part.neighbors for part in self.parts))
+        records_per_person(release for part in self.parts for release, _ in part.releases())
 
     @property
     def neighbors(self) -> Neighbors | None:

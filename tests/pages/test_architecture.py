@@ -40,6 +40,7 @@ LAYERS = (
     ("ledger",),
     ("papers",),
     ("integrations",),
+    ("page",),
     ("cli", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

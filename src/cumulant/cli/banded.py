@@ -9,14 +9,15 @@ import click
 from cumulant.answer import Method
 from cumulant.cli.answers import Answer, answered
 from cumulant.cli.hints import OneOf
-from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
+from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE
 from cumulant.cli.question_options import delta_option, method_option
-from cumulant.cli.training_words import remark
 from cumulant.cyclic_poisson import PARTITIONS
 from cumulant.matrix_training import banded_dp_sgd
 from cumulant.planning import calibrate
 from cumulant.printed import given, rounded_up
 from cumulant.report.assumptions import assumptions_of
+from cumulant.report.training_words import remark
+from cumulant.report.typed import Delta
 
 HELP = """Print what a run of DP-SGD costs whose noise is correlated by a banded matrix (BandMF).
 

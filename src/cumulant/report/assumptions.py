@@ -14,7 +14,10 @@ from cumulant.neighbors import Neighbors
 from cumulant.sampling.gaussian_triples import SharpenedGaussianBatch
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.poisson_users import PoissonUsers
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.shuffled import Shuffled
+from cumulant.sampling.truncated_poisson import TruncatedPoisson
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
@@ -41,6 +44,29 @@ OWN_STEP = (
     "are not divided by how many records are in a batch, and no batch is filled up or cut to a size"
 )
 FRESH_BINS, KEPT_BINS = (f"batches are {how} in every epoch" for how in ("drawn anew", "those of the first"))
+ONE_WALK = (
+    "every epoch walks through the records once, in consecutive batches of one size, the last of which may be short or "
+    "dropped, in an order that does not look at them; the lower end of an interval needs it to be drawn anew in each"
+)
+WALKS = {
+    Neighbors.ADD_REMOVE: f"{ONE_WALK}; one record more or less makes as many batches, and every sum is divided by the "
+    "same fixed number",
+    Neighbors.REPLACE_ONE: ONE_WALK,
+    Neighbors.ZERO_OUT: ONE_WALK,
+}
+CUT = (
+    "a sample above {most} records is cut to {most}, drawn uniformly from it, whoever they are, and sums are divided "
+    "by a fixed number; {sizes}"
+)
+OF_SIZE = {
+    Neighbors.ADD_REMOVE: "the larger of the two data sets that are compared has exactly {n} records, a public number: "
+    "rates, the number of releases and what sums are divided by are the same for both",
+    Neighbors.REPLACE_ONE: "there are exactly {n} records",
+    Neighbors.ZERO_OUT: "there are exactly {n} records, and null ones are sampled and take a place like others",
+}
+"""What a relation says about the number of records where samples are cut."""
+
+PERSON = "nobody has more than {k} records, and each tosses a coin of its own"
 UNIT = "what noise is added to changes between neighbours by no more than the unit of the noise"
 STATED = "what is stated of a release holds for every two neighbours, whatever was released before"
 PARTS = {
@@ -66,7 +92,8 @@ def assumptions_of(run: AbstractMechanism) -> list[str]:
     ['every release has fresh randomness, which nobody can predict', 'what noise is added to changes between ...']
     """
     found = [FRESH, *(text for release, _ in run.releases() for text in _of(release))]
-    if run.neighbors is not None:
+    cut = any(isinstance(release, TruncatedPoisson) for release, _ in run.releases())
+    if run.neighbors is not None and not (cut and run.neighbors is Neighbors.ADD_REMOVE):  # `OF_SIZE` says it there
         found.append(SIZE[run.neighbors])
     return list(dict.fromkeys(found))
 
@@ -77,13 +104,20 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
         case PoissonSampled():
             yield OWN_COIN
             yield from (BOUNDED,) if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
-        case SampledWithoutReplacement() | SampledWithReplacement():
+        case PoissonUsers():
+            yield OWN_COIN
+            yield PERSON.format(k=release.records_per_user)
+            yield BOUNDED
+        case TruncatedPoisson(max_batch=most, population=n):
+            yield OWN_COIN
+            yield CUT.format(most=most, sizes=OF_SIZE[release.relation].format(n=n))
+            yield BOUNDED
+        case SampledWithoutReplacement() | SampledWithReplacement() | SharpenedGaussianBatch():
             yield FIXED_SIZE
-            yield from () if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
-        case SharpenedGaussianBatch():
-            yield FIXED_SIZE
-        case OncePerEpoch():
-            yield EPOCHS[release.relation]
+            inner = None if isinstance(release, SharpenedGaussianBatch) else release.mechanism
+            yield from () if inner is None or isinstance(inner, Gaussian | Laplace) else _inside(inner)
+        case OncePerEpoch() | Shuffled():
+            yield (WALKS if isinstance(release, Shuffled) else EPOCHS)[release.relation]
             yield BOUNDED
         case RandomAllocation():
             yield OWN_STEP

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from cumulant.numerics.logspace import Array
 
-ACCURACY = 38.0  # the rule's proven error, which is added, is about e^-38 of the rate
+RULE_NATS = 38.0  # the rule's proven error, which is added, is about e^-38 of the rate
 REACH = 8.6  # standard deviations that nodes reach beyond the middle of what is integrated
 ROUNDED = 8e-12  # relative, of terms: exponents below 1e2, and Φ(d) as far as d = -38, where |d| ulp of d are |d|² of Φ
 FINE_CELLS = 192  # of τ
@@ -59,9 +59,9 @@ def _rule(kappa: float, spread: float, deviation: float) -> tuple[Array, Array, 
     """Return nodes, weights and the error as a share of γ; without Y one node is all."""
     if deviation == 0:
         return np.zeros(1), np.ones(1), 0.0
-    d = np.linspace(0.01, 0.99, 99) * min(math.pi / deviation, 4 * math.sqrt(ACCURACY))
+    d = np.linspace(0.01, 0.99, 99) * min(math.pi / deviation, 4 * math.sqrt(RULE_NATS))
     growth = (d * d + (max(kappa, deviation - kappa) * d / spread) ** 2) / 2
-    step = float(np.max(2 * math.pi * d / (ACCURACY + growth)))
+    step = float(np.max(2 * math.pi * d / (RULE_NATS + growth)))
     best = float(np.min(growth - 2 * math.pi * d / step))
     first, last = math.floor((kappa - REACH) / step), math.ceil((kappa + REACH) / step)
     nodes = step * np.arange(first, last + 1, dtype=float)
