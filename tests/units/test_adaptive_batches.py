@@ -128,8 +128,8 @@ def test_the_recursion_is_the_sum_it_stands_for() -> None:
     pairs = []
     for _ in range(3):
         places = np.sort(generator.choice(np.arange(-40, 41), 12, replace=False))
-        masses = generator.dirichlet(np.ones(12)) * 0.999
-        pairs.append(Step(tuple(places.tolist()), tuple(masses.tolist()), 0.001))
+        masses = generator.dirichlet(np.ones(12)) * (1 - 1e-9)
+        pairs.append(Step(tuple(places.tolist()), tuple(masses.tolist()), 1e-9))
     curve = Curve(log_moment=lambda lam: 0.05 * lam * (lam + 1), kl=0.05)
     found = worst_values(lattice, pairs, 3, curve)
     losses = lattice.losses()
