@@ -325,11 +325,10 @@ class CoordinatePair(DominatingPair):
     @property
     def rates(self) -> list[Any]:
         """The rate at which P mixes in what the record contributes, of each part; 0 where it has the density of Q."""
-        nothing = 0 * self.sampling.largest_rate
-        return [
-            next((sampling.largest_rate for _, sampling in factors if sampling.sign > 0), nothing)
-            for _, factors in self.sampling.parts
+        there = [
+            next((sampling for _, sampling in factors if sampling.sign > 0), None) for _, factors in self.sampling.parts
         ]
+        return [0 * self.sampling.largest_rate if one is None else one.largest_rate for one in there]
 
     @property
     def log_top_mass(self) -> float:
