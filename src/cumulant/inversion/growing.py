@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeGuard, final
 
 import numpy as np
@@ -261,9 +261,9 @@ def coarsen(pair: DominatingPair, kinds: int = KINDS_OF_MEANS) -> DominatingPair
 
 def sight_by_kinds(releases: Mapping[DominatingPair, int], variance: float, log_delta: float) -> Sight:
     """Return what is seen of a pair: cut where its kind is, which is farther out, so that a place serves many."""
-    sight = lru_cache(maxsize=None)(sight_of(tuple(releases.items()), variance, log_delta, SPARE_SIGHT))
+    sight = cache(sight_of(tuple(releases.items()), variance, log_delta, SPARE_SIGHT))
 
-    @lru_cache(maxsize=None)
+    @cache
     def see(pair: DominatingPair) -> DominatingPair:
         cut = sight(coarsen(pair, KINDS_OF_CUTS))
         if not _is_noise_on_samples(pair) or not isinstance(cut, CoordinatePair):
