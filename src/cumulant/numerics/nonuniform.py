@@ -9,15 +9,13 @@ by e^{-κ²ω²/2} enlarges rounding by at most e^{π²/2} = 139.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 
-from cumulant.numerics.complex_plane import Complex, turns
+from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
 
 REACH = 18  # spacings
-KEPT_SIZES = 16  # of grids, whose smearing is known
 CHUNK = 8192  # atoms at a time: what they are smeared over stays near
 TRANSFORM_ERROR = 4e-15  # of the smeared sum and its transform, before the division
 
@@ -43,12 +41,7 @@ def characteristic_function(positions: Array, weights: Array, step: float, count
         grid[low : low + len(part)] += part
     grid[REACH : 2 * REACH] += grid[-REACH:]
     grid[-2 * REACH : -REACH] += grid[:REACH]
-    grown = _undo_smearing(size, count)
-    values = np.conj(np.fft.rfft(grid[REACH:-REACH])[:count]) * (grown / (2 * math.sqrt(2 * math.pi)))
-    return values * turns(step * centre, count), grown * TRANSFORM_ERROR
-
-
-@lru_cache(maxsize=KEPT_SIZES)
-def _undo_smearing(size: int, count: int) -> Array:
-    """Return e^{κ²ω²/2} at the frequencies of a grid."""
-    return np.asarray(np.exp(2 * (2 * math.pi * np.arange(count) / size) ** 2))
+    j = np.arange(count)
+    spread = 2 * (2 * math.pi * j / size) ** 2  # κ²ω²/2
+    values = np.conj(np.fft.rfft(grid[REACH:-REACH])[:count]) * np.exp(spread) / (2 * math.sqrt(2 * math.pi))
+    return values * np.exp(1j * step * centre * j), np.exp(spread) * TRANSFORM_ERROR

@@ -268,7 +268,9 @@ class Stretch(Branch):
         while (width := max(finest, distances[-1] * WAVES / BEYOND_NATS)) < widest and distances[-1] < high - low:
             distances.append(min(distances[-1] + width, high - low))
         rest = high - low - distances[-1]
-        inwards = np.append(distances[:-1], np.linspace(distances[-1], high - low, math.ceil(rest / widest) + 1))
+        count = math.ceil(rest / widest)
+        even = distances[-1] + (rest / max(count, 1)) * np.arange(count)
+        inwards = np.concatenate((distances[:-1], even, [high - low]))
         edges = (high - inwards)[::-1] if self.rises else low + inwards
         return edges[np.diff(edges, prepend=-np.inf) > 0]
 
@@ -306,6 +308,11 @@ class CoordinatePair(DominatingPair):
     def in_balls(self) -> CoordinatePair:
         """Return the pair whose parameters are balls, at the precision of the moment."""
         return CoordinatePair(self.law.in_balls(), self.sampling.in_balls())
+
+    @property
+    def is_graded(self) -> bool:  # type: ignore[override]
+        """Whether pieces become narrower towards the largest loss."""
+        return all(isinstance(branch, Stretch) for branch in self.branches)
 
     @property
     def supremum(self) -> float:
