@@ -93,6 +93,7 @@ class Composed(AbstractMechanism):
             sharper_curve=any(known.sharper_curve for known, _ in parts),
             fixed_size=fixed_size,
             single=False,
+            lower_in_doubles=any(known.lower_in_doubles for known, _ in parts),
             sampled=_on_samples(parts),
         )
 

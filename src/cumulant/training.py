@@ -63,8 +63,10 @@ def dp_sgd(
     sampling="without_replacement":  every step draws a fresh random subset of batch_size records. Replace-one: the sum
                                      changes by up to twice the clipping norm, so the mechanism that is returned has
                                      half the noise multiplier.
-    sampling="shuffled":             every epoch walks through all records once, in any order. Replace-one, half the
-                                     noise multiplier, and one release per epoch begun, without amplification.
+    sampling="shuffled":             every epoch walks through all records once, in a random order. Replace-one; or
+                                     zero-out; or add-or-remove-one where one record more makes no other number of
+                                     batches, with `drop_last` as the DataLoader has it. An upper bound for the epochs
+                                     begun, without amplification; intervals reach down to what some neighbours attain.
     sampling="random_allocation":    in every epoch every record joins one of ⌊1/rate⌋ batches, which it draws for
                                      itself (also "balls_in_bins"). Add-or-remove-one or zero-out, whole epochs. Of
                                      several epochs `bins` must be said: "fresh" if records draw anew in each, "kept"
@@ -183,11 +185,11 @@ class TrainingRun:
 
     @property
     def effective_noise_multiplier(self) -> float:
-        """The noise in units of the sampling: what one record adds, or what replacing one can change."""
-        return self.noise_multiplier / self.loader.clipping_norms(self.neighbors)
+        """The noise in units of what one record can change: what it adds, or what replacing it does."""
+        return self.noise_multiplier / self.loader.moved(self.neighbors)
 
     def mechanism(self) -> Composed:
-        gaussian = Gaussian(noise_multiplier=self.effective_noise_multiplier)
+        gaussian = Gaussian(noise_multiplier=self.noise_multiplier / self.loader.clipping_norms(self.neighbors))
         return self.loader.mechanism(gaussian, self.schedule, self.neighbors)
 
     def with_noise(self, noise_multiplier: float) -> TrainingRun:

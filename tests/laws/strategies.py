@@ -24,6 +24,7 @@ from cumulant.sampling import (
     RandomAllocation,
     SampledWithoutReplacement,
     SampledWithReplacement,
+    Shuffled,
     TruncatedPoisson,
 )
 from cumulant.sampling.poisson_users import records_per_person
@@ -297,6 +298,20 @@ def _allocations(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
     )
 
 
+def _shuffled(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    """Return epochs of few batches, some of which leave records over; what one record more changes is not refused."""
+    noise = st.one_of(log_uniform(0.3, 10.0), log_uniform(0.05, 1e4)).map(lambda x: cm.Gaussian(noise_multiplier=x))
+    sizes = st.tuples(st.integers(4, 9), st.integers(1, 60), st.one_of(st.just(0), st.integers(2, 3)))
+    drops = st.booleans() if relation is cm.ADD_REMOVE else st.sampled_from([None, True, False])
+
+    def epoch(base: cm.Gaussian, size: tuple[int, int, int], drop_last: bool | None) -> AbstractMechanism:
+        batch, batches, left_over = size
+        rest = max(left_over, 2) if relation is cm.ADD_REMOVE else left_over  # of 4, 2 are far from none and all
+        return base.shuffled(batch=batch, population=batch * batches + rest, drop_last=drop_last, neighbors=relation)
+
+    return st.builds(epoch, noise, sizes, drops)
+
+
 def _cut_batches(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
     """Return Poisson samples of few and of many records, cut rarely and nearly always."""
     noise = st.one_of(log_uniform(0.3, 10.0), log_uniform(0.05, 1e4)).map(lambda x: cm.Gaussian(noise_multiplier=x))
@@ -355,6 +370,7 @@ SCHEMES: dict[type[AbstractMechanism], Scheme] = {
     TruncatedPoisson: Scheme(_cut_batches, _of_more_noise),
     PoissonUsers: Scheme(_people, _of_more_noise),
     RandomAllocation: Scheme(_allocations, _of_more_noise, (cm.ADD_REMOVE,)),
+    Shuffled: Scheme(_shuffled, _of_more_noise),
     CyclicPoisson: Scheme(_cyclic, _of_more_noise, (cm.ADD_REMOVE,)),
     Group: Scheme(_groups, _of_more_noise),
 }

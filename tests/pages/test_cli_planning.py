@@ -161,7 +161,7 @@ def test_sgd_answers_as_the_library(loader: str, sampling: Sampling) -> None:
             "opacus",
             ["probability 0.004255354404449463 (1/len(loader)", "neither Poisson sampling nor a fresh random batch"],
         ),
-        ("shuffled", ["2 epochs begun, 469 steps", "No amplification is counted", "which is an upper bound"]),
+        ("shuffled", ["2 epochs begun, 469 steps", "No amplification is counted", "which is an upper bound, at most"]),
         ("allocation --bins kept", ["draw its batch by itself", "keeps in every epoch", "2 epochs begun of 234 steps"]),
     ],
 )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
     from cumulant.training import TrainingRun
 
-OF_BOTH = ("rate", "max_batch", "records_per_user")  # of a sample, as of a training run
+OF_BOTH = ("rate", "max_batch", "records_per_user", "neighbors")  # of a sample, as of a training run
 SHARED = ("noise_multiplier", "steps", *OF_BOTH)  # options that describe a release, and a training run, too
 SIZES = (
     "batch_size",

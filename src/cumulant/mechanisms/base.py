@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method, Part, relation_text, table_html
+from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method, relation_text, table_html
 from cumulant.curves.curve import cgf_at, rdp_at
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.mechanisms import answers
 from cumulant.mechanisms.data import arguments_from, plain_fields, write
 from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.many import deltas_at, epsilon_curve_of, epsilons_at, log_deltas_at, tradeoffs_at
-from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.parameters import Bins, by_name, check_names
 from cumulant.profiles.profile import PrivacyProfile
 
@@ -160,24 +160,15 @@ class AbstractMechanism(ABC):
         accuracy: float = EXACTLY,
     ) -> Explanation:
         """Return which theorem bounded each part, exact or upper bound, and for which relation."""
-        guarantee = self.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
-        return Explanation(
-            guarantee=answers.bound_from_below(self._known(), self.neighbors, guarantee),
-            neighbors=self.neighbors,
-            parts=tuple(release._part(count) for release, count in self.releases()),
-        )
+        from cumulant.report.explanation import explanation_of
 
-    def _part(self, count: int) -> Part:
+        asked = {"delta": delta, "log_delta": log_delta, "epsilon": epsilon}
+        return explanation_of(self, self.guarantee(**asked, method=method, accuracy=accuracy))
+
+    def _words(self, count: int) -> str:
         from cumulant.report.release_words import release_words
 
-        return Part(
-            mechanism=repr(self),
-            words=release_words(self, count),
-            count=count,
-            theorem=self.theorem,
-            exact=self._known().curve().exact,
-            neighbors=relation_text(self.neighbors),
-        )
+        return release_words(self, count)
 
     @by_name
     def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
@@ -323,17 +314,9 @@ class AbstractMechanism(ABC):
         Default relation: replace-one. The unit of noise is the replace-one sensitivity: twice the clipping norm for a
         sum of clipped vectors. Under add-or-remove-one a rate of 1 stands for the limit of smaller ones.
         """
-        from cumulant.sampling.without_replacement import SampledWithoutReplacement
+        from cumulant.sampling.without_replacement import fixed_sample
 
-        share = parameters.sampled_rate(batch=batch, population=population, rate=rate)
-        if rate is None and batch == population and neighbors is ADD_REMOVE:
-            raise UnprovenCombination(
-                "a batch of all records has another size when one is added or removed, which a guarantee for "
-                "replace-one does not cover; ask under replace-one, or leave out the sampling"
-            )
-        return SampledWithoutReplacement(
-            mechanism=self, rate=share, relation=REPLACE_ONE if neighbors is None else neighbors
-        )
+        return fixed_sample(self, batch=batch, population=population, rate=rate, neighbors=neighbors)
 
     @by_name
     def with_replacement(self, *, draws: int, population: int, neighbors: Neighbors | None = None) -> AbstractMechanism:
@@ -343,12 +326,8 @@ class AbstractMechanism(ABC):
         """
         from cumulant.sampling.with_replacement import SampledWithReplacement
 
-        return SampledWithReplacement(
-            mechanism=self,
-            draws=draws,
-            population=population,
-            relation=REPLACE_ONE if neighbors is None else neighbors,
-        )
+        relation = REPLACE_ONE if neighbors is None else neighbors
+        return SampledWithReplacement(mechanism=self, draws=draws, population=population, relation=relation)
 
     @by_name
     def random_allocation(
@@ -363,6 +342,27 @@ class AbstractMechanism(ABC):
         from cumulant.sampling.random_allocation import allocate
 
         return allocate(mechanism=self, steps=steps, chosen=chosen, epochs=epochs, bins=bins, neighbors=neighbors)
+
+    @by_name
+    def shuffled(
+        self,
+        *,
+        batches: int | None = None,
+        batch: int | None = None,
+        population: int | None = None,
+        drop_last: bool | None = None,
+        epochs: int = 1,
+        neighbors: Neighbors | None = None,
+    ) -> AbstractMechanism:
+        """Return epochs of a loader that shuffles the data and walks through it in batches: bounds, nothing exact.
+
+        Give `batches`, or `batch` and `population`. `neighbors` must be said; cumulant.ADD_REMOVE is bounded only where
+        one record more makes no other number of batches. The unit of noise is the largest contribution of one record.
+        """
+        from cumulant.sampling.shuffled import shuffle
+
+        sizes = {"batches": batches, "batch": batch, "population": population, "drop_last": drop_last}
+        return shuffle(mechanism=self, **sizes, epochs=epochs, neighbors=neighbors)  # type: ignore[arg-type]
 
     def sharpened(self) -> AbstractMechanism:
         """Return this release with the tightest loss that is known, also where that takes seconds to compute."""
@@ -380,9 +380,7 @@ class AbstractMechanism(ABC):
 
     def _repr_html_(self) -> str:
         """Return the releases as a table, for notebooks."""
-        from cumulant.report.release_words import release_words
-
-        rows = [(str(count), release_words(release, 1), release.theorem) for release, count in self.releases()]
+        rows = [(str(count), release._words(1), release.theorem) for release, count in self.releases()]
         return table_html(f"holds for {relation_text(self.neighbors)}", rows, ("times", "release", "by"))
 
     # To and from data, see `data` ----------------------------------------------------------------

@@ -47,6 +47,7 @@ REGISTRY: Mapping[str, str] = {
     "SampledWithReplacement": "cumulant.sampling.with_replacement",
     "SampledWithoutReplacement": "cumulant.sampling.without_replacement",
     "SharpenedGaussianBatch": "cumulant.sampling.gaussian_triples",
+    "Shuffled": "cumulant.sampling.shuffled",
     "StatedPair": "cumulant.mechanisms.stated_pair",
     "TruncatedCDP": "cumulant.mechanisms.truncated_cdp",
     "TruncatedPoisson": "cumulant.sampling.truncated_poisson",

@@ -15,6 +15,7 @@ from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.poisson_users import PoissonUsers
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.shuffled import Shuffled
 from cumulant.sampling.truncated_poisson import TruncatedPoisson
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
@@ -42,6 +43,16 @@ OWN_STEP = (
     "are not divided by how many records are in a batch, and no batch is filled up or cut to a size"
 )
 FRESH_BINS, KEPT_BINS = (f"batches are {how} in every epoch" for how in ("drawn anew", "those of the first"))
+ONE_WALK = (
+    "every epoch walks through the records once, in consecutive batches of one size, the last of which may be short or "
+    "dropped, in an order that does not look at them; the lower end of an interval needs it to be drawn anew in each"
+)
+WALKS = {
+    Neighbors.ADD_REMOVE: f"{ONE_WALK}; one record more or less makes as many batches, and every sum is divided by the "
+    "same fixed number",
+    Neighbors.REPLACE_ONE: ONE_WALK,
+    Neighbors.ZERO_OUT: ONE_WALK,
+}
 CUT = (
     "a sample above {most} records is cut to {most}, drawn uniformly from it, whoever they are, and sums are divided "
     "by a fixed number; {sizes}"
@@ -103,8 +114,8 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
         case SampledWithoutReplacement() | SampledWithReplacement():
             yield FIXED_SIZE
             yield from () if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
-        case OncePerEpoch():
-            yield EPOCHS[release.relation]
+        case OncePerEpoch() | Shuffled():
+            yield (WALKS if isinstance(release, Shuffled) else EPOCHS)[release.relation]
             yield BOUNDED
         case RandomAllocation():
             yield OWN_STEP

@@ -26,6 +26,7 @@ from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.poisson_users import PoissonUsers
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.shuffled import Shuffled
 from cumulant.sampling.truncated_poisson import TruncatedPoisson
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
@@ -63,6 +64,12 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             chosen = "one" if release.chosen == 1 else str(release.chosen)
             epochs = "an epoch" if release.epochs == 1 else f"{release.epochs} epochs, draws kept in all of them,"
             return f"{times}{epochs} of {release.steps} steps of which every record draws {chosen} for itself, {noise}"
+        case Shuffled(records=records, batch=b, population=n):
+            some = "" if release.released == release.batches else f"{release.released} of "
+            rest = ", the records left over in a short one or in none" if n % b else ""
+            towards = f", towards {counted(records, 'record')} at once" if records > 1 else ""
+            drawn = f"in {some}{counted(release.batches, 'step')}, batches of one size{rest}"
+            return f"{times}an epoch of shuffled records {drawn}, {_noise(release.mechanism, ADDED)}{towards}"
         case CyclicPoisson(mechanism=inner, bands=bands, steps=steps):
             turns = f"{steps} steps with noise correlated over {bands}, which take turns with as many parts of the data"
             return f"{times}{turns}: a record pays for {_noise(inner, ADDED)}"

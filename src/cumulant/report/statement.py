@@ -115,6 +115,7 @@ class Statement:
             ("promise", self.promise),
             *g.rows,
             *([] if self.interval is None else [("interval", self.interval.words())]),
+            *(("instead", text) for text in self.explanation.advice),
             ("attacker", self.attacker),
             *(("release", text) for text in self.releases),
             *(("assumes", text) for text in self.assumptions),
@@ -185,6 +186,7 @@ class Statement:
             "method": g.method,
             "theorem": g.theorem + order_text(g.order),
             "interval": None if i is None else i.to_dict(),
+            **({"advice": list(self.explanation.advice)} if self.explanation.advice else {}),
             "attack": {
                 "false_positive_rate": FALSE_POSITIVE_RATE,
                 "true_positive_rate": self.true_positive_rate,

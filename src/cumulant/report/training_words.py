@@ -100,10 +100,7 @@ def _not_this(loader: AbstractLoader) -> dict[str, str]:
 
 
 def _noise_words(training: TrainingRun, digits: Callable[[float], str]) -> str:
-    joins = training.neighbors.joins
-    change = "replacing" if training.neighbors is REPLACE_ONE else "adding or removing"
-    size = "the clipping norm" if joins else "twice the clipping norm"
     return (
-        f"{digits(training.noise_multiplier)} x the clipping norm. As {change} one record changes a sum of clipped "
-        f"gradients by up to {size}, the effective noise multiplier is {digits(training.effective_noise_multiplier)}."
+        f"{digits(training.noise_multiplier)} x the clipping norm. As {training.loader.moves(training.neighbors)}, the "
+        f"effective noise multiplier is {digits(training.effective_noise_multiplier)}."
     )
