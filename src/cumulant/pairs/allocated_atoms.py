@@ -50,7 +50,7 @@ class AllocatedAtoms(Atoms):
             pairs = zip(balls.losses, balls.masses, strict=True)
             rows = [(float(x.mid()), float(p.log().mid()), float((p.log() - x).mid())) for x, p in pairs]
             losses, log_p, log_q = np.array(rows).reshape(-1, 3).T
-            return Columns(losses, log_p, log_q, _above(balls.failure), _above(balls.absent))
+            return Columns(losses, log_p, log_q, _float_above(balls.failure), _float_above(balls.absent))
 
     def balls(self) -> BallColumns:
         return _allocated(self, current_bits())
@@ -138,5 +138,5 @@ def _ratios(base: Atoms) -> list[_Ratio]:
     return [_Ratio(ball_of_fraction(x), ball_of_fraction(b), x == 0) for x, b in sorted(masses.items())]
 
 
-def _above(ball: arb) -> float:
+def _float_above(ball: arb) -> float:
     return 0.0 if ball == 0 else min(upper_float(ball), 1.0)

@@ -97,8 +97,8 @@ class RandomAllocation(AbstractMechanism):
         checked_relation("random allocation", self.relation, self.mechanism, needs=ADD_REMOVE)
         if not isinstance(self.mechanism, Gaussian) and _atoms(self.mechanism) is None:
             raise UnprovenCombination(
-                "random allocation is proven here for Gaussian noise and for mechanisms of finitely many outputs, whose "
-                f"probabilities are stated, not for {type(self.mechanism).__name__}; Poisson samples of it are "
+                "random allocation is proven here for Gaussian noise, and for mechanisms of finitely many outputs whose "
+                f"probabilities are stated; not for {type(self.mechanism).__name__}; Poisson samples of it are "
                 "covered: draw the batches by poisson(rate=1/steps)"
             )
         for name, least in (("steps", 1), ("chosen", 1), ("epochs", 1)):
@@ -145,7 +145,7 @@ class RandomAllocation(AbstractMechanism):
         )
 
     def _of_atoms(self, base: Known) -> Known:
-        """Return what is known of finitely many outputs, `chosen` or one of them: all of it, if all counts are formed."""
+        """Return what is known of finitely many outputs: all of it, if all counts of them are formed."""
         dominating, attained = _atoms(self.mechanism), base.attained_noise
         assert dominating is not None  # checked
         plan = self.chosen, self.epochs
