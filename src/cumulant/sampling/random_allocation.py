@@ -97,7 +97,7 @@ class RandomAllocation(AbstractMechanism):
         checked_relation("random allocation", self.relation, self.mechanism, needs=ADD_REMOVE)
         if not isinstance(self.mechanism, Gaussian) and _atoms(self.mechanism) is None:
             raise UnprovenCombination(
-                "random allocation is proven here for Gaussian noise, and for mechanisms of finitely many outputs whose "
+                "random allocation is proven here for Gaussian noise, and for finitely many outputs whose "
                 f"probabilities are stated; not for {type(self.mechanism).__name__}; Poisson samples of it are "
                 "covered: draw the batches by poisson(rate=1/steps)"
             )
