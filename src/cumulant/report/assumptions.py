@@ -122,7 +122,7 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
         case RandomAllocation():
             yield OWN_STEP
             yield FRESH_BINS if release.epochs == 1 else KEPT_BINS
-            yield BOUNDED
+            yield from (BOUNDED,) if isinstance(release.mechanism, Gaussian) else _inside(release.mechanism)
         case CyclicPoisson():
             yield PARTS[release.partition]
             yield IN_TURN
