@@ -32,8 +32,6 @@ from cumulant.inversion.split import (
     VARIATION_CUTS,
     Planned,
     SplitProfile,
-    guess_epsilon,
-    guess_log_deltas,
     plan_other_side,
     plan_split,
 )
@@ -43,6 +41,8 @@ from cumulant.inversion.whole_line import (
     NEAR_TILTS,
     WIDE_TILTS,
     WholeLine,
+    guess_epsilon,
+    guess_log_deltas,
     saddle_log_delta,
 )
 from cumulant.numerics.logspace import Array
