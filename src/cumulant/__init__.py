@@ -25,6 +25,7 @@ from cumulant.errors import (
     OutOfReach,
     UnprovenCombination,
 )
+from cumulant.matrix_training import banded_dp_sgd, matrix_gaussian
 from cumulant.mechanisms import (
     ZCDP,
     ApproximateDP,
@@ -85,12 +86,14 @@ __all__ = [
     "StatedPair",
     "TruncatedCDP",
     "UnprovenCombination",
+    "banded_dp_sgd",
     "calibrate",
     "compare",
     "dp_sgd",
     "dp_sgd_noise",
     "epsilons",
     "from_dict",
+    "matrix_gaussian",
     "max_count",
     "max_rate",
     "parallel",

@@ -276,7 +276,7 @@ class Accountant:
     def _repr_html_(self) -> str:
         """Return the history as a table, for notebooks."""
         within = "" if self._budget is None else ", within ε = {} at δ = {}".format(*map(given, self._budget))
-        rows = [(row.mechanism._part(row.count).words, row.label or "") for row in self.history]
+        rows = [(row.mechanism._words(row.count), row.label or "") for row in self.history]
         return table_html(f"{counted(len(rows), 'entry')}{within}", rows, ("release", "label"))
 
 

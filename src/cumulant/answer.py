@@ -174,12 +174,14 @@ class Explanation:
     guarantee: Guarantee
     neighbors: Neighbors | None
     parts: tuple[Part, ...]
+    advice: tuple[str, ...] = ()
 
     @property
     def rows(self) -> list[tuple[str, str]]:
         """What there is to say of the proof, each with its label; a row without one goes on with that before."""
         parts = [row for part in self.parts for row in (("release", part.words), ("", part.theorem))]
-        return [*self.guarantee.rows, ("holds for", relation_text(self.neighbors)), *parts]
+        better = [("instead", text) for text in self.advice]
+        return [*self.guarantee.rows, ("holds for", relation_text(self.neighbors)), *parts, *better]
 
     def __str__(self) -> str:
         g = self.guarantee
@@ -197,6 +199,7 @@ class Explanation:
             **{name: getattr(self.guarantee, name) for name in said},
             "neighbors": relation_text(self.neighbors),
             "parts": [part.to_dict() for part in self.parts],
+            **({"advice": list(self.advice)} if self.advice else {}),
         }
 
 
@@ -225,14 +228,15 @@ def tightness_text(guarantee: Guarantee) -> str:
     """Return in words how far the answer can be above the truth.
 
     >>> tightness_text(Guarantee.by_pairs(1.0, -11.0, "contour", excess=0.2))
-    'at most 25 % above the smallest ε that is true'
+    'an upper bound, at most 25 % above the smallest ε that is true'
     """
     if guarantee.exact:
         return "exact"
     if guarantee.at_most_above is None or math.isinf(guarantee.at_most_above):
         return "an upper bound"
-    percent = percent_up(guarantee.at_most_above, digits=2, most=math.inf)
-    return f"at most {percent} % above the smallest ε that is true"
+    digits = max(2, len(str(math.ceil(100 * guarantee.at_most_above))))  # no power of ten
+    percent = percent_up(guarantee.at_most_above, digits=digits, most=math.inf)
+    return f"an upper bound, at most {percent} % above the smallest ε that is true"
 
 
 def _share_known(epsilon: float, log_delta: float, share: float | None) -> float | None:

@@ -22,6 +22,7 @@ from cumulant.pairs.sampled_gaussian import SampledGaussian, SampledReleases
 from cumulant.parameters import by_name
 from cumulant.profiles.profile import gaussian_groups
 from cumulant.profiles.to_pair import pair_of_curve, pair_of_profile
+from cumulant.sampling.poisson_users import records_per_person
 
 Knowns = Sequence[tuple[Known, int]]
 
@@ -53,6 +54,7 @@ class Composed(AbstractMechanism):
         object.__setattr__(self, "parts", kept)
         relation = common_relation(release.neighbors for release, _ in kept)  # refuse a mixture now, not when asked
         object.__setattr__(self, "_relation", relation)
+        records_per_person(release for release, _ in kept)  # the same for people with several records
 
     @classmethod
     def of(cls, parts: Iterable[tuple[AbstractMechanism, int]]) -> Composed:
@@ -91,6 +93,7 @@ class Composed(AbstractMechanism):
             sharper_curve=any(known.sharper_curve for known, _ in parts),
             fixed_size=fixed_size,
             single=False,
+            lower_in_doubles=any(known.lower_in_doubles for known, _ in parts),
             sampled=_on_samples(parts),
         )
 

@@ -18,6 +18,7 @@ from cumulant.mechanisms.known import Known
 from cumulant.neighbors import Neighbors, common_relation
 from cumulant.parameters import by_name, require
 from cumulant.profiles.profile import PrivacyProfile
+from cumulant.sampling.poisson_users import records_per_person
 
 
 @by_name
@@ -64,6 +65,7 @@ class Parallel(AbstractMechanism):
         require(isinstance(self.parts, tuple) and len(self.parts) > 0, rule, self.parts)
         require(all(isinstance(part, AbstractMechanism) for part in self.parts), rule, self.parts)
         object.__setattr__(self, "_relation", common_relation(part.neighbors for part in self.parts))
+        records_per_person(release for part in self.parts for release, _ in part.releases())
 
     @property
     def neighbors(self) -> Neighbors | None:

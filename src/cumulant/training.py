@@ -36,6 +36,8 @@ def dp_sgd(
     sampling: Sampling = "poisson",
     bins: Bins = None,
     drop_last: bool | None = None,
+    max_batch: int | None = None,
+    records_per_user: int | None = None,
     neighbors: Neighbors | None = None,
 ) -> Composed:
     """Return a run of DP-SGD as one mechanism: every step adds Gaussian noise to a sum of clipped gradients.
@@ -53,14 +55,18 @@ def dp_sgd(
     sampling="poisson":              every record joins a batch by its own coin; batch_size is the expected one.
                                      Add-or-remove-one, where sums are divided by a public number, and rate and steps
                                      are public numbers. If they depend on the number of records, as those of Opacus do,
-                                     neighbors=cumulant.ZERO_OUT is what holds.
+                                     neighbors=cumulant.ZERO_OUT is what holds. With `max_batch` batches are cut to
+                                     that size, as padded arrays are: zero-out, where dataset_size is exact and public.
+                                     With `records_per_user` it protects a person with up to so many records.
     sampling="opacus":               the same with the rate and the coin of Opacus, 1/len(loader), in epochs of
                                      len(loader) steps; `drop_last` as the DataLoader has it. Zero-out.
     sampling="without_replacement":  every step draws a fresh random subset of batch_size records. Replace-one: the sum
                                      changes by up to twice the clipping norm, so the mechanism that is returned has
                                      half the noise multiplier.
-    sampling="shuffled":             every epoch walks through all records once, in any order. Replace-one, half the
-                                     noise multiplier, and one release per epoch begun, without amplification.
+    sampling="shuffled":             every epoch walks through all records once, in a random order. Replace-one; or
+                                     zero-out; or add-or-remove-one where one record more makes no other number of
+                                     batches, with `drop_last` as the DataLoader has it. An upper bound for the epochs
+                                     begun, without amplification; intervals reach down to what some neighbours attain.
     sampling="random_allocation":    in every epoch every record joins one of ⌊1/rate⌋ batches, which it draws for
                                      itself (also "balls_in_bins"). Add-or-remove-one or zero-out, whole epochs. Of
                                      several epochs `bins` must be said: "fresh" if records draw anew in each, "kept"
@@ -83,6 +89,8 @@ def dp_sgd(
         sampling=sampling,
         bins=bins,
         drop_last=drop_last,
+        max_batch=max_batch,
+        records_per_user=records_per_user,
         neighbors=neighbors,
     ).mechanism()
 
@@ -102,6 +110,8 @@ def dp_sgd_noise(
     sampling: Sampling = "poisson",
     bins: Bins = None,
     drop_last: bool | None = None,
+    max_batch: int | None = None,
+    records_per_user: int | None = None,
     neighbors: Neighbors | None = None,
     method: Method = "best",
 ) -> float:
@@ -123,6 +133,8 @@ def dp_sgd_noise(
         sampling=sampling,
         bins=bins,
         drop_last=drop_last,
+        max_batch=max_batch,
+        records_per_user=records_per_user,
         neighbors=neighbors,
     )
     return plan.least_noise(epsilon=epsilon, delta=delta, log_delta=log_delta, method=method)
@@ -173,11 +185,11 @@ class TrainingRun:
 
     @property
     def effective_noise_multiplier(self) -> float:
-        """The noise in units of the sampling: what one record adds, or what replacing one can change."""
-        return self.noise_multiplier / self.loader.clipping_norms(self.neighbors)
+        """The noise in units of what one record can change: what it adds, or what replacing it does."""
+        return self.noise_multiplier / self.loader.moved(self.neighbors)
 
     def mechanism(self) -> Composed:
-        gaussian = Gaussian(noise_multiplier=self.effective_noise_multiplier)
+        gaussian = Gaussian(noise_multiplier=self.noise_multiplier / self.loader.clipping_norms(self.neighbors))
         return self.loader.mechanism(gaussian, self.schedule, self.neighbors)
 
     def with_noise(self, noise_multiplier: float) -> TrainingRun:

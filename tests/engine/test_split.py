@@ -15,9 +15,8 @@ from mpmath import mp, mpf
 
 import cumulant as cm
 from cumulant.inversion.choose import JOINING, WAYS, epsilon_on, log_delta_on
-from cumulant.inversion.sized_line import JOINS
 from cumulant.inversion.split import CUTS, plan_split
-from cumulant.inversion.whole_line import WIDE_TILTS, WholeLine
+from cumulant.inversion.whole_line import joining_ceiling, joining_log_ceiling
 from cumulant.pairs.release_tails import FarTail, FarTails
 from cumulant.pairs.sampled_gaussian import (
     RealTilts,
@@ -273,10 +272,8 @@ def test_two_releases_of_many_records(seed: int) -> None:
 def test_a_record_joins_two_releases(sigma: float, rate: float, epsilon: float) -> None:
     law, releases = SampledGaussian(1 / sigma, rate), SampledReleases.of(1 / sigma, rate, 2)
     truth = float(two_releases(law, epsilon, False))
-    line = WholeLine.at(releases, JOINS, truth, WIDE_TILTS)
-    assert line is not None
-    assert truth <= line.log_ceiling(epsilon)
-    assert epsilon <= line.ceiling(truth) * (1 + 1e-9)
+    assert truth <= joining_log_ceiling(releases, truth, epsilon)
+    assert epsilon <= joining_ceiling(releases, truth) * (1 + 1e-9)
     found, answer = log_delta_on(JOINING, releases, epsilon, [truth + 3]), epsilon_on(JOINING, releases, truth)
     assert found is not None
     assert truth - 1e-13 * abs(truth) <= found.log_delta <= truth + 1e-9

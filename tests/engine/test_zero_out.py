@@ -128,9 +128,8 @@ def test_samples_of_fixed_size_are_refused(draw: str) -> None:
 def test_epochs_and_other_loaders_are_refused() -> None:
     with pytest.raises(cm.UnprovenCombination, match="no theorem here for zero-out"):
         OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=1.0), relation=cm.ZERO_OUT)
-    for sampling in ("without_replacement", "shuffled"):
-        with pytest.raises(cm.UnprovenCombination, match="no theorem here for zero-out"):
-            cm.dp_sgd(noise_multiplier=1.0, sample_rate=0.1, steps=1, sampling=sampling, neighbors=cm.ZERO_OUT)
+    with pytest.raises(cm.UnprovenCombination, match="no theorem here for zero-out"):
+        cm.dp_sgd(noise_multiplier=1.0, sample_rate=0.1, steps=1, sampling="without_replacement", neighbors=cm.ZERO_OUT)
     with pytest.raises(cm.InvalidParameter, match=r"neighbors must be cumulant\.ADD_REMOVE"):
         cm.dp_sgd(noise_multiplier=1.0, sample_rate=0.1, steps=1, neighbors="zero-out")  # type: ignore[arg-type]
 

@@ -17,10 +17,14 @@ from flwr.serverapp import (
     PrivacyConfig,
     SamplingMethod,
 )
-from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyClientSideFixedClipping,
+    DifferentialPrivacyServerSideFixedClipping,
+    FedAvg,
+)
 
 import cumulant as cm
-from cumulant.integrations.flower import CumulantAccountant
+from cumulant.integrations.flower import CumulantAccountant, run_of_strategy
 from integrations.local_grid import LocalGrid
 
 MODELS = [
@@ -103,6 +107,74 @@ def test_a_client_that_leaves_a_round_of_fixed_size_makes_room_for_another(sigma
     for accountant in (ours, theirs):
         accountant.compose(event(sigma))
     assert theirs.get_epsilon(1e-3) < truth == ours.get_epsilon(1e-3)
+
+
+# How a strategy draws its clients -------------------------------------------------------------------------------------
+
+
+class Rotating(FedAvg):  # type: ignore[misc]
+    """A strategy that takes clients in turn."""
+
+    def configure_train(self, *arguments: Any) -> Any:
+        return super().configure_train(*arguments)
+
+
+def accountant() -> CumulantAccountant:
+    return CumulantAccountant(config())
+
+
+@pytest.mark.parametrize(
+    "kind", [DifferentialPrivacyServerSideFixedClipping, DifferentialPrivacyClientSideFixedClipping]
+)
+def test_a_strategy_says_how_it_draws(kind: Any) -> None:
+    strategy = kind(FedAvg(fraction_train=0.1, min_available_nodes=1000), 8.0, 1.0, 100, accountant=accountant())
+    run = run_of_strategy(strategy, population_size=1000, num_rounds=17)
+    drawn = cm.Gaussian(noise_multiplier=4.0).without_replacement(batch=100, population=1000) * 17
+    assert run == drawn
+    assert run.neighbors is cm.REPLACE_ONE
+    assert run.epsilon(delta=1e-4) < (cm.Gaussian(noise_multiplier=4.0) * 17).epsilon(delta=1e-4)
+
+
+def test_clients_are_drawn_as_is_said() -> None:
+    """Rounds that were run: ten different clients of twenty each time, every client about as often, drawn anew."""
+    rounds: list[list[int]] = [[]]
+
+    def remembering(content: Any, node: int) -> Any:
+        if len(rounds[-1]) == 10:
+            rounds.append([])
+        rounds[-1].append(node)
+        return trained(content, node)
+
+    start = ArrayRecord({"w": Array(np.zeros(3))})
+    strategy = private(accountant(), noise=0.5)
+    assert run_of_strategy(strategy, population_size=20, num_rounds=60).neighbors is cm.REPLACE_ONE
+    strategy.start(grid=LocalGrid(20, remembering), initial_arrays=start, num_rounds=60)
+    assert [len(set(chosen)) for chosen in rounds] == [10] * 60
+    often = [
+        sum(node in chosen for chosen in rounds) for node in sorted({node for chosen in rounds for node in chosen})
+    ]
+    assert len(often) == 20
+    assert min(often) > 12  # Bin(60, 1/2) is 30 ± 3.9
+    assert len({tuple(sorted(chosen)) for chosen in rounds}) > 55
+
+
+@pytest.mark.parametrize(
+    ("drawn", "asked", "said"),
+    [
+        (FedAvg(fraction_train=0.1, min_available_nodes=1000), 99, "num_sampled_clients must be the 100"),
+        (FedAvg(fraction_train=0.1, min_available_nodes=500), 100, "min_available_nodes must be the population_size"),
+        (Rotating(fraction_train=0.1, min_available_nodes=1000), 100, "Rotating chooses or weighs"),
+    ],
+)
+def test_strategies_that_draw_otherwise_are_refused(drawn: Any, asked: int, said: str) -> None:
+    strategy = DifferentialPrivacyServerSideFixedClipping(drawn, 8.0, 1.0, asked, accountant=accountant())
+    with pytest.raises((cm.InvalidParameter, cm.UnprovenCombination), match=said):
+        run_of_strategy(strategy, population_size=1000, num_rounds=17)
+    with pytest.raises(cm.InvalidParameter, match="fixed clipping"):
+        run_of_strategy(drawn, population_size=1000, num_rounds=17)
+    strategy = DifferentialPrivacyServerSideFixedClipping(drawn, 8.0, 1.0, asked)
+    with pytest.raises(cm.InvalidParameter, match="must have an accountant"):
+        run_of_strategy(strategy, population_size=1000, num_rounds=17)
 
 
 def test_states_come_back_and_those_of_flower_are_read() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import OrderedDict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -214,14 +215,44 @@ def test_where_a_division_rounds_the_sampler_has_one_batch_less(batches: int) ->
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_trap_4_batches_that_are_no_poisson_samples_are_refused(shuffle: bool) -> None:
+def test_trap_4_opacus_records_batches_that_are_no_poisson_samples_as_if_they_were(shuffle: bool) -> None:
     register()
     target: dict[str, Any] = {"target_epsilon": 3.0, "target_delta": 1e-5, "epochs": 5, "poisson_sampling": False}
-    for make in (PrivacyEngine, lambda: opacus.PrivacyEngine(accountant="cumulant")):
-        with pytest.raises(cm.UnprovenCombination, match='sampling="shuffled"'):
-            make().make_private(**parts(shuffle=shuffle), noise_multiplier=1.0, poisson_sampling=False)
-        with pytest.raises(cm.UnprovenCombination, match='sampling="shuffled"'):
-            make().make_private_with_epsilon(**parts(shuffle=shuffle), **target)
+    first, second = (opacus.PrivacyEngine(accountant="cumulant") for _ in range(2))
+    with pytest.raises(cm.UnprovenCombination, match='sampling="shuffled"'):
+        first.make_private(**parts(shuffle=shuffle), noise_multiplier=1.0, poisson_sampling=False)
+    with pytest.raises(cm.UnprovenCombination, match='sampling="shuffled"'):
+        second.make_private_with_epsilon(**parts(shuffle=shuffle), **target)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_loader_that_is_kept_is_accounted_for_as_it_is(shuffle: bool) -> None:
+    engine = PrivacyEngine()
+    with pytest.warns(UserWarning, match="every epoch it begins is paid without amplification") as seen:
+        made = engine.make_private(**parts(shuffle=shuffle), noise_multiplier=5.0, poisson_sampling=False)
+    assert seen[-1].filename == __file__
+    train(*made, epochs=3)
+    shuffled = cm.dp_sgd(noise_multiplier=5.0, sample_rate=0.1, epochs=3, sampling="shuffled")
+    assert engine.accountant.run == shuffled
+    assert "replace-one" in engine.statement(delta=1e-5)
+
+
+def test_a_loader_that_is_kept_meets_a_target() -> None:
+    engine = PrivacyEngine()
+    target: dict[str, Any] = {"target_epsilon": 4.0, "target_delta": 1e-5, "epochs": 3, "poisson_sampling": False}
+    with pytest.warns(UserWarning, match="keeps the loader"):
+        model, optimizer, loader = engine.make_private_with_epsilon(**parts(shuffle=True), **target)
+    train(model, optimizer, loader, epochs=3)
+    assert 3.9999 < engine.get_epsilon(1e-5) <= 4.0
+
+
+@pytest.mark.parametrize("before", [{"public_size": 600}, {"sampling": "random_allocation"}, {}])
+def test_a_loader_is_not_kept_where_batches_were_drawn(before: dict[str, Any]) -> None:
+    engine = PrivacyEngine(**before)
+    if not before:
+        engine.accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+    with pytest.raises(cm.UnprovenCombination):
+        engine.make_private(**parts(), noise_multiplier=1.0, poisson_sampling=False)
 
 
 def test_a_shuffled_loader_has_its_own_number() -> None:
@@ -333,13 +364,77 @@ def test_accumulated_batches_are_refused_without_a_wrapper() -> None:
         optimizer.step()
 
 
-def test_accumulated_batches_are_refused_with_hooks() -> None:
+def accumulate(model: Any, loader: Any, count: int) -> None:
+    for x, y in itertools.islice(loader, count):
+        nn.CrossEntropyLoss()(model(x), y).backward()
+
+
+def test_batches_of_one_epoch_are_accumulated() -> None:
+    """Every record is in one of them at most, so the sum of all moves as that of one."""
     engine = PrivacyEngine(sampling="shuffled")
-    model, optimizer, criterion, loader = private(engine, **parts(), noise_multiplier=1.0)
-    for _, (x, y) in zip(range(2), loader, strict=False):
-        criterion(model(x), y).backward()
-    with pytest.raises(cm.UnprovenCombination, match="2 batches were accumulated"):
+    model, optimizer, _, loader = private(engine, **parts(shuffle=True), noise_multiplier=5.0)
+    for _ in range(2):
+        batches = iter(loader)
+        for count in (2, 5, 3):
+            accumulate(model, batches, count)
+            assert optimizer.accumulated_iterations == count
+            optimizer.step()
+            optimizer.zero_grad()
+    assert engine.accountant.history == [(5.0, 0.2, 1), (5.0, 0.5, 1), (5.0, pytest.approx(0.3), 1)] * 2
+    assert engine.accountant.run == cm.dp_sgd(noise_multiplier=5.0, sample_rate=0.1, epochs=2, sampling="shuffled")
+
+
+def two_epochs(kind: str, model: Any, loader: Any) -> None:
+    """Accumulate batches that may share records."""
+    if kind == "goes on":
+        accumulate(model, loader, 1)
+        accumulate(model, loader, 1)
+    elif kind == "side by side":
+        for (x, y), (u, v) in itertools.islice(zip(loader, loader, strict=True), 1):
+            nn.CrossEntropyLoss()(model(torch.cat([x, u])), torch.cat([y, v])).backward()
+            accumulate(model, [(x, y)], 1)
+    else:
+        first = iter(loader)
+        next(first)
+        next(iter(loader))
+        accumulate(model, first, 2)
+
+
+@pytest.mark.parametrize("kind", ["goes on", "side by side", "goes back"])
+def test_batches_of_two_epochs_are_not_accumulated(kind: str) -> None:
+    engine = PrivacyEngine(sampling="shuffled")
+    model, optimizer, _, loader = private(engine, **parts(shuffle=True), noise_multiplier=5.0)
+    before = weights(model)
+    two_epochs(kind, model, loader)
+    with pytest.raises(cm.UnprovenCombination, match="of two epochs were accumulated"):
         optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert len(engine.accountant) == 0
+
+
+def test_gradients_that_were_cleared_are_of_no_epoch() -> None:
+    engine = PrivacyEngine(sampling="shuffled")
+    model, optimizer, _, loader = private(engine, **parts(shuffle=True), noise_multiplier=5.0)
+    batches = iter(loader)
+    accumulate(model, batches, 1)
+    optimizer.step()
+    optimizer.zero_grad()
+    accumulate(model, batches, 1)  # what is left over
+    optimizer.zero_grad()
+    accumulate(model, loader, 2)
+    optimizer.step()
+    assert engine.accountant.history == [(5.0, 0.1, 1), (5.0, 0.2, 1)]
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "random_allocation"])
+def test_opacus_does_not_accumulate_batches_that_are_drawn(sampling: Any) -> None:
+    engine = PrivacyEngine(sampling=sampling)
+    model, _, _, loader = private(engine, **parts(), noise_multiplier=5.0)
+    with pytest.raises(ValueError, match="accumulat"):
+        accumulate(model, loader, 2)
+    optimizer = SimpleNamespace(accumulated_iterations=2, noise_multiplier=1.0)
+    with pytest.raises(cm.UnprovenCombination, match="2 batches were accumulated"):
+        engine.accountant.get_optimizer_hook_fn(0.1)(optimizer)
 
 
 def test_trap_6_two_processes_take_the_same_steps_with_empty_batches() -> None:
@@ -516,7 +611,7 @@ def test_shuffled_epochs_are_charged_once() -> None:
     charged: list[Any] = []
     engine = PrivacyEngine(sampling="shuffled", charge=lambda release, count: charged.append(count))
     model, optimizer, _, loader = private(engine, **parts(shuffle=True), noise_multiplier=5.0)
-    iter(loader)
+    next(iter(loader))
     train(model, optimizer, loader, epochs=2)
     assert charged == [2, 1]
     optimizer.noise_multiplier = 1.0
@@ -663,7 +758,7 @@ def test_a_public_divisor_is_no_less_than_one(batches: int) -> None:
 
 
 def test_public_size_is_refused_where_it_says_nothing() -> None:
-    with pytest.raises(cm.InvalidParameter, match="public_size is for Poisson batches"):
+    with pytest.raises(cm.InvalidParameter, match="public_size is for batches that are drawn"):
         PrivacyEngine(public_size=600, sampling="shuffled")
     with pytest.raises(cm.InvalidParameter, match="public_size must be"):
         PrivacyEngine(public_size=0)

@@ -32,9 +32,6 @@ NUMBERS: Reasons = {
     "asks for a refusal of the state of another accountant, which is read": ("accountant_load_state_dict",),
 }
 ADAPTIVE: Reasons = {"no theorem covers adaptive clipping": ("privacy_accounting_with_adaclip_e2e",)}
-ACCUMULATED: Reasons = {
-    "no theorem covers steps of several batches": ("privacy_engine_no_poisson_accumulation",),
-}
 NETWORKS: Reasons = {
     "needs networks of torchvision, which is not installed here": (
         "model_validator",
@@ -56,7 +53,6 @@ PASSING = {
 LISTED = {
     "accountants_test": NUMBERS,
     "accounting_noise_multiplier_test": ADAPTIVE,
-    "gradient_accumulation_test": ACCUMULATED,
     "privacy_engine_test": NETWORKS,
 }
 CLASSES = {  # of 18, which differ in the model and in the way gradients are taken
@@ -69,17 +65,12 @@ CLASSES = {  # of 18, which differ in the model and in the way gradients are tak
 
 
 class Engine:
-    """Our engine for whoever constructs theirs: without Poisson sampling it is told so, as ours wants to be."""
+    """Our engine for whoever constructs theirs, and names an accountant of theirs."""
 
     get_compatible_module = PrivacyEngine.get_compatible_module
 
     def __init__(self, *, accountant: str = "prv", secure_mode: bool = False) -> None:
         self.ours = PrivacyEngine(secure_mode=secure_mode)
-
-    def make_private(self, *, poisson_sampling: bool = True, **others: Any) -> Any:
-        if not poisson_sampling:
-            self.ours = PrivacyEngine(sampling="shuffled")
-        return self.ours.make_private(poisson_sampling=poisson_sampling, **others)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.ours, name)

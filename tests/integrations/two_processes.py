@@ -46,6 +46,14 @@ def work(rank: int, port: int) -> None:
             optimizer.zero_grad()
             nn.CrossEntropyLoss(reduction="sum")(model(x), y).backward()
             optimizer.step()
+    allocated = PrivacyEngine(sampling="random_allocation")
+    _, _, loader = allocated.make_private(**parts(), noise_multiplier=1.0)
+    mine = [[int(i) for i in batch] for batch in loader.batch_sampler]
+    found: list[Any] = [None, None]
+    dist.all_gather_object(found, mine)
+    records = sorted(i for batches in found for batch in batches for i in batch)
+    assert records == list(range(40))
+    assert [len(batches) for batches in found] == [20, 20]
     register()
     try:
         opacus.PrivacyEngine(accountant="cumulant").make_private(**parts(), noise_multiplier=1.0)

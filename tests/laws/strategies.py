@@ -13,16 +13,21 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 import cumulant as cm
+from cumulant.cyclic_poisson import CyclicPoisson
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.group import Group
 from cumulant.neighbors import Neighbors
 from cumulant.sampling import (
     OncePerEpoch,
     PoissonSampled,
+    PoissonUsers,
     RandomAllocation,
     SampledWithoutReplacement,
     SampledWithReplacement,
+    Shuffled,
+    TruncatedPoisson,
 )
+from cumulant.sampling.poisson_users import records_per_person
 
 ASKING = settings(deadline=None, max_examples=25)  # an answer with atoms takes a second
 SLOW = bool(os.environ.get("CUMULANT_SLOW"))
@@ -293,6 +298,65 @@ def _allocations(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
     )
 
 
+def _shuffled(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    """Return epochs of few batches, some of which leave records over; what one record more changes is not refused."""
+    noise = st.one_of(log_uniform(0.3, 10.0), log_uniform(0.05, 1e4)).map(lambda x: cm.Gaussian(noise_multiplier=x))
+    sizes = st.tuples(st.integers(4, 9), st.integers(1, 60), st.one_of(st.just(0), st.integers(2, 3)))
+    drops = st.booleans() if relation is cm.ADD_REMOVE else st.sampled_from([None, True, False])
+
+    def epoch(base: cm.Gaussian, size: tuple[int, int, int], drop_last: bool | None) -> AbstractMechanism:
+        batch, batches, left_over = size
+        rest = max(left_over, 2) if relation is cm.ADD_REMOVE else left_over  # of 4, 2 are far from none and all
+        return base.shuffled(batch=batch, population=batch * batches + rest, drop_last=drop_last, neighbors=relation)
+
+    return st.builds(epoch, noise, sizes, drops)
+
+
+def _cut_batches(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    """Return Poisson samples of few and of many records, cut rarely and nearly always."""
+    noise = st.one_of(log_uniform(0.3, 10.0), log_uniform(0.05, 1e4)).map(lambda x: cm.Gaussian(noise_multiplier=x))
+    sizes = st.one_of(st.integers(1, 20), st.integers(1, 100_000)).flatmap(
+        lambda n: st.tuples(st.just(n), st.one_of(st.integers(1, n), st.integers(1, min(n, 200))))
+    )
+    return st.builds(
+        lambda base, rate, size: base.poisson(rate=rate, max_batch=size[1], population=size[0], neighbors=relation),
+        noise,
+        rates(),
+        sizes,
+    )
+
+
+def _people(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    noise = st.one_of(log_uniform(0.3, 10.0), log_uniform(0.05, 1e4)).map(lambda x: cm.Gaussian(noise_multiplier=x))
+    return st.builds(
+        lambda base, rate, size: PoissonUsers(mechanism=base, rate=rate, records_per_user=size, relation=relation),
+        noise,
+        rates(),
+        st.one_of(st.integers(1, 5), st.integers(1, 64)),
+    )
+
+
+def _cyclic(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
+    """Banded runs without a matrix, and with two columns of different norms."""
+    matrix = st.one_of(st.none(), st.floats(0.1, 1.0).map(lambda x: [[1.0, 0.0], [0.0, x]]))
+    return st.builds(
+        lambda base, rate, bands, steps, matrix: cm.banded_dp_sgd(
+            noise_multiplier=base.noise_multiplier,
+            bands=bands,
+            sample_rate=rate,
+            steps=steps if matrix is None else 2,
+            matrix=matrix,
+            partition="independent",
+            neighbors=relation,
+        ),
+        TABLE[cm.Gaussian].draw,
+        log_uniform(1e-6, 1.0),
+        st.integers(1, 5),
+        st.integers(0, 100),
+        matrix,
+    )
+
+
 def _of_more_noise(sample: Any, factor: float) -> AbstractMechanism:
     changed: AbstractMechanism = replace(sample, mechanism=noisier(sample.mechanism, factor))
     return changed
@@ -303,7 +367,11 @@ SCHEMES: dict[type[AbstractMechanism], Scheme] = {
     SampledWithoutReplacement: Scheme(_without_replacement, _of_more_noise),
     SampledWithReplacement: Scheme(_with_replacement, _of_more_noise),
     OncePerEpoch: Scheme(_epochs, _of_more_noise),
+    TruncatedPoisson: Scheme(_cut_batches, _of_more_noise),
+    PoissonUsers: Scheme(_people, _of_more_noise),
     RandomAllocation: Scheme(_allocations, _of_more_noise, (cm.ADD_REMOVE,)),
+    Shuffled: Scheme(_shuffled, _of_more_noise),
+    CyclicPoisson: Scheme(_cyclic, _of_more_noise, (cm.ADD_REMOVE,)),
     Group: Scheme(_groups, _of_more_noise),
 }
 
@@ -316,7 +384,16 @@ def samples(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
 def runs(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
     """Return compositions of samples for a relation, and of mechanisms that hold for any."""
     part = st.one_of(samples(relation), samples(relation), bases())
-    return st.lists(st.tuples(part, st.integers(0, 1000)), min_size=1, max_size=3).map(cm.Composed.of)
+    parts = st.lists(st.tuples(part, st.integers(0, 1000)), min_size=1, max_size=3)
+    return parts.filter(lambda rows: about_one_person([release for release, _ in rows])).map(cm.Composed.of)
+
+
+def about_one_person(releases: list[AbstractMechanism]) -> bool:
+    """Return whether mechanisms may be composed: none is about people with more records than another."""
+    try:
+        return records_per_person([part for one in releases for part, _ in one.releases()]) > 0
+    except cm.MixedNeighbors:
+        return False
 
 
 def anything(relation: Neighbors | None = None) -> SearchStrategy[AbstractMechanism]:
@@ -328,7 +405,8 @@ def anything(relation: Neighbors | None = None) -> SearchStrategy[AbstractMechan
 
 def two_of_a_relation() -> SearchStrategy[tuple[AbstractMechanism, AbstractMechanism]]:
     """Return what can be composed."""
-    return st.one_of([st.tuples(anything(relation), anything(relation)) for relation in RELATIONS])
+    pairs = st.one_of([st.tuples(anything(relation), anything(relation)) for relation in RELATIONS])
+    return pairs.filter(lambda two: about_one_person(list(two)))
 
 
 def noisier(mechanism: AbstractMechanism, factor: float) -> AbstractMechanism:

@@ -29,15 +29,18 @@ LAYERS = (
     ("mechanisms",),
     ("sampling",),
     ("composition", "disjoint"),
+    ("cyclic_poisson",),
     ("budgets", "crossing", "planning"),
     ("accountant",),
     ("loaders",),
     ("training", "comparison"),
+    ("matrix_training",),
     ("report",),
     ("plot",),
     ("ledger",),
     ("papers",),
     ("integrations",),
+    ("page",),
     ("cli", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -21,13 +21,14 @@ import cumulant as cm
 from cli_runner import answered, call
 from cumulant.cli.main import main
 from cumulant.cli.mechanism_options import MECHANISM_NAMES, MECHANISMS, NAMES, SAMPLING_NAMES
-from cumulant.cli.parameter_types import curve, log_of, number
+from cumulant.cli.parameter_types import curve
 from cumulant.cli.question_options import METHODS
 from cumulant.mechanisms.answers import METHODS as LIBRARY_METHODS
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.data import REGISTRY
 from cumulant.printed import delta_rounded_up, rounded_up
 from cumulant.report.release_words import release_words
+from cumulant.report.typed import log_of, number
 
 CURVE = "order,epsilon  # measured\n\n2, 0.1\n4\t0.9\n# a comment\n8 0.4\ninf,5\n"
 # Options, and the mechanism that they must stand for.

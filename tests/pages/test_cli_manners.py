@@ -69,7 +69,7 @@ def test_what_is_understood(typed: str, meant: str) -> None:
         ("ledger status --database x", "Did you mean '--ledger'? Try"),
         ("version", "Did you mean '--version'? Try"),
         ("epsilno", "Did you mean 'epsilon'? Try"),
-        (f"epsilon {GAUSSIAN} --delta 1e-5 --steps 60k", "write 60e3. Try"),
+        (f"epsilon {GAUSSIAN} --delta 1e-5 --steps 60m", "write 60e6, or 60e-3. Try"),
         (f"epsilon {GAUSSIAN} --delta 1e-5 --steps 60,000", "write 60000, without commas"),
         ("epsilon --noise-multiplier 150% --delta 1e-5", "write 1.50. Try"),
         ("figures --only balle-2 --out nowhere", "Did you mean 'balle-1'? Try"),

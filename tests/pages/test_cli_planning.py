@@ -161,7 +161,7 @@ def test_sgd_answers_as_the_library(loader: str, sampling: Sampling) -> None:
             "opacus",
             ["probability 0.004255354404449463 (1/len(loader)", "neither Poisson sampling nor a fresh random batch"],
         ),
-        ("shuffled", ["2 epochs begun, 469 steps", "No amplification is counted", "which is an upper bound"]),
+        ("shuffled", ["2 epochs begun, 469 steps", "No amplification is counted", "which is an upper bound, at most"]),
         ("allocation --bins kept", ["draw its batch by itself", "keeps in every epoch", "2 epochs begun of 234 steps"]),
     ],
 )
@@ -340,7 +340,7 @@ def test_a_run_that_needs_no_sampling() -> None:
         ("steps --noise-multiplier 1 --spent nowhere.json --epsilon 1 --delta 1e-5", "No such file"),
         ("rate --noise-multiplier 1 --rate 0.1 --epsilon 1 --delta 1e-5", "--rate is what this command searches for"),
         ("rate --noise-multiplier 1 --batch 3 --epsilon 1 --delta 1e-5", "--batch is what this command searches for"),
-        ("rate --noise-multiplier 1 --population 9 --epsilon 1 --delta 1e-5", "--population does not belong"),
+        ("rate --noise-multiplier 1 --population 9 --epsilon 1 --delta 1e-5", "population belongs to max_batch"),
         ("rate --noise-multiplier 1 --sampling with-replacement --epsilon 1 --delta 1e-5", "needs --population"),
         ("rate --noise-multiplier 1 --epsilon 1 --delta 0", "no rate down to"),
         ("compare --noise-multiplier 1 --delta 1e-5 --out chart.gif", "must end in .png, .svg, .pdf"),

@@ -277,6 +277,9 @@ def read_training(reading: Reading, line: Line) -> None:
     factors = reading.taken(r"e\^epsilon = #(?=, plus)")
     run = line.run(float(noise))
     halved = run.parts[0][0].mechanism.noise_multiplier  # type: ignore[attr-defined]
+    if "shuffled" in line.text:
+        halved /= 2
+        reading.taken(r"to have epsilon = # \(add-or-remove-one\)")
     assert float(effective) == pytest.approx(halved, rel=1.1e-9)  # rounded up apart
     assert "--epsilon" in line.text or float(effective) == halved
     cost = certified(run, line.delta)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, get_args
 
@@ -13,8 +14,8 @@ import cumulant as cm
 from cumulant.loaders import ALSO_CALLED, ARGUMENTS, LOADERS, NAMES, takers
 from cumulant.loaders.loader import AbstractLoader
 from cumulant.neighbors import Neighbors
-from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.shuffled import Shuffled
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 from cumulant.training import Sampling, torch_coin
 
@@ -246,7 +247,8 @@ def test_a_loader_is_known_by_all_its_names() -> None:
 def test_a_loader_is_covered_for_what_it_names(loader: type[AbstractLoader]) -> None:
     """Every relation that it lists has a mechanism of that relation; others are refused."""
     said: dict[str, Any] = {"bins": "fresh"} if "bins" in loader.__dataclass_fields__ else {}
-    plan = {"noise_multiplier": 1.0, "batch_size": 5, "dataset_size": 20, "epochs": 2, "sampling": loader.name, **said}
+    said |= {"drop_last": False} if "drop_last" in loader.__dataclass_fields__ else {}
+    plan = {"noise_multiplier": 1.0, "batch_size": 5, "dataset_size": 22, "epochs": 2, "sampling": loader.name, **said}
     assert loader.natural in loader.relations
     assert cm.dp_sgd(**plan).neighbors is loader.natural
     for relation in Neighbors:
@@ -270,14 +272,16 @@ def test_an_argument_belongs_to_some_loaders(argument: str) -> None:
 
 def test_epochs_without_amplification() -> None:
     run = cm.dp_sgd(**USUAL, epochs=2.5, sampling="shuffled")
-    ((epoch, count),) = run.parts
-    assert isinstance(epoch, OncePerEpoch)
-    assert (epoch.mechanism, epoch.neighbors, count) == (cm.Gaussian(noise_multiplier=0.75), cm.REPLACE_ONE, 3)
+    (epoch, whole), (part, one) = run.parts
+    assert isinstance(epoch, Shuffled)
+    assert (epoch.mechanism, epoch.neighbors) == (cm.Gaussian(noise_multiplier=1.5), cm.REPLACE_ONE)
+    assert (whole, one, part) == (2, 1, replace(epoch, steps=117))
     plain = cm.Gaussian(noise_multiplier=0.75) * 3
     assert run.epsilon(delta=1e-5) == pytest.approx(plain.epsilon(delta=1e-5), rel=1e-12)
     assert not run.explain(delta=1e-5).guarantee.exact  # attained by an order that is known, not by a secret one
-    with pytest.raises(cm.UnprovenCombination):
-        run.epsilon_interval(delta=1e-5)
+    twice, thrice = (cm.dp_sgd(**USUAL, epochs=n, sampling="shuffled").epsilon_interval(delta=1e-5) for n in (2, 3))
+    assert twice.lower < run.epsilon_interval(delta=1e-5).lower < thrice.lower
+    assert run.epsilon_interval(delta=1e-5).upper == thrice.upper  # an epoch that has begun is paid
 
 
 def test_steps_begin_epochs() -> None:
@@ -285,6 +289,42 @@ def test_steps_begin_epochs() -> None:
     for steps, epochs in [(0, 0), (1, 1), (234, 1), (235, 2), (468, 2), (469, 3)]:
         run = cm.dp_sgd(**USUAL, steps=steps, sampling="shuffled")
         assert sum(count for _, count in run.parts) == epochs
+
+
+@pytest.mark.parametrize(
+    ("steps", "drop_last", "parts"),
+    [
+        (470, True, [(None, 2), (2, 1)]),
+        (470, False, [(None, 2)]),
+        (470, None, [(None, 2), (0, 1)]),
+        (700, None, [(None, 2), (230, 1)]),
+        (3, None, [(3, 1)]),
+    ],
+)
+def test_steps_that_may_begin_an_epoch_pay_for_it_and_attain_nothing(
+    steps: int, drop_last: bool | None, parts: list[tuple[int | None, int]]
+) -> None:
+    """An epoch has 234 full batches, and a short one that may be dropped."""
+    run = cm.dp_sgd(**USUAL, steps=steps, sampling="shuffled", drop_last=drop_last)
+    assert [(part.steps, count) for part, count in run.parts] == parts  # type: ignore[attr-defined]
+
+
+def test_shuffled_runs_have_three_relations() -> None:
+    plan = {**USUAL, "epochs": 1, "sampling": "shuffled"}
+    ((nulls, _),) = cm.dp_sgd(**plan, neighbors=cm.ZERO_OUT).parts
+    ((more, _),) = cm.dp_sgd(**plan, neighbors=cm.ADD_REMOVE, drop_last=True).parts
+    assert (nulls.neighbors, more.neighbors) == (cm.ZERO_OUT, cm.ADD_REMOVE)
+    with pytest.raises(cm.InvalidParameter, match="drop_last"):
+        cm.dp_sgd(**plan, neighbors=cm.ADD_REMOVE)
+    with pytest.raises(cm.InvalidParameter, match="needs batch_size and dataset_size"):
+        cm.dp_sgd(
+            noise_multiplier=1.0,
+            sample_rate=0.01,
+            epochs=1,
+            sampling="shuffled",
+            neighbors=cm.ADD_REMOVE,
+            drop_last=True,
+        )
 
 
 def test_a_shuffled_epoch_is_not_below_what_a_dataset_attains() -> None:

@@ -13,12 +13,13 @@ from cumulant import parameters
 from cumulant.answer import Explanation, Interval
 from cumulant.cli.answers import Answer, answered
 from cumulant.cli.exit_codes import ExitCode
-from cumulant.cli.intervals import as_read, epsilon_interval, interval_data, interval_text
 from cumulant.cli.ledger_options import completed_accounts, ledger_option, opened
-from cumulant.cli.parameter_types import NUMBER, Delta
+from cumulant.cli.parameter_types import NUMBER
 from cumulant.cli.question_options import delta_option
 from cumulant.cli.run_options import TRAINING_OPTIONS, RunWords, is_typed, run_options
 from cumulant.printed import counted, given, rounded_down, rounded_up
+from cumulant.report.intervals import as_read, epsilon_interval, interval_data, interval_text
+from cumulant.report.typed import Delta
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism

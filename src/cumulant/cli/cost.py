@@ -9,16 +9,24 @@ import click
 
 from cumulant.answer import Method
 from cumulant.cli.answers import Answer, answered
-from cumulant.cli.intervals import epsilon_interval, interval_data, interval_option, interval_text
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import columns, print_headline
-from cumulant.cli.parameter_types import CHART_FILE, Delta, completed_as_file
-from cumulant.cli.question_options import delta_option, epsilon_option, json_option, method_option, steps_option
-from cumulant.cli.training_words import remark
+from cumulant.cli.parameter_types import CHART_FILE, completed_as_file
+from cumulant.cli.question_options import (
+    delta_option,
+    epsilon_option,
+    interval_option,
+    json_option,
+    method_option,
+    steps_option,
+)
 from cumulant.cli.waiting import waiting
 from cumulant.comparison import compare as compare_methods
 from cumulant.comparison import table
 from cumulant.printed import given, rounded_up
+from cumulant.report.intervals import epsilon_interval, interval_data, interval_text
+from cumulant.report.training_words import remark
+from cumulant.report.typed import Delta
 
 EPSILON_HELP = """Print the smallest proven epsilon at a delta, and how it was proven.
 

@@ -22,9 +22,10 @@ from cumulant.cli.ledger_options import (
 )
 from cumulant.cli.mechanism_options import MECHANISMS, NEIGHBORS, Release, file_option, mechanism_options, read_run
 from cumulant.cli.output import print_data, print_statement
-from cumulant.cli.parameter_types import COUNT, NUMBER, RUN_FILE, Delta, completed_as_file
+from cumulant.cli.parameter_types import COUNT, NUMBER, RUN_FILE, completed_as_file
 from cumulant.cli.question_options import budget_option, delta_option, json_option, steps_option
 from cumulant.printed import counted, given, rounded_up
+from cumulant.report.typed import Delta
 
 if TYPE_CHECKING:
     from cumulant.ledger import Ledger, Receipt, Status

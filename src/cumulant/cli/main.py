@@ -7,6 +7,7 @@ import os
 import click
 
 from cumulant import __version__
+from cumulant.cli.banded import banded
 from cumulant.cli.check import check
 from cumulant.cli.cost import compare, delta, epsilon
 from cumulant.cli.exit_codes import table_for_help
@@ -15,6 +16,7 @@ from cumulant.cli.ledger import ledger
 from cumulant.cli.manual import man
 from cumulant.cli.narrow_help import narrowed
 from cumulant.cli.one_line_errors import OneLineErrors
+from cumulant.cli.page import page
 from cumulant.cli.plans import noise, rate, steps
 from cumulant.cli.plot import plot
 from cumulant.cli.sgd import sgd
@@ -60,8 +62,10 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (epsilon, delta, sgd, noise, steps, rate, check, statement, compare, plot, figures, ledger, man):
-    main.add_command(command)
+for cost in (epsilon, delta, sgd, banded):
+    main.add_command(cost)
+for other in (noise, steps, rate, check, statement, compare, plot, figures, ledger, page, man):
+    main.add_command(other)
 narrowed(main)
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ MECHANISMS = {
     "curve": Choice("RenyiCurve", "curve"),
 }
 SAMPLINGS = {
-    "poisson": Choice("poisson", "rate", "neighbors"),
+    "poisson": Choice("poisson", "rate", "max_batch population records_per_user neighbors"),
     # batch and population, or rate: the method checks which
     "without-replacement": Choice("without_replacement", takes="batch population rate neighbors"),
     "with-replacement": Choice("with_replacement", "batch:draws population", "neighbors"),
@@ -134,7 +134,9 @@ OPTIONS = (
         help="Sampling probability, also as 256/50000; without replacement: batch / population.",
     ),
     click.option("--batch", type=COUNT, metavar="COUNT", help="With or without replacement: records drawn."),
-    click.option("--population", type=SIZE, metavar="COUNT", help="With or without replacement: records in all."),
+    click.option("--population", type=SIZE, metavar="COUNT", help="Records in all; poisson: with --max-batch."),
+    click.option("--max-batch", type=SIZE, metavar="COUNT", help="Poisson: larger samples are cut to that size."),
+    click.option("--records-per-user", type=SIZE, metavar="COUNT", help="Poisson: of one person, at most."),
     _name("--neighbors", NEIGHBORS, "Datasets that sampling compares.  [default: the theorem's own]"),
 )
 MECHANISM_NAMES = tuple({name: None for choice in MECHANISMS.values() for name in choice.names})

@@ -12,12 +12,13 @@ import click
 from cumulant.answer import Method
 from cumulant.cli.answers import Answer, answered
 from cumulant.cli.mechanism_options import Release, file_option, mechanism_options, read_run
-from cumulant.cli.parameter_types import RUN_FILE, Delta
+from cumulant.cli.parameter_types import RUN_FILE
 from cumulant.cli.question_options import budget_option, delta_option, method_option, steps_option
 from cumulant.composition import Composed
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.planning import calibrate, max_count, max_rate, max_whole
 from cumulant.printed import given, rounded_down, rounded_up
+from cumulant.report.typed import Delta
 
 NOISE_HELP = """Print the least noise for which a run stays within epsilon at delta.
 

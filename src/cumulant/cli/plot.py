@@ -15,7 +15,7 @@ from cumulant.answer import Method
 from cumulant.cli.hints import OneOf
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_data
-from cumulant.cli.parameter_types import CHART_ENDINGS, INCHES, NUMBER, Delta
+from cumulant.cli.parameter_types import CHART_ENDINGS, INCHES, NUMBER
 from cumulant.cli.question_options import METHODS, delta_option, json_option, steps_option
 from cumulant.cli.waiting import waiting
 from cumulant.mechanisms.base import AbstractMechanism
@@ -28,6 +28,7 @@ from cumulant.report.chart import (
     tradeoff_chart,
 )
 from cumulant.report.document import written
+from cumulant.report.typed import Delta
 
 Drawn = tuple[Chart, Mapping[str, Any], Sequence[AbstractMechanism]]
 """A chart, what was asked about it, and of which mechanisms."""

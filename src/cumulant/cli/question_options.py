@@ -36,3 +36,7 @@ budget_option = click.option(
     "--epsilon", type=NUMBER, metavar="NUMBER", required=True, help="The budget: a number >= 0."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+interval_option = click.option(
+    "--interval", "with_interval", is_flag=True, help="Print both certified ends of epsilon, too."
+)

@@ -21,8 +21,15 @@ if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
     from cumulant.training import TrainingRun
 
-SHARED = ("noise_multiplier", "rate", "steps")  # options that describe a release, and a training run, too
-SIZES = ("batch_size", "dataset_size", "epochs", "accumulation_steps", *ARGUMENTS)
+OF_BOTH = ("rate", "max_batch", "records_per_user", "neighbors")  # of a sample, as of a training run
+SHARED = ("noise_multiplier", "steps", *OF_BOTH)  # options that describe a release, and a training run, too
+SIZES = (
+    "batch_size",
+    "dataset_size",
+    "epochs",
+    "accumulation_steps",
+    *(name for name in ARGUMENTS if name not in OF_BOTH),
+)
 NAMED = OneOf(OF_TRAINING, also=OTHER_NAMES)
 LOADER = click.Option(["--loader"], type=NAMED, metavar="NAME", help="The same as --sampling, of a training run.")
 TRAINING_OPTIONS = (*(option for option in sgd.params if option.name in SIZES), LOADER)
@@ -56,7 +63,8 @@ class RunWords:
             raise click.UsageError(f"{word} describes a training run: {flag(stray[0])} cannot be added")
         if "noise_multiplier" not in self.release.options:
             raise click.UsageError(f"{word} describes a training run: give --noise-multiplier, too")
-        plan = planned(rate=self.release.options.get("rate"), steps=self.steps, **self.training)
+        of_both: dict[str, Any] = {name: self.release.options.get(name) for name in OF_BOTH}
+        plan = planned(steps=self.steps, **of_both, **self.training)
         return plan.with_noise(self.release.options["noise_multiplier"])
 
     @property

@@ -11,13 +11,15 @@ import click
 from cumulant.answer import Method
 from cumulant.cli.answers import Answer, answered
 from cumulant.cli.hints import OneOf, as_named, as_typed, flag
-from cumulant.cli.intervals import epsilon_interval, interval_data, interval_option, interval_text
-from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE, Delta
-from cumulant.cli.question_options import delta_option, method_option
-from cumulant.cli.training_words import numbers, statement
+from cumulant.cli.mechanism_options import NEIGHBORS
+from cumulant.cli.parameter_types import COUNT, NUMBER, SHARE, SIZE
+from cumulant.cli.question_options import delta_option, interval_option, method_option
 from cumulant.loaders import ALSO_CALLED, ARGUMENTS, NAMES, takers
 from cumulant.loaders.random_allocation import BINS
 from cumulant.printed import given, rounded_up
+from cumulant.report.intervals import epsilon_interval, interval_data, interval_text
+from cumulant.report.training_words import numbers, statement
+from cumulant.report.typed import Delta
 from cumulant.training import TrainingRun
 
 HELP = """Print what a run of DP-SGD costs, whom that protects, and what it assumes.
@@ -41,6 +43,8 @@ Examples:
       --steps 1000 --delta 1e-5 --sampling without-replacement
   cumulant sgd --noise-multiplier 1 --batch-size 600 --dataset-size 60000 \\
       --epochs 10 --delta 1e-5 --sampling random-allocation --bins fresh
+  cumulant sgd --noise-multiplier 1 --batch-size 100 --dataset-size 10000 \\
+      --steps 1000 --delta 1e-5 --max-batch 130
   cumulant sgd --noise-multiplier 1 --batch-size 256 --dataset-size 60000 \\
       --epochs 0.5 --delta 1e-6 --json
 """
@@ -81,7 +85,16 @@ def samplings() -> Iterator[str]:
     help="What the data loader really does.",
 )
 @click.option("--bins", type=OneOf(BINS), help="With random-allocation: drawn anew in every epoch, or kept.")
-@click.option("--drop-last", is_flag=True, default=None, help="With opacus: the DataLoader has drop_last=True.")
+@click.option("--max-batch", type=SIZE, metavar="COUNT", help="With poisson: larger batches are cut to that size.")
+@click.option("--records-per-user", type=SIZE, metavar="COUNT", help="With poisson: of one person, at most.")
+@click.option(
+    "--drop-last/--keep-last",
+    default=None,
+    help="With opacus or shuffled: what the DataLoader does with a last batch that is short.",
+)
+@click.option(
+    "--neighbors", type=OneOf(NEIGHBORS), help="Datasets that are compared.  [default: what the sampling is made for]"
+)
 @delta_option
 @method_option
 @interval_option
@@ -131,6 +144,7 @@ def planned(
     epochs: float | None = None,
     steps: int | None = None,
     accumulation_steps: int | None = None,
+    neighbors: str | None = None,
     **of_loader: Any,
 ) -> TrainingRun:
     """Return the run, with any noise, after a check of which options were given together."""
@@ -144,5 +158,6 @@ def planned(
             owners = " or ".join(map(as_typed, takers(argument)))
             raise click.UsageError(f"{flag(argument)} belongs to --sampling {owners}")
     sizes = {"batch_size": batch_size, "dataset_size": dataset_size, "sample_rate": rate}
+    of_loader["neighbors"] = None if neighbors is None else NEIGHBORS[neighbors]
     times = {"epochs": epochs, "steps": steps, "accumulation_steps": accumulation_steps}
     return TrainingRun.of(noise_multiplier=1.0, **sizes, **times, sampling=name, **of_loader)

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import click
 
-from cumulant.cli.intervals import as_read
 from cumulant.cli.output import print_data
-from cumulant.cli.parameter_types import SIZE, Delta
+from cumulant.cli.parameter_types import SIZE
 from cumulant.cli.question_options import delta_option, json_option
 from cumulant.cli.run_options import TRAINING_OPTIONS, RunWords, run_options
-from cumulant.cli.training_words import loader_words, numbers
 from cumulant.report.document import writing
+from cumulant.report.intervals import as_read
 from cumulant.report.statement import LABEL_WIDTH, WIDTH
+from cumulant.report.training_words import loader_words, numbers
+from cumulant.report.typed import Delta
 
 HELP = """Print what a run promises, to whom, by which theorem, and what is not covered.
 

@@ -15,6 +15,11 @@ from cumulant.integrations.requirement import require_package
 require_package("flwr", distribution="flwr", at_least="1.35", extra="flower")
 
 from flwr.serverapp import GaussianPrivacyEvent, NeighboringRelation, PrivacyConfig, PrivacySpent, SamplingMethod  # noqa: E402
+from flwr.serverapp.strategy import (  # noqa: E402
+    DifferentialPrivacyClientSideFixedClipping,
+    DifferentialPrivacyServerSideFixedClipping,
+    FedAvg,
+)
 
 from cumulant import parameters  # noqa: E402
 from cumulant.composition import Composed  # noqa: E402
@@ -24,7 +29,10 @@ from cumulant.mechanisms.gaussian import Gaussian  # noqa: E402
 from cumulant.parameters import require  # noqa: E402
 from cumulant.planning import max_count  # noqa: E402
 
-__all__ = ["CumulantAccountant"]
+__all__ = ["CumulantAccountant", "run_of_strategy"]
+
+FIXED_CLIPPING = (DifferentialPrivacyServerSideFixedClipping, DifferentialPrivacyClientSideFixedClipping)
+OF_FEDAVG = (FedAvg.configure_train, FedAvg.aggregate_train)  # a subset of fixed size, every client weighed alike
 
 BACKENDS = ("cumulant", "rdp")  # whose states hold the same events
 STATE_SCHEMA = 1  # version of Flower's states
@@ -147,6 +155,37 @@ class CumulantAccountant:
         raise UnprovenCombination(
             f"{self._config.sampling_method.value} under {self._config.neighboring_relation.value} has no theorem here"
         )
+
+
+def run_of_strategy(strategy: Any, *, population_size: int, num_rounds: int) -> Composed:
+    """Return the rounds of a strategy with fixed clipping as its sampler draws them: without replacement.
+
+    FedAvg takes random.sample of the clients that are connected: a fresh, uniformly random subset of fixed size in
+    every round, so the promise is about a client that is replaced by any other. A `CumulantAccountant` of
+    NO_AMPLIFICATION, which is what Flower lets a strategy have, holds for every rule to choose clients, and towards
+    whoever is told who was chosen.
+    """
+    require(isinstance(strategy, FIXED_CLIPPING), "strategy must be one of Flower's with fixed clipping", strategy)
+    require(
+        strategy.accountant is not None,
+        "strategy must have an accountant: without one Flower takes unequal weights and any number of replies",
+        strategy.accountant,
+    )
+    n = parameters.whole_number("population_size", population_size, at_least=1)
+    drawn, asked = strategy.strategy, strategy.num_sampled_clients
+    kind = type(drawn)
+    if not isinstance(drawn, FedAvg) or (kind.configure_train, kind.aggregate_train) != OF_FEDAVG:
+        raise UnprovenCombination(
+            f"how {kind.__name__} chooses or weighs clients is not known here; rounds without amplification are "
+            "covered: CumulantAccountant with SamplingMethod.NO_AMPLIFICATION"
+        )
+    size = max(int(n * drawn.fraction_train), drawn.min_train_nodes)
+    require(size == asked, f"num_sampled_clients must be the {size} that the strategy draws of {n}", asked)
+    waits = max(drawn.min_available_nodes, size)
+    require(waits == n, f"min_available_nodes must be the population_size of {n}: rounds wait for all", waits)
+    noise = parameters.positive("noise_multiplier", strategy.noise_multiplier) / 2
+    rounds = parameters.whole_number("num_rounds", num_rounds)
+    return Gaussian(noise_multiplier=noise).without_replacement(batch=size, population=n) * rounds
 
 
 def _config_as_data(config: Any) -> dict[str, object]:

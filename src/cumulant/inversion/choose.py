@@ -36,13 +36,14 @@ from cumulant.inversion.split import (
     plan_split,
 )
 from cumulant.inversion.whole_line import (
-    FIRST_TILTS,
     LEAST_NATS,
     NEAR_TILTS,
     WIDE_TILTS,
     WholeLine,
     guess_epsilon,
     guess_log_deltas,
+    joining_ceiling,
+    joining_log_ceiling,
     saddle_log_delta,
 )
 from cumulant.numerics.logspace import Array
@@ -155,8 +156,7 @@ def sampled_epsilon(releases: SampledReleases, log_delta: float) -> float | None
         least = next((epsilon for epsilon in found if epsilon is not None), None)
         if least is None:
             return None
-        line = WholeLine.at(releases, JOINS, log_delta, FIRST_TILTS)
-        if line is not None and line.ceiling(log_delta) <= least:
+        if joining_ceiling(releases, log_delta) <= least:
             return least
         return epsilon_on(JOINING, releases, log_delta, least)
     return None
@@ -198,8 +198,7 @@ def _leaving_log_delta(ways: Sequence[Way], releases: SampledReleases, epsilon: 
 
 def _joined(releases: SampledReleases, epsilon: float, log_delta: float) -> float | None:
     """Return the larger of a log δ and of that at ε when a record joins."""
-    line = WholeLine.at(releases, JOINS, log_delta, FIRST_TILTS) if log_delta < 0 else None
-    if log_delta >= 0 or (line is not None and line.log_ceiling(epsilon) <= log_delta):
+    if log_delta >= 0 or joining_log_ceiling(releases, log_delta, epsilon) <= log_delta:
         return log_delta
     joining = log_delta_on(JOINING, releases, epsilon, [log_delta], log_delta)
     return None if joining is None else joining.log_delta
@@ -229,7 +228,7 @@ def epsilon_on(way: Way, releases: SampledReleases, log_delta: float, least: flo
             if planned is None:
                 break
             near, bounds = planned
-            apart = way.room * nats_apart(bounds, near)
+            apart = way.room * nats_apart(bounds, near) if way.room > 0 else 0.0
             if (least >= 0 or near == 0) and _is_enough(bounds, max(least, 0.0), log_delta, apart):
                 return max(least, 0.0)
             found = meet_exactly(bounds, near, log_delta, apart, at_zero=EXACT_AT_ZERO)

@@ -167,8 +167,9 @@ class Contour(Enclosure):
         """Return the upper bound of log δ(ε), and its slope, approximately: that of the scale where errors rule."""
         below = self._move(epsilon, -1)
         sums = self.sums(below)
-        slope = float(self.slope_of(sums))
-        return float(self.upper(below, sums)), -self.theta if math.isnan(slope) else -slope
+        is_known = sums.total > sums.doubt and sums.first > 0
+        slope = float(sums.first / sums.total) if is_known else self.theta
+        return float(self.upper(below, sums)), -slope
 
     def log_lower(self, epsilon: float) -> float:
         """Return the lower bound of log δ(ε); -inf where the error eats the value."""
@@ -188,10 +189,10 @@ class Contour(Enclosure):
         """Return the upper bound of log δ(ε) in every row from the sums there; 0 where that is nothing."""
         high = sums.total + sums.doubt + self.tail * math.exp(self.common)
         value = self._logs(epsilon, high, self.common, 0.0)
-        if np.any(np.asarray(self.log_left_out) > -math.inf):
-            value = np.logaddexp(value, self.log_left_out)
-            value = value + 1e-15 * (1 + np.abs(value))
-        return value
+        if isinstance(self.log_left_out, float) and self.log_left_out == -math.inf:
+            return value
+        value = np.logaddexp(value, self.log_left_out)
+        return value + 1e-15 * (1 + np.abs(value))
 
     def lower(self, epsilon: float | Array, sums: Sums) -> Array:
         """Return the lower bound of log δ(ε) in every row; -inf where the error eats the value."""
@@ -231,7 +232,7 @@ class Contour(Enclosure):
             assert isinstance(epsilon, float)
             kernel = self.lattice.payoff(self.z, epsilon)
             terms, doubt = terms * kernel, np.abs(kernel) @ doubt
-        total = np.sum(terms.real, axis=-1)
+        total = terms.real.sum(axis=-1)
         return Sums(total, self.theta * total - terms.imag @ self.z.imag, doubt, terms)
 
     def _phases(self, epsilon: float | Array) -> Complex:
@@ -352,15 +353,18 @@ def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float, *
     """
     rounded = 2 * ROUNDOFF * abs(log_delta)  # as the logarithm of δ was, and more
     # the slack is that at the answer, or at the start where δ(ε) will be planned by itself, too
-    near, _, step = (start, 0.0, 0.0) if apart > 0 else _meet(bounds, start, log_delta - rounded, MET_NATS, at_zero)
-    near += step
+    near = start
+    if not apart > 0:
+        near, _, step = _meet(bounds, (start, bounds.log_upper(start)), log_delta - rounded, MET_NATS, at_zero)
+        near += step
     if math.isnan(near):
         return None
-    low, high = bounds.log_bounds(near)
-    if not high - low <= EXACT_NATS:
+    first = bounds.log_upper(near)
+    slack = min(first[0], 0.0) - bounds.log_lower(near)
+    if not slack <= EXACT_NATS:
         return None
-    aim, spare = log_delta - rounded - max(AGREED_SLACKS * (high - low), apart), MET_SHARE * (high - low)
-    epsilon, value, _ = _meet(bounds, near, aim - spare, spare, at_zero)
+    aim, spare = log_delta - rounded - max(AGREED_SLACKS * slack, apart), MET_SHARE * slack
+    epsilon, value, _ = _meet(bounds, (near, first), aim - spare, spare, at_zero)
     for nudge in NUDGES:
         if not value > aim:  # only what was tested is returned
             break
@@ -371,11 +375,16 @@ def meet_exactly(bounds: Bounds, start: float, log_delta: float, apart: float, *
     return epsilon if is_exact else None
 
 
-def _meet(bounds: Bounds, start: float, aim: float, off: float, at_zero: float) -> tuple[float, float, float]:
-    """Solve log_upper(x) = aim to `off` nats by Newton's method: return (x, value, next step), NaN if x goes far."""
+def _meet(
+    bounds: Bounds, at: tuple[float, tuple[float, float]], aim: float, off: float, at_zero: float
+) -> tuple[float, float, float]:
+    """Solve log_upper(x) = aim to `off` nats by Newton's method, from x with its bound and slope.
+
+    Return (x, value, next step), NaN if x goes far.
+    """
+    start, (value, slope) = at
     x = start
     for _ in range(NEWTON_TURNS):
-        value, slope = bounds.log_upper(x)
         step = (value - aim) / -slope
         if abs(value - aim) <= off or abs(step) <= 1e-15 * x:
             return x, value, step
@@ -383,4 +392,5 @@ def _meet(bounds: Bounds, start: float, aim: float, off: float, at_zero: float) 
         # bounds say little so far from where they were planned
         if not start / FARTHEST_MET - at_zero < x < FARTHEST_MET * start + at_zero:
             break
+        value, slope = bounds.log_upper(x)
     return math.nan, math.nan, math.nan

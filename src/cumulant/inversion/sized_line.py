@@ -40,7 +40,8 @@ BOUND_RATIO, BOUNDS, FIRST_BOUND = 1.2, 60, 3  # at which lines are bounded; the
 ENOUGH_POINTS = 400  # of a line whose end cells find, up to which paths are not asked
 SIZED_RULE_NATS = 38.0  # below what they are added to, and for each release, to which rules go
 END_NATS = 60.0  # that all releases together may take off the end of a line
-SOON = 4  # half octaves within which a line may end without asking for more
+FINE_OCTAVES = np.arange(0.0, 1.6, 0.25)  # octaves from where a line may end first; then halves
+SOON = 6  # of those places, within which a line may end without asking for more
 OFF_NATS = 2.0  # by which bounds of moments may be above them
 
 
@@ -108,7 +109,7 @@ class SizedMeasure:
     tau: Array
     k_base: Array  # Σ n log B + K of plain noise
     k: Array
-    curvature: Array  # F'' at the tilts, where it is known
+    curvature: Array | None  # F'' at the tilts, where it is known
 
     @staticmethod
     def of(
@@ -128,8 +129,8 @@ class SizedMeasure:
             grown = sum(n * np.logaddexp(0.0, log_j - log_b) for n, log_b, log_j in some)
             k = k_base + log_expm1(np.asarray(grown)) + 1e-9
         known = len(k) if np.all(np.isfinite(k)) else int(np.argmin(np.isfinite(k)))
-        bend = np.ones(len(k)) if curvature is None else curvature
-        return SizedMeasure(releases, direction, tuple(laws), *(column[:known] for column in (tau, k_base, k, bend)))
+        bend = None if curvature is None else curvature[:known]
+        return SizedMeasure(releases, direction, tuple(laws), tau[:known], k_base[:known], k[:known], bend)
 
     @property
     def is_difference(self) -> bool:
@@ -140,7 +141,8 @@ class SizedMeasure:
     ) -> SizedLine | None:
         """Plan a line near a point of the profile, at one of the first tilts; None where it would be long."""
         near = slice(0, tilts)
-        plan = plan_for(Tilts(0, self.tau[near], self.k[near], self.curvature[near], epsilon, log_delta))
+        bend = np.ones(len(self.tau)) if self.curvature is None else self.curvature
+        plan = plan_for(Tilts(0, self.tau[near], self.k[near], bend[near], epsilon, log_delta))
         scale, s = float(self.k[plan.index]), self.direction.power(plan.theta)
         parts = [self._tilted(law, s, plan.index) for law in self.laws]
         end = self._end(plan, parts, scale)
@@ -170,7 +172,11 @@ class SizedMeasure:
             whole = float(self.k_base[plan.index])
             return _find_end(omega, fallen + whole + log_expm1(np.asarray(grown)), plan)
         cells = [(part.base.loss_cells(part.log_base), part.n) for part in parts]
-        by_cells = end_of_line(cells, self.releases.variance, (plan.eta, plan.negligible, FIRST_BOUND * plan.eta))
+        start = FIRST_BOUND * plan.eta
+        if self.curvature is not None:  # about where that of a normal law falls as far; questions share the place
+            normal = math.sqrt(2 * (plan.height + plan.accuracy) / plan.curvature)
+            start *= 2.0 ** max(math.floor(math.log2(normal / start)), 0)
+        by_cells = end_of_line(cells, self.releases.variance, (plan.eta, plan.negligible, start))
         if by_cells is not None and by_cells[0] < ENOUGH_POINTS * plan.eta:
             return by_cells
         plain = float(self.releases.plain_k(plan.theta))
@@ -195,7 +201,7 @@ class SizedLine:
         """How many points there are."""
         return math.ceil(self.end / self.plan.eta) + 1
 
-    def contour(self) -> Contour | None:
+    def contour(self, log_left_out: float = -math.inf) -> Contour | None:
         """Follow it in doubles; None where that would take long."""
         followed = self._follow()
         if followed is None:
@@ -203,7 +209,7 @@ class SizedLine:
         plan, measure, scale = self.plan, self.measure, float(self.measure.k[self.plan.index])
         line = followed.values, followed.error
         contour = Contour.of_weights((plan.theta, plan.eta), scale, line, self.tail, (measure.tau, measure.k))
-        return contour.less_certain(followed.common + UNITS * (4 + abs(scale)))
+        return contour.less_certain(followed.common + UNITS * (4 + abs(scale)), log_left_out)
 
     def _follow(self) -> Followed | None:
         plan, count, releases, direction = self.plan, self.count, self.measure.releases, self.measure.direction
@@ -244,7 +250,8 @@ def end_of_line(
     far = 2 * steepest * math.exp(END_NATS / total)
     if not far < math.inf:
         return None
-    frequencies = start * 2.0 ** (np.arange(2 * max(math.ceil(math.log2(max(far / start, 1.0))), 1) + 1.0) / 2)
+    octaves = max(math.ceil(math.log2(max(far / start, 1.0))), 1)
+    frequencies = start * 2.0 ** np.concatenate([FINE_OCTAVES, np.arange(FINE_OCTAVES[-1] + 0.5, octaves + 1.0, 0.5)])
     ways = 1 / frequencies
     ways[:-1] -= ways[1:]
     ways += eta / frequencies**2

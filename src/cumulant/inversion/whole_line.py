@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
-from cumulant.inversion.contour import SMALLEST_LOG_DELTA, Contour, log_chernoff
+from cumulant.inversion.contour import SMALLEST_LOG_DELTA, Contour, bound_epsilon, bound_log_delta
 from cumulant.inversion.plan import approximate, curvature_of
 from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Orientation, SizedLaw, SizedMeasure
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.release_tails import LARGEST_EPSILON
-from cumulant.pairs.sampled_gaussian import EXPONENT_AT_MOST, RealTilts, SampledGaussian, SampledReleases, coordinate_of
+from cumulant.pairs.sampled_gaussian import (
+    EXPONENT_AT_MOST,
+    RealTilts,
+    SampledGaussian,
+    SampledReleases,
+    bound_negative_moments,
+    coordinate_of,
+)
 from cumulant.pairs.size_classes import NORMAL_NATS, Size, SizeClasses, reach_of
 
 OUT_OF_SIGHT_NATS = 27.7  # below δ, what a cut may leave out: 1e-12
@@ -32,7 +39,6 @@ SHARPER = 1.4  # by which a grows until the tilted law ends
 ENDS = 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 30.0  # over the sharpness, b beyond c_f
 FALLEN_AT_END_NATS = 62.0  # by which a tilted law has fallen at b
 LEAST_END = 1.0  # b: nodes are multiples of a step, and b lies between two
-LEFT_NATS = 1e-11  # by which δ is more than what is left of it by a cut
 FARTHEST_UNCUT = 30.0  # t up to which a line needs no cut
 DELTA_GUESSES = 2  # of log δ
 GUESSED_SHARES = (1.0, 0.3)  # of the tilt of a normal loss, around which it is looked for
@@ -90,24 +96,6 @@ class WholeLine:
             return None
         return WholeLine(measure, slope[known], bend[known], left_out if is_cut else -math.inf)
 
-    def ceiling(self, log_delta: float) -> float:
-        """Return Chernoff's bound of ε at a δ that cuts leave out next to nothing of, or the largest loss."""
-        left = log_delta if self.log_left_out == -math.inf else log_delta - LEFT_NATS
-        bound = float(np.min((log_chernoff(self.measure.tau) + self.measure.k - left) / self.measure.tau))
-        return min(bound + 1e-9 * abs(bound), self.largest_loss)
-
-    def log_ceiling(self, epsilon: float) -> float:
-        """Return Chernoff's bound of log δ(ε), with what is cut off; -inf beyond the largest loss."""
-        if epsilon >= self.largest_loss:
-            return -math.inf
-        tau, k = self.measure.tau, self.measure.k
-        bound = float(np.min(log_chernoff(tau) + k - tau * epsilon)) + 1e-9
-        return float(np.logaddexp(bound, self.log_left_out))
-
-    @property
-    def largest_loss(self) -> float:
-        return self.measure.releases.largest_joining_loss if self.measure.direction is JOINS else math.inf
-
     def saddle(self, *, log_delta: float | None = None, epsilon: float | None = None) -> tuple[float, float] | None:
         """Return ε and log δ, one asked for, the other by the saddle-point approximation; None if no tilt is near."""
         tau = self.measure.tau
@@ -129,16 +117,39 @@ class WholeLine:
         """Return a point of the profile, at an ε if it is known; None if no tilt is near."""
         if epsilon is not None:
             return self.saddle(epsilon=epsilon) or (epsilon, log_delta)
-        return self.saddle(log_delta=log_delta) or (
-            (self.ceiling(log_delta), log_delta) if self.measure.direction is JOINS else None
-        )
+        found = self.saddle(log_delta=log_delta)
+        if found is None and self.measure.direction is JOINS:
+            return joining_ceiling(self.measure.releases, log_delta), log_delta
+        return found
 
     def contour(self, epsilon: float, log_delta: float, points: int = MOST_POINTS) -> Contour | None:
         """Return the line near a point of the profile; None where it would be long."""
         with np.errstate(all="ignore"):  # likewise
             line = self.measure.line(epsilon, log_delta, points=points)
-            contour = None if line is None else line.contour()
-        return None if contour is None else replace(contour, log_left_out=self.log_left_out)
+            return None if line is None else line.contour(self.log_left_out)
+
+
+def bound_joining(releases: SampledReleases, log_delta: float) -> tuple[Array, Array]:
+    """Return tilts around that of a normal loss, and bounds of K there of a record that joins."""
+    tau = FIRST_TILTS * (math.sqrt(-2 * log_delta) / releases.deviation)
+    k = releases.plain_k(tau)
+    with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
+        for law, n in releases.parts:
+            ends = reach_of(law, -float(tau[-1]), releases.count)
+            k = k + n * bound_negative_moments(law, -tau, ends, releases.count)
+    return tau, k
+
+
+def joining_ceiling(releases: SampledReleases, log_delta: float) -> float:
+    """Return Chernoff's bound of the ε of a record that joins, or its largest loss."""
+    tau, k = bound_joining(releases, log_delta)
+    return min(float(bound_epsilon(tau, k, log_delta).min()), releases.largest_joining_loss)
+
+
+def joining_log_ceiling(releases: SampledReleases, log_delta: float, epsilon: float) -> float:
+    """Return Chernoff's bound of log δ(ε) of a record that joins; -inf beyond its largest loss."""
+    tau, k = bound_joining(releases, log_delta)
+    return float(bound_log_delta(tau, k, epsilon).min()) if epsilon < releases.largest_joining_loss else -math.inf
 
 
 def saddle_log_delta(releases: SampledReleases, epsilon: float) -> float | None:

@@ -12,7 +12,7 @@ from cumulant import parameters
 from cumulant.composition import Composed
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.neighbors import NAMED, Neighbors
+from cumulant.neighbors import NAMED, REPLACE_ONE, Neighbors
 from cumulant.numerics.rounding import float_above
 from cumulant.parameters import require
 
@@ -71,11 +71,11 @@ class Sizes:
             raise InvalidParameter(f"give either epochs or steps, got epochs={self.epochs!r} and steps={self.steps!r}")
         if self.steps is not None:
             return parameters.whole_number("steps", self.steps)
-        return math.ceil(_written(self.epochs) / rate)
+        return math.ceil(written_epochs(self.epochs) / rate)
 
     def epochs_begun(self, steps: int, batches: int) -> int:
         """Return how many epochs are begun, the last of which may be left early."""
-        return math.ceil(Fraction(steps, batches) if self.epochs is None else _written(self.epochs))
+        return math.ceil(Fraction(steps, batches) if self.epochs is None else written_epochs(self.epochs))
 
 
 @final
@@ -83,6 +83,7 @@ class Sizes:
 class Schedule:
     """How much of the data a step takes, rounded up, and how many steps: `batches` of them an epoch has in full.
 
+    `epochs` are those that were asked for, if it was epochs.
     `batch_size` counts the records of a step, of all its physical batches.
     """
 
@@ -92,6 +93,7 @@ class Schedule:
     epochs_begun: int
     batch_size: int | None = None
     dataset_size: int | None = None
+    epochs: float | None = None
     physical_batches: int = 1
 
 
@@ -131,13 +133,23 @@ class AbstractLoader(ABC):
         )
 
     def clipping_norms(self, relation: Neighbors) -> int:
-        """Return the unit of noise: by how many clipping norms a record changes the sum that it is in."""
+        """Return the unit of noise of the mechanism, in clipping norms."""
         return 1 if self.natural.joins else 2
+
+    def moved(self, relation: Neighbors) -> float:
+        """Return by how many clipping norms a record moves all sums of an epoch, or of a step, at most."""
+        return self.clipping_norms(relation)
+
+    def moves(self, relation: Neighbors) -> str:
+        """Return the same in words."""
+        if relation is REPLACE_ONE:
+            return "replacing one record changes a sum of clipped gradients by up to twice the clipping norm"
+        return "adding or removing one record changes a sum of clipped gradients by up to the clipping norm"
 
     def schedule(self, sizes: Sizes) -> Schedule:
         """Check the sizes, and turn epochs into steps."""
         rate = sizes.rate()
-        exact = rate if sizes.sample_rate is None else _nearest_unit(rate)
+        exact = rate if sizes.sample_rate is None else nearest_unit(rate)
         batches = int(1 / exact)  # of an epoch, in full: of the last nothing is known, so it may be missing
         steps = sizes.steps_at(self.epoch_share(exact, batches))
         b, n = (None, None) if sizes.sample_rate is not None else sizes.counts()
@@ -149,6 +161,7 @@ class AbstractLoader(ABC):
             epochs_begun=begun,
             batch_size=b,
             dataset_size=n,
+            epochs=sizes.epochs,
             physical_batches=sizes.physical_batches(),
         )
 
@@ -167,15 +180,15 @@ class AbstractLoader(ABC):
         return self.natural if neighbors is None else neighbors
 
 
-def _written(epochs: Any) -> Fraction:
+def written_epochs(epochs: Any) -> Fraction:
     """Return the decimal that was written, not the double next to it: 0.1 epochs of 100 batches are 10 steps."""
     return Fraction(repr(parameters.nonnegative("epochs", epochs)))
 
 
-def _nearest_unit(rate: Fraction) -> Fraction:
+def nearest_unit(rate: Fraction) -> Fraction:
     """Return 1/n if the rate is the double next to it: an epoch of a loader that draws with 1/n has n steps.
 
-    >>> _nearest_unit(Fraction(1 / 49))
+    >>> nearest_unit(Fraction(1 / 49))
     Fraction(1, 49)
     """
     batches = round(1 / rate)

@@ -177,6 +177,8 @@ def epsilon_interval(known: Known, relation: Relation, delta: float | None, log_
     pairs = _pairs_of_both_ends(known, relation)
     asked = log_asked(known, delta, log_delta)
     best = guarantee_at_delta(known, relation, asked, "best")
+    if known.lower_in_doubles:
+        return _in_doubles(_least_epsilon(pairs[1], best), best.epsilon)
     found = certified_epsilon(*pairs, delta_ball(delta=delta, log_delta=log_delta), best.epsilon)
     return _or_doubles(found, best.epsilon, lambda: _least_epsilon(pairs[1], best))
 
@@ -189,8 +191,16 @@ def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval
         return replace(delta_interval(known, relation, nearer), lower=0.0)
     pairs = _pairs_of_both_ends(known, relation)
     best = guarantee_at_epsilon(known, relation, epsilon, "best")
+    if known.lower_in_doubles:
+        return _in_doubles(_least_delta(pairs[1], best), best.delta)
     found = certified_delta(*pairs, epsilon, best.log_delta)
     return _or_doubles(found, exp_above(best.log_delta), lambda: _least_delta(pairs[1], best))
+
+
+def _in_doubles(lower: float, upper: float) -> Interval:
+    """Return ends of which the lower one rests on pairs in doubles: it is moved down by far more than these lose."""
+    least = min(max(lower * (1 - CLOSELY), 0.0), upper)
+    return Interval(least, upper, unproven=CLOSELY * (least + upper))
 
 
 def _or_doubles(found: Interval, most: float, least: Callable[[], float]) -> Interval:

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cumulant import parameters
-from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method, Part, relation_text, table_html
+from cumulant.answer import EXACTLY, Explanation, Guarantee, Interval, Method, relation_text, table_html
 from cumulant.curves.curve import cgf_at, rdp_at
 from cumulant.errors import InvalidParameter, UnprovenCombination
 from cumulant.mechanisms import answers
 from cumulant.mechanisms.data import arguments_from, plain_fields, write
 from cumulant.mechanisms.known import Known
-from cumulant.mechanisms.many import deltas_at, epsilons_at, epsilons_of_counts, log_deltas_at, tradeoffs_at
-from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.mechanisms.many import deltas_at, epsilon_curve_of, epsilons_at, log_deltas_at, tradeoffs_at
+from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.parameters import Bins, by_name, check_names
 from cumulant.profiles.profile import PrivacyProfile
 
@@ -125,20 +125,8 @@ class AbstractMechanism(ABC):
         >>> step.epsilon_curve(counts=[1000, 2000, 4000], delta=1e-5).round(4)
         array([1.8282, 2.5838, 3.7225])
         """
-        share = parameters.accuracy(accuracy)
-        many = parameters.counts(counts)
-        asked = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
-        if asked.size == 1 or asked.shape == many.shape:
-            many, asked = np.broadcast_arrays(many, asked)
-        else:
-            raise InvalidParameter(f"delta must be one number or as many as counts, got {asked.size} for {many.size}")
-        if delta is not None and self._known().failure() > 0:
-            each = zip(
-                many.flat, np.broadcast_to(np.asarray(delta, dtype=float), many.shape).flat, asked.flat, strict=True
-            )
-            runs = [answers.log_asked((self * int(n))._known(), one, log) for n, one, log in each]
-            asked = np.array(runs).reshape(many.shape)
-        found = epsilons_of_counts(self, many.ravel(), asked.ravel(), method, share).reshape(many.shape)
+        share, many = parameters.accuracy(accuracy), parameters.counts(counts)
+        found = epsilon_curve_of(self, many, delta=delta, log_delta=log_delta, method=method, accuracy=share)
         return found if parameters.is_array(counts) else float(found.ravel()[0])
 
     @by_name
@@ -172,24 +160,15 @@ class AbstractMechanism(ABC):
         accuracy: float = EXACTLY,
     ) -> Explanation:
         """Return which theorem bounded each part, exact or upper bound, and for which relation."""
-        guarantee = self.guarantee(delta=delta, log_delta=log_delta, epsilon=epsilon, method=method, accuracy=accuracy)
-        return Explanation(
-            guarantee=answers.bound_from_below(self._known(), self.neighbors, guarantee),
-            neighbors=self.neighbors,
-            parts=tuple(release._part(count) for release, count in self.releases()),
-        )
+        from cumulant.report.explanation import explanation_of
 
-    def _part(self, count: int) -> Part:
+        asked = {"delta": delta, "log_delta": log_delta, "epsilon": epsilon}
+        return explanation_of(self, self.guarantee(**asked, method=method, accuracy=accuracy))
+
+    def _words(self, count: int) -> str:
         from cumulant.report.release_words import release_words
 
-        return Part(
-            mechanism=repr(self),
-            words=release_words(self, count),
-            count=count,
-            theorem=self.theorem,
-            exact=self._known().curve().exact,
-            neighbors=relation_text(self.neighbors),
-        )
+        return release_words(self, count)
 
     @by_name
     def epsilon_interval(self, *, delta: float | None = None, log_delta: float | None = None) -> Interval:
@@ -300,15 +279,26 @@ class AbstractMechanism(ABC):
         return self * 1 if isinstance(other, int) and other == 0 else NotImplemented
 
     @by_name
-    def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
+    def poisson(
+        self,
+        *,
+        rate: float,
+        neighbors: Neighbors | None = None,
+        max_batch: int | None = None,
+        population: int | None = None,
+        records_per_user: int = 1,
+    ) -> AbstractMechanism:
         """Return this mechanism on a sample that every record joins independently with probability `rate`.
 
         Default relation: add-or-remove-one, whose numbers hold for cumulant.ZERO_OUT as well. The unit of noise stays
-        the largest contribution of one record.
+        the largest contribution of one record. With `max_batch`, of a sample that is larger a uniform subset of that
+        size: Gaussian noise, the exact `population`, and a relation with numbers of its own. With `records_per_user`,
+        what it reveals of a person who has up to so many records.
         """
-        from cumulant.sampling.poisson import PoissonSampled
+        from cumulant.sampling.poisson_options import poisson_sample
 
-        return PoissonSampled(mechanism=self, rate=rate, relation=ADD_REMOVE if neighbors is None else neighbors)
+        cut = {"max_batch": max_batch, "population": population}
+        return poisson_sample(self, rate=rate, neighbors=neighbors, **cut, records_per_user=records_per_user)
 
     @by_name
     def without_replacement(
@@ -324,17 +314,9 @@ class AbstractMechanism(ABC):
         Default relation: replace-one. The unit of noise is the replace-one sensitivity: twice the clipping norm for a
         sum of clipped vectors. Under add-or-remove-one a rate of 1 stands for the limit of smaller ones.
         """
-        from cumulant.sampling.without_replacement import SampledWithoutReplacement
+        from cumulant.sampling.without_replacement import fixed_sample
 
-        share = parameters.sampled_rate(batch=batch, population=population, rate=rate)
-        if rate is None and batch == population and neighbors is ADD_REMOVE:
-            raise UnprovenCombination(
-                "a batch of all records has another size when one is added or removed, which a guarantee for "
-                "replace-one does not cover; ask under replace-one, or leave out the sampling"
-            )
-        return SampledWithoutReplacement(
-            mechanism=self, rate=share, relation=REPLACE_ONE if neighbors is None else neighbors
-        )
+        return fixed_sample(self, batch=batch, population=population, rate=rate, neighbors=neighbors)
 
     @by_name
     def with_replacement(self, *, draws: int, population: int, neighbors: Neighbors | None = None) -> AbstractMechanism:
@@ -344,12 +326,8 @@ class AbstractMechanism(ABC):
         """
         from cumulant.sampling.with_replacement import SampledWithReplacement
 
-        return SampledWithReplacement(
-            mechanism=self,
-            draws=draws,
-            population=population,
-            relation=REPLACE_ONE if neighbors is None else neighbors,
-        )
+        relation = REPLACE_ONE if neighbors is None else neighbors
+        return SampledWithReplacement(mechanism=self, draws=draws, population=population, relation=relation)
 
     @by_name
     def random_allocation(
@@ -364,6 +342,27 @@ class AbstractMechanism(ABC):
         from cumulant.sampling.random_allocation import allocate
 
         return allocate(mechanism=self, steps=steps, chosen=chosen, epochs=epochs, bins=bins, neighbors=neighbors)
+
+    @by_name
+    def shuffled(
+        self,
+        *,
+        batches: int | None = None,
+        batch: int | None = None,
+        population: int | None = None,
+        drop_last: bool | None = None,
+        epochs: int = 1,
+        neighbors: Neighbors | None = None,
+    ) -> AbstractMechanism:
+        """Return epochs of a loader that shuffles the data and walks through it in batches: bounds, nothing exact.
+
+        Give `batches`, or `batch` and `population`. `neighbors` must be said; cumulant.ADD_REMOVE is bounded only where
+        one record more makes no other number of batches. The unit of noise is the largest contribution of one record.
+        """
+        from cumulant.sampling.shuffled import shuffle
+
+        sizes = {"batches": batches, "batch": batch, "population": population, "drop_last": drop_last}
+        return shuffle(mechanism=self, **sizes, epochs=epochs, neighbors=neighbors)  # type: ignore[arg-type]
 
     def sharpened(self) -> AbstractMechanism:
         """Return this release with the tightest loss that is known, also where that takes seconds to compute."""
@@ -381,9 +380,7 @@ class AbstractMechanism(ABC):
 
     def _repr_html_(self) -> str:
         """Return the releases as a table, for notebooks."""
-        from cumulant.report.release_words import release_words
-
-        rows = [(str(count), release_words(release, 1), release.theorem) for release, count in self.releases()]
+        rows = [(str(count), release._words(1), release.theorem) for release, count in self.releases()]
         return table_html(f"holds for {relation_text(self.neighbors)}", rows, ("times", "release", "by"))
 
     # To and from data, see `data` ----------------------------------------------------------------

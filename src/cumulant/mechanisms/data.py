@@ -27,6 +27,7 @@ TOO_DEEP = f"a mechanism must be nested at most {DEEPEST} levels deep to be writ
 REGISTRY: Mapping[str, str] = {
     "ApproximateDP": "cumulant.mechanisms.approximate_dp",
     "Composed": "cumulant.composition",
+    "CyclicPoisson": "cumulant.cyclic_poisson",
     "ExponentialFamily": "cumulant.mechanisms.exponential_family",
     "FamilyPair": "cumulant.mechanisms.family_pair",
     "Gaussian": "cumulant.mechanisms.gaussian",
@@ -38,6 +39,7 @@ REGISTRY: Mapping[str, str] = {
     "OncePerEpoch": "cumulant.sampling.once_per_epoch",
     "Parallel": "cumulant.disjoint",
     "PoissonSampled": "cumulant.sampling.poisson",
+    "PoissonUsers": "cumulant.sampling.poisson_users",
     "PureDP": "cumulant.mechanisms.pure_dp",
     "RandomAllocation": "cumulant.sampling.random_allocation",
     "RandomizedResponse": "cumulant.mechanisms.randomized_response",
@@ -45,8 +47,10 @@ REGISTRY: Mapping[str, str] = {
     "SampledWithReplacement": "cumulant.sampling.with_replacement",
     "SampledWithoutReplacement": "cumulant.sampling.without_replacement",
     "SharpenedGaussianBatch": "cumulant.sampling.gaussian_triples",
+    "Shuffled": "cumulant.sampling.shuffled",
     "StatedPair": "cumulant.mechanisms.stated_pair",
     "TruncatedCDP": "cumulant.mechanisms.truncated_cdp",
+    "TruncatedPoisson": "cumulant.sampling.truncated_poisson",
     "ZCDP": "cumulant.mechanisms.zcdp",
 }
 """The library's own mechanisms: the name in the data, and the module of the class of that name."""

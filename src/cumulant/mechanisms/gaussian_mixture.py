@@ -89,7 +89,7 @@ class GaussianMixture(AbstractMechanism):
         with np.errstate(over="ignore", under="ignore"):
             means = np.maximum(np.array([s for s, _ in there]) / self.noise_multiplier, LEAST)
         if not LEAST_MEAN < np.max(means) < LARGEST_MEAN:
-            return Known.by_curve(lambda: _mean_of_curves(means, np.log([p for _, p in there])))
+            return Known.by_curve(lambda: mean_of_curves(means, np.log([p for _, p in there])))
         return Known.by_noise(law, curve=lambda: _curve_of_mixture(law), profile=lambda: _profile_of_mixture(law))
 
 
@@ -156,7 +156,7 @@ def _threshold(law: StatedMixture, u: float, side: int) -> float:
 # Rényi divergences ----------------------------------------------------------------------------------------------------
 
 
-def _mean_of_curves(means: Array, log_shares: Array) -> Curve:
+def mean_of_curves(means: Array, log_shares: Array) -> Curve:
     """Return a bound of K of either direction: x^{1+λ} and x^{-λ} are convex, so it is log Σ p_i e^{λ(λ+1)m_i²/2}.
 
     It is convex in λ and 0 at 0, so at least λ times its slope there: next to 0, where the sum loses all digits, that
@@ -177,7 +177,7 @@ def _mean_of_curves(means: Array, log_shares: Array) -> Curve:
 
 def _curve_of_mixture(law: StatedMixture) -> Curve:
     """Return K of both directions by quadrature, and a bound of them where that would take too long."""
-    bound, farthest = _mean_of_curves(law.means, law.log_shares), law.farthest_tilt(FARTHEST_PEAK)
+    bound, farthest = mean_of_curves(law.means, law.log_shares), law.farthest_tilt(FARTHEST_PEAK)
     pairs: Sequence[Any] = law.unsampled(None)
     found = at_least(*(curve_of_pair(pair, farthest, lambda: bound) for pair in pairs))
     return replace(at_most(found, bound), summed=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import final, overload
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Known:
     curve:            K at real orders, or an upper bound of it; of every mechanism.
     directions:       dominating pairs, one for both directions of the neighbours or one for each; None if not known.
     attained:         pairs that some neighbours attain, by which answers are bounded from below.
+    lower_in_doubles: whether the attained pairs are made of doubles, so that no interval is certified.
     tight:            whether the dominating pairs themselves are attained, so that answers from them are exact.
     by_profiles:      the same where some parts have no pairs, made of what profiles and curves say of these.
     profile:          ε ↦ δ of a single release, if there is a formula for it.
@@ -53,6 +54,7 @@ class Known:
     single:           whether it is one release.
     sampled:          the releases where all are Gaussian noise, some of it on Poisson samples: the short way.
     alternatives:     whether the pairs belong to different records, so that those of several releases may be mixed.
+    no_samples:       why no sample of it may be drawn; empty: one may.
     alone:            pairs of a single release, in which no directions are mixed; None: the same as of one of several.
     """
 
@@ -75,6 +77,8 @@ class Known:
     single: bool = True
     sampled: SampledReleases | None = None
     alternatives: bool = False
+    lower_in_doubles: bool = False
+    no_samples: str = ""
     alone: Callable[[], Directions] | None = None
 
     def pairs(self, relation: Relation) -> Directions | None:
@@ -131,6 +135,14 @@ class Known:
             self_consistent=self_consistent,
             sharper_curve=sharper_curve,
         )
+
+
+@overload
+def one_release(pairs: Pairs) -> Directions: ...
+
+
+@overload
+def one_release(pairs: Pairs | None) -> Directions | None: ...
 
 
 def one_release(pairs: Pairs | None) -> Directions | None:

@@ -20,7 +20,7 @@ from cumulant.answer import EXACTLY, Guarantee, Method, delta_from_log
 from cumulant.curves.best_order import epsilon_from_cgf, log_delta_from_cgf
 from cumulant.curves.curve import Curve
 from cumulant.curves.tradeoff import false_negative_rates_of_curve
-from cumulant.errors import OutOfReach
+from cumulant.errors import InvalidParameter, OutOfReach
 from cumulant.inversion.batch import epsilon_of_rows, log_delta_of_rows
 from cumulant.inversion.composed import multiples_of, rows_of
 from cumulant.inversion.rows import Rows
@@ -151,6 +151,28 @@ def epsilons_of_counts(
         run = step * int(counts[i])
         found[i] = run.epsilon(log_delta=float(log_delta[i]), method=method, accuracy=accuracy)
     return found
+
+
+def epsilon_curve_of(
+    step: AbstractMechanism,
+    counts: Array,
+    *,
+    delta: ArrayLike | None,
+    log_delta: ArrayLike | None,
+    method: Method,
+    accuracy: float,
+) -> Array:
+    """Return ε of `step * n` for every n, at one δ or each at its own."""
+    asked = parameters.logs_of_deltas(delta=delta, log_delta=log_delta)
+    if asked.size != 1 and asked.shape != counts.shape:
+        raise InvalidParameter(f"delta must be one number or as many as counts, got {asked.size} for {counts.size}")
+    counts, asked = np.broadcast_arrays(counts, asked)
+    if delta is not None and step._known().failure() > 0:
+        stated = np.broadcast_to(np.asarray(delta, dtype=float), counts.shape)
+        each = zip(counts.flat, stated.flat, asked.flat, strict=True)
+        runs = [answers.log_asked((step * int(n))._known(), one, log) for n, one, log in each]
+        asked = np.array(runs).reshape(counts.shape)
+    return epsilons_of_counts(step, counts.ravel(), asked.ravel(), method, accuracy).reshape(counts.shape)
 
 
 @parameters.by_name

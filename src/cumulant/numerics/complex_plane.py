@@ -113,7 +113,7 @@ def add_products(rows: Array | Complex, columns: Array | Complex) -> Any:
     return total
 
 
-def add_turned(losses: Array | Complex, masses: Array | Complex, eta: float, count: int) -> Complex:
+def add_turned(losses: Array, masses: Array, eta: float, count: int) -> Complex:
     """Return Σ_k m_k e^{ijηL_k} for j < count: every j is a sum of two numbers, so this is a product of matrices.
 
     >>> found = add_turned(np.array([0.3, 2.0]), np.array([1.0, 4.0]), 0.5, 3)[2]
@@ -149,7 +149,7 @@ def _add_some_versines(even: Array, odd: Array, losses: Array, masses: Array, et
     rows = _in_parts(_turns_less_one(eta * short * losses, long)) * masses
     columns = _in_parts(_turns_less_one(eta * losses, short))
     # e^{i(a+b)} - 1 = A + B + AB, A = e^{ia} - 1 and B likewise: no term is larger than the order of the sum
-    products, of_rows, of_columns = add_products(rows, columns), np.sum(rows, axis=1)[:, None], columns @ masses
+    products, of_rows, of_columns = add_products(rows, columns), rows.sum(axis=1)[:, None], columns @ masses
     even += of_rows[:long] + of_columns[:short] + products[:long, :short] - products[long:, short:]
     odd += of_rows[long:] + of_columns[short:] + products[:long, short:] + products[long:, :short]
 
@@ -165,13 +165,12 @@ def _in_parts(values: Complex) -> Array:
     return np.concatenate((values.real, values.imag))
 
 
-def _turns_less_one(x: Array | Complex, count: int) -> Complex:
-    """Return e^{ijx} - 1 for j < count: few sines, and sums of angles."""
+def _turns_less_one(x: Array, count: int) -> Complex:
+    """Return e^{ijx} - 1 for j < count: few tangents T of x/2, e^{ix} - 1 = 2T(i - T)/(1 + T²), and sums of angles."""
     found = np.zeros((count, len(x)), dtype=complex)
     sizes = [2**k for k in range((count - 1).bit_length())]
-    half = np.multiply.outer(0.5 * np.array(sizes), x)
-    sine = np.sin(half)
-    steps = 2 * sine * (1j * np.cos(half) - sine)
+    tangent = np.tan(np.multiply.outer(0.5 * np.array(sizes), x))
+    steps = 2 * tangent / (1 + tangent * tangent) * (1j - tangent)
     for size, step, turn in zip(sizes, steps, 1 + steps, strict=True):
         found[size : 2 * size] = found[: min(size, count - size)] * turn + step
     return found

@@ -25,7 +25,7 @@ from cumulant.numerics.logspace import Array, mean_of_exponentials
 from cumulant.numerics.quadrature import POINTS, nodes_on, shortened
 from cumulant.pairs.discrete import DiscreteLosses, TiltedNodes
 from cumulant.pairs.law import BEYOND_NATS, Law, NormalLaw
-from cumulant.pairs.maps import CoordinateMap, Factors, MixtureMap, stack_maps
+from cumulant.pairs.maps import CoordinateMap, Factor, Factors, MixtureMap, stack_maps
 from cumulant.pairs.pair import DominatingPair
 from cumulant.pairs.panels import tilted_nodes, waves_at
 
@@ -84,7 +84,7 @@ class Branch(ABC):
         factors = tuple((side, sampling.in_balls()) for side, sampling in self.factors)
         return replace(self, law=self.law.in_balls(), factors=factors)
 
-    def values(self, t: Any) -> list[tuple[MixtureMap, Any]]:
+    def values(self, t: Any) -> list[tuple[Factor, Any]]:
         """Return m(u) of each factor."""
         least = self.law.extremes[0]
         return [
@@ -121,7 +121,7 @@ class Branch(ABC):
             return slopes[0]
         return np.log(sum(map(np.exp, slopes))) if is_ball(t) else np.logaddexp(*slopes)
 
-    def log_slope_of(self, t: Array, sampling: MixtureMap) -> Array:
+    def log_slope_of(self, t: Array, sampling: Factor) -> Array:
         return np.asarray(self.law.log_slope(t) + sampling.log_share(self.law.log_ratio(t)))
 
     def curvature_bounds(self, theta: float, low: float, high: float) -> CurvatureBounds:

@@ -104,6 +104,10 @@ class GaussianMixtureLaw(NormalMixture):
     def bend_on(self, low: float, high: float, largest_spread: Callable[[Array], Array]) -> float:
         return 2 * self.steepest**2
 
+    def farthest_tilt(self, reach: float) -> float:
+        """Return up to which tilt the peak of e^{θL} is followed, `reach` standard deviations away, at real orders."""
+        return reach / self.steepest - 1
+
     @property
     def strip(self) -> float:
         """Within m|Im t| < π/2, m the largest mean, all terms have positive real part."""
@@ -148,7 +152,7 @@ class MixtureInBalls(GaussianMixtureLaw):
 
 @final
 @dataclass(frozen=True, slots=True)
-class StatedMixture(Noise, GaussianMixtureLaw):
+class StatedMixture(GaussianMixtureLaw, Noise):
     """Σ p_i N(s_i/σ, 1) against N(0, 1): a query to which a record adds s_i with probability p_i, of noise σ."""
 
     noise: float
@@ -181,9 +185,6 @@ class StatedMixture(Noise, GaussianMixtureLaw):
         """Of Σ p_i p_j (e^{m_i m_j} - 1), means above 1 taken as 1."""
         near, shares = np.minimum(self.means, 1.0), np.exp(self.log_shares)
         return math.log(max(float(shares @ np.expm1(near[:, None] * near) @ shares), 1e-300))
-
-    def farthest_tilt(self, reach: float) -> float:
-        return reach / self.steepest - 1
 
     def unsampled(self, relation: Neighbors | None) -> Pairs:
         return self.sampled(Leave(1.0)), self.sampled(Join(1.0))

@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 HALF_WAY_NATS = 600.0  # e^600 times the smallest double is one still
 ABOVE = 1 + 2.0**-50  # a largest loss, rounded up
 
-Factors = tuple[tuple[int, "MixtureMap"], ...]
-"""(side, map) of each factor w(side·t) that loss and density are made of in a coordinate t, those that move first.
+Factors = tuple[tuple[int, "Factor"], ...]
+"""(side, w) of each factor w(side·t) that loss and density are made of in a coordinate t, those that move first.
 
 Side 0 stands for w at the least u, a constant.
 """
 
 
-class CoordinateMap(ABC):
-    """A map on laws that have a coordinate."""
+class AtRate(ABC):
+    """What depends on a rate."""
 
     __slots__ = ()
 
@@ -59,6 +59,12 @@ class CoordinateMap(ABC):
     def largest_rate(self) -> Any:
         """Of several maps, or the rate itself."""
         return float(np.max(self.rate)) if isinstance(self.rate, np.ndarray) else self.rate
+
+
+class CoordinateMap(AtRate):
+    """A map on laws that have a coordinate."""
+
+    __slots__ = ()
 
     @property
     @abstractmethod
@@ -100,21 +106,21 @@ class SamplingMap(CoordinateMap):
         """Return as balls what it makes of a pair on finitely many outputs."""
 
 
-class MixtureMap(SamplingMap):
-    """M and Q in one direction: the loss is m or -m, and P e^{zL} is Q times a power of w."""
+class Factor(AtRate):
+    """One w that loss and density are made of: the loss has m or -m, and P e^{zL} a power of w."""
 
     __slots__ = ()
 
     sign: ClassVar[int]
     """1 for (M, Q), of loss m(u) and density w against Q; -1 for (Q, M), of loss -m(u) and density 1."""
 
+    @abstractmethod
+    def in_balls(self) -> Factor:
+        """Return the factor whose parameters are balls."""
+
     def power(self, theta: Any) -> Any:
         """Return Re a, where P e^{zL} = Q w^a and Re z = θ; the imaginary part of a is ±Im z."""
         return theta + 1 if self.sign > 0 else -theta
-
-    @property
-    def parts(self) -> tuple[tuple[bool, Factors], ...]:
-        return ((False, ((1, self),)),)
 
     def value(self, u: Any) -> Any:
         """Return m(u)."""
@@ -156,6 +162,16 @@ class MixtureMap(SamplingMap):
         shrunk = (1 - 2 * spread * (1 - angle.cos())).log() / 2
         turned = last / (1 - last) * angle if last < 0.5 else angle
         return least + shrunk, most, turned.min(angle)
+
+
+class MixtureMap(SamplingMap, Factor):
+    """M and Q in one direction, of which w is the only factor."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> tuple[tuple[bool, Factors], ...]:
+        return ((False, ((1, self),)),)
 
     def _value_above(self, u: float) -> float:
         """Return m(u), a largest loss or its negative, rounded away from 0."""

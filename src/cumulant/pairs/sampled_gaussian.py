@@ -202,10 +202,15 @@ class RealTilts:
     def log_moments(self, place: float | None = None) -> tuple[Array, Array, Array]:
         """Return log E_Q[X w^s], a little too large, and about its first two derivatives in the direction of s."""
         exponents = self.exponents if place is None else self.exponents + self._kept(place)
-        k, peak = self._log_sum(exponents, place), np.max(exponents, axis=1)
-        masses, losses = np.exp(self.nodes.log_q + exponents - peak[:, None]), self.nodes.log_w
-        total, mean, square = (masses @ np.array([np.ones(len(losses)), losses, losses * losses]).T).T
+        q, losses = np.exp(self.nodes.log_q), self.nodes.log_w
+        powers = np.exp(np.minimum(exponents, EXPONENT_AT_MOST))
+        total, mean, square = (powers @ np.array([q, q * losses, q * losses * losses]).T).T
+        k = self._log_sum(exponents, place)
         return k, np.sign(self.s) * mean / total, np.maximum(square / total - (mean / total) ** 2, 0.0)
+
+    def log_whole(self) -> Array:
+        """Return log E_Q w^s, a little too large."""
+        return self._log_sum(self.exponents, None)
 
     def log_below(self, place: float) -> Array:
         """Return log E_Q[X w^s] of releases below a place, a little too large."""
@@ -230,7 +235,7 @@ class RealTilts:
         rounded = UNITS * ((np.abs(grown) + np.abs(linear)) @ (q * (4 + self.nodes.t**2 / 2)))
         total = (grown - linear) @ q + rounded + self.more
         k = np.log1p(np.maximum(total, -0.9)) - np.log1p(-np.minimum(self.share, 0.5))
-        is_known = (np.max(exponents, axis=1) < EXPONENT_AT_MOST) & (self.share < 0.5)
+        is_known = (exponents.max(axis=1) < EXPONENT_AT_MOST) & (self.share < 0.5)
         if self.end is not None and place is not None:
             at_end = log_half_erfc(np.array([self.end.sharpness * (self.end.at - place)]))
             k = np.logaddexp(k, self.log_closing + at_end)
@@ -241,7 +246,7 @@ def bound_negative_moments(law: SampledGaussian, s: Array, ends: tuple[float, fl
     """Return bounds of log E_Q w^s, s < 0: sums, and where nodes would be many, the largest that w^s can be."""
     tilts = RealTilts.of(law, s, ends, None, releases)
     largest = s * math.log1p(-law.rate) * (1 + 1e-12)
-    return largest if tilts is None else np.fmin(tilts.log_moments()[0], largest)
+    return largest if tilts is None else np.fmin(tilts.log_whole(), largest)
 
 
 def missing_of(law: SampledGaussian, ends: tuple[float, float], s: Any) -> Any:
@@ -274,7 +279,7 @@ def log_moments_of(nodes: Nodes, s: float, line: tuple[float, int], off: float) 
     """
     eta, count = line
     exponents = s * nodes.log_w + nodes.log_kept
-    if not float(np.max(exponents)) < EXPONENT_AT_MOST:
+    if not float(exponents.max()) < EXPONENT_AT_MOST:
         return None
     grown, q = np.expm1(exponents), np.exp(nodes.log_q)
     k = math.log1p(float(q @ (grown - s * nodes.x)))

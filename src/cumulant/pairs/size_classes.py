@@ -181,7 +181,9 @@ class Tilted:
         law, (first, last) = classes.law, classes.span(size)
         last = classes.last if classes.is_ended(size) else last
         width = min(1.0, 1 / law.mean, 3 / classes.sharpness) / CELLS_PER_UNIT
-        edges = np.linspace(first, last, math.ceil((last - first) / width) + 1)
+        count = math.ceil((last - first) / width)
+        edges = first + ((last - first) / count) * np.arange(count + 1.0)
+        edges[-1] = last
         odds = law.rate * np.exp(law.mean * edges - law.mean**2 / 2)
         x, windows = odds - law.rate, NO_WINDOWS if size is Size.ANY else classes.windows(edges)
         nearest = np.maximum(np.maximum(edges[:-1], -edges[1:]), 0.0)
@@ -219,8 +221,7 @@ class Tilted:
         rest = math.log(np.sum(~relevant) + 1e-300) + most - TOGETHER_NATS
         ends = float(np.logaddexp(rest, self.log_outside(y)))
         exponents = logs[relevant] - omega[:, None] * turned[relevant]
-        peak = np.max(exponents, axis=1)
-        return np.asarray(np.logaddexp(peak + np.log(np.sum(np.exp(exponents - peak[:, None]), axis=1)), ends) + 1e-9)
+        return np.asarray(np.logaddexp(_log_total(exponents), ends) + 1e-9)
 
     def _log_cells(self, y: Array) -> Array:
         before, after, (share, rest) = y[:-1], y[1:], self.log_shares
@@ -301,7 +302,8 @@ class Tilted:
         """Return log of the integrals over t ± id(t), cell by cell, then below and above."""
         (below, below_turn), (above, above_turn) = self._log_below(float(d[0])), self._log_above(float(d[-1]))
         logs = self._log_cells(d) + omega * self._turn(self.p[1:], d[:-1])
-        return np.append(logs, [below + omega * below_turn, above + omega * above_turn]) + math.log(2.0)
+        ends = [below + omega * below_turn, above + omega * above_turn]
+        return np.concatenate((logs, ends)) + math.log(2.0)
 
     def log_missed(self, omega: float, d: float) -> float:
         """Return log of what a rule misses below its nodes and beyond, and of the way that closes its contour there."""
@@ -319,19 +321,20 @@ class Tilted:
         """
         mean, step, off = self.classes.law.mean, 0.0, 0.0
         widest = min(WIDEST_CLASS_STRIP, WIDEST_RADIANS / mean, STRIP_OF_CLASS / self.classes.sharpness)
+        heaviest = nats - math.log(len(self.edges))  # above the error, of one cell: together they are e^level
         for share in CLASS_STRIPS:
+            if step * heaviest >= 2 * math.pi * share * widest:  # a narrower strip takes a smaller step; any is sound
+                break
             d = self.strip(omega, share * widest)
             missed = self.log_missed(omega, float(d[-1]))
             if not missed <= level - nats + 1:
                 continue
-            logs, widths = self.log_around(omega, d), 2 * math.pi * np.append(d[1:], d[[0, -1]])
-            here = float(np.min(widths / np.logaddexp(LEAST_LOG, np.logaddexp(0.0, logs - level + nats))))
-            if not here > step:  # narrower strips would take smaller steps still; any is sound
+            logs, widths = self.log_around(omega, d), 2 * math.pi * np.concatenate((d[1:], d[:1], d[-1:]))
+            here = float((widths / np.logaddexp(LEAST_LOG, np.logaddexp(0.0, logs - level + nats))).min())
+            if not here > step:
                 break
-            step, off = (
-                here,
-                float(np.logaddexp.reduce([*(logs - widths / here - np.log1p(-np.exp(-widths / here))), missed])),
-            )
+            turns = widths / here
+            step, off = here, _log_sum(float(_log_total(logs - turns - np.log1p(-np.exp(-turns)))), missed)
         return (step, off) if step > 0 else None
 
     def loss_cells(self, k: float) -> Cells:
@@ -372,9 +375,16 @@ class Tilted:
         return low, high
 
 
+def _log_total(logs: Array) -> Array:
+    """Return log Σ e^x along the last axis, a sum of terms of which one is 1."""
+    peak = logs.max(axis=-1, keepdims=True)
+    return np.asarray(peak[..., 0] + np.log(np.exp(logs - peak).sum(axis=-1)))
+
+
 def _log1p_exp(x: float) -> float:
-    return float(np.logaddexp(0.0, x))
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 def _log_sum(*logs: float) -> float:
-    return float(np.logaddexp.reduce(logs))
+    peak = max(logs)
+    return peak + math.log(sum(math.exp(x - peak) for x in logs)) if abs(peak) < math.inf else peak

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cumulant.cyclic_poisson import CyclicPoisson
 from cumulant.disjoint import Parallel
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
@@ -12,7 +13,10 @@ from cumulant.mechanisms.laplace import Laplace
 from cumulant.neighbors import Neighbors
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.poisson_users import PoissonUsers
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.shuffled import Shuffled
+from cumulant.sampling.truncated_poisson import TruncatedPoisson
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
@@ -39,8 +43,44 @@ OWN_STEP = (
     "are not divided by how many records are in a batch, and no batch is filled up or cut to a size"
 )
 FRESH_BINS, KEPT_BINS = (f"batches are {how} in every epoch" for how in ("drawn anew", "those of the first"))
+ONE_WALK = (
+    "every epoch walks through the records once, in consecutive batches of one size, the last of which may be short or "
+    "dropped, in an order that does not look at them; the lower end of an interval needs it to be drawn anew in each"
+)
+WALKS = {
+    Neighbors.ADD_REMOVE: f"{ONE_WALK}; one record more or less makes as many batches, and every sum is divided by the "
+    "same fixed number",
+    Neighbors.REPLACE_ONE: ONE_WALK,
+    Neighbors.ZERO_OUT: ONE_WALK,
+}
+CUT = (
+    "a sample above {most} records is cut to {most}, drawn uniformly from it, whoever they are, and sums are divided "
+    "by a fixed number; {sizes}"
+)
+OF_SIZE = {
+    Neighbors.ADD_REMOVE: "the larger of the two data sets that are compared has exactly {n} records, a public number: "
+    "rates, the number of releases and what sums are divided by are the same for both",
+    Neighbors.REPLACE_ONE: "there are exactly {n} records",
+    Neighbors.ZERO_OUT: "there are exactly {n} records, and null ones are sampled and take a place like others",
+}
+"""What a relation says about the number of records where samples are cut."""
+
+PERSON = "nobody has more than {k} records, and each tosses a coin of its own"
 UNIT = "what noise is added to changes between neighbours by no more than the unit of the noise"
 STATED = "what is stated of a release holds for every two neighbours, whatever was released before"
+PARTS = {
+    "independent": "every record draws its part of the data by itself, or has it by a rule of its own, whatever others "
+    "there are",
+    "equal": "records are split into parts of equal size by their public places, without looking at them",
+}
+IN_TURN = (
+    "a record may join only when it is its part's turn, each time by its own coin; batches that are empty are "
+    "released, too"
+)
+BANDED = (
+    "noise is added to CX, or C⁻¹ times it to X, for a lower triangular matrix C with no more than the stated bands "
+    "and norms of columns, and rows of X are chosen by what was released before"
+)
 DISJOINT = "every record is in one part of the data, whichever others there are"
 
 
@@ -51,7 +91,8 @@ def assumptions_of(run: AbstractMechanism) -> list[str]:
     ['every release has fresh randomness, which nobody can predict', 'what noise is added to changes between ...']
     """
     found = [FRESH, *(text for release, _ in run.releases() for text in _of(release))]
-    if run.neighbors is not None:
+    cut = any(isinstance(release, TruncatedPoisson) for release, _ in run.releases())
+    if run.neighbors is not None and not (cut and run.neighbors is Neighbors.ADD_REMOVE):  # `OF_SIZE` says it there
         found.append(SIZE[run.neighbors])
     return list(dict.fromkeys(found))
 
@@ -62,15 +103,28 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
         case PoissonSampled():
             yield OWN_COIN
             yield from (BOUNDED,) if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
+        case PoissonUsers():
+            yield OWN_COIN
+            yield PERSON.format(k=release.records_per_user)
+            yield BOUNDED
+        case TruncatedPoisson(max_batch=most, population=n):
+            yield OWN_COIN
+            yield CUT.format(most=most, sizes=OF_SIZE[release.relation].format(n=n))
+            yield BOUNDED
         case SampledWithoutReplacement() | SampledWithReplacement():
             yield FIXED_SIZE
             yield from () if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
-        case OncePerEpoch():
-            yield EPOCHS[release.relation]
+        case OncePerEpoch() | Shuffled():
+            yield (WALKS if isinstance(release, Shuffled) else EPOCHS)[release.relation]
             yield BOUNDED
         case RandomAllocation():
             yield OWN_STEP
             yield FRESH_BINS if release.epochs == 1 else KEPT_BINS
+            yield BOUNDED
+        case CyclicPoisson():
+            yield PARTS[release.partition]
+            yield IN_TURN
+            yield BANDED
             yield BOUNDED
         case Parallel():
             yield DISJOINT

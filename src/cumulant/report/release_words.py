@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cumulant.composition import Composed
+from cumulant.cyclic_poisson import CyclicPoisson
 from cumulant.disjoint import Parallel
 from cumulant.mechanisms.approximate_dp import ApproximateDP
 from cumulant.mechanisms.base import AbstractMechanism
@@ -23,7 +24,10 @@ from cumulant.mechanisms.zcdp import ZCDP
 from cumulant.printed import counted, given
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.poisson_users import PoissonUsers
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.shuffled import Shuffled
+from cumulant.sampling.truncated_poisson import TruncatedPoisson
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
@@ -40,6 +44,12 @@ def release_words(release: AbstractMechanism, count: int) -> str:
         case PoissonSampled(mechanism=inner, rate=rate):
             unit, how = ADDED, "a Poisson sample: every record joins by its own coin of probability "
             drawn = f"{how}{given(rate)}, and batches may be empty"
+        case PoissonUsers(mechanism=inner, rate=rate, records_per_user=k):
+            unit, how = ADDED, "a Poisson sample: every record joins by its own coin of probability "
+            drawn = f"{how}{given(rate)}, batches may be empty, and one person has at most {k} records"
+        case TruncatedPoisson(mechanism=inner, rate=rate, max_batch=most, population=n):
+            unit, how = ADDED, f"a Poisson sample of {n} records: every one joins by its own coin of probability "
+            drawn = f"{how}{given(rate)}, and of more than {most} as many are kept, drawn uniformly"
         case SampledWithoutReplacement(mechanism=inner, rate=rate):
             unit, drawn = CHANGE, f"a fresh random subset of fixed size, {given(rate)} of all records"
         case SampledWithReplacement(mechanism=inner, draws=draws, population=population):
@@ -54,6 +64,15 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             chosen = "one" if release.chosen == 1 else str(release.chosen)
             epochs = "an epoch" if release.epochs == 1 else f"{release.epochs} epochs, draws kept in all of them,"
             return f"{times}{epochs} of {release.steps} steps of which every record draws {chosen} for itself, {noise}"
+        case Shuffled(records=records, batch=b, population=n):
+            some = "" if release.released == release.batches else f"{release.released} of "
+            rest = ", the records left over in a short one or in none" if n % b else ""
+            towards = f", towards {counted(records, 'record')} at once" if records > 1 else ""
+            drawn = f"in {some}{counted(release.batches, 'step')}, batches of one size{rest}"
+            return f"{times}an epoch of shuffled records {drawn}, {_noise(release.mechanism, ADDED)}{towards}"
+        case CyclicPoisson(mechanism=inner, bands=bands, steps=steps):
+            turns = f"{steps} steps with noise correlated over {bands}, which take turns with as many parts of the data"
+            return f"{times}{turns}: a record pays for {_noise(inner, ADDED)}"
         case _:
             return f"{times}{_noise(release, 'the sensitivity')}"
     return f"{times}{_noise(inner, unit)}, each time on {drawn}"

@@ -20,6 +20,7 @@ from cumulant.printed import factor_up, percent_up, rounded_up
 from cumulant.report.assumptions import assumptions_of
 from cumulant.report.document import plain_value, written
 from cumulant.report.release_words import release_words
+from cumulant.sampling.poisson_users import records_per_person
 from cumulant.version import __version__
 
 FORMATS = ("text", "markdown", "json")
@@ -57,12 +58,18 @@ NOT_COVERED = (
 def state(
     run: AbstractMechanism, *, delta: float | None = None, log_delta: float | None = None, user_records: int = 1
 ) -> Statement:
-    """Return what a run promises at δ to whoever has at most `user_records` records in the data."""
+    """Return what a run promises at δ to whoever has at most `user_records` records in the data.
+
+    A run on samples towards people with several records says itself how many: there it is no other number.
+    """
     k = parameters.whole_number("user_records", user_records, at_least=1)
-    towards = run if k == 1 else run.group(size=k)
+    of_run = records_per_person(release for release, _ in run.releases())
+    rule = f"user_records must be left out, or be the {of_run} records_per_user of the run"
+    require(of_run == 1 or k in (1, of_run), rule, user_records)
+    towards = run if k in (1, of_run) else run.group(size=k)
     return Statement(
         run=run,
-        user_records=k,
+        user_records=max(k, of_run),
         explanation=towards.explain(delta=delta, log_delta=log_delta),
         interval=_interval(towards, delta, log_delta),
         advantage=towards.advantage(),
@@ -108,6 +115,7 @@ class Statement:
             ("promise", self.promise),
             *g.rows,
             *([] if self.interval is None else [("interval", self.interval.words())]),
+            *(("instead", text) for text in self.explanation.advice),
             ("attacker", self.attacker),
             *(("release", text) for text in self.releases),
             *(("assumes", text) for text in self.assumptions),
@@ -178,6 +186,7 @@ class Statement:
             "method": g.method,
             "theorem": g.theorem + order_text(g.order),
             "interval": None if i is None else i.to_dict(),
+            **({"advice": list(self.explanation.advice)} if self.explanation.advice else {}),
             "attack": {
                 "false_positive_rate": FALSE_POSITIVE_RATE,
                 "true_positive_rate": self.true_positive_rate,

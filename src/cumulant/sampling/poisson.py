@@ -219,9 +219,10 @@ class PoissonSampled(AbstractMechanism):
         return {name: value for name, value in content.items() if name != "rounded_up_by" or value > 0}
 
     @by_name
-    def poisson(self, *, rate: float, neighbors: Neighbors | None = None) -> AbstractMechanism:
+    def poisson(self, *, rate: float, neighbors: Neighbors | None = None, **options: Any) -> AbstractMechanism:
         """Thinning twice is thinning once, at the product of the rates, whichever relation is asked about."""
-        if self.relation is ADD_REMOVE and neighbors in (None, *Neighbors):
+        plain = not any(value not in (None, 1) for value in options.values())
+        if plain and self.relation is ADD_REMOVE and neighbors in (None, *Neighbors):
             exactly = Fraction(self.rate) * Fraction(probability("rate", rate))
             product = float_above(exactly)
             return PoissonSampled(
@@ -230,7 +231,7 @@ class PoissonSampled(AbstractMechanism):
                 relation=neighbors or ADD_REMOVE,
                 rounded_up_by=0.0 if product == exactly else product - math.nextafter(product, 0.0),
             )
-        return AbstractMechanism.poisson(self, rate=rate, neighbors=neighbors)
+        return AbstractMechanism.poisson(self, rate=rate, neighbors=neighbors, **options)
 
 
 def replaced_gaussian_curve(noise_multiplier: float, rate: float) -> Curve:

@@ -28,6 +28,9 @@ def checked_relation(scheme: str, relation: Any, mechanism: Any, *, needs: Neigh
         raise UnprovenCombination(
             "a sample of parallel releases has no rule; sample every part, then put them together"
         )
+    for release, _ in mechanism.releases():
+        if reason := release._known().no_samples:
+            raise UnprovenCombination(reason)
     if relation is ZERO_OUT and needs is not ADD_REMOVE:
         raise UnprovenCombination(
             f"{scheme} has no theorem here for zero-out: a null record takes the place of another one in a sample of "

@@ -14,7 +14,7 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.known import Known, one_release
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.pairs.noise import NO_PAIRS
-from cumulant.parameters import probability
+from cumulant.parameters import probability, sampled_rate
 from cumulant.profiles.profile import PrivacyProfile
 from cumulant.profiles.sampling import amplified_profile
 from cumulant.sampling.mixture import NO_LOSS, displaced_curve, envelope_curve
@@ -122,3 +122,22 @@ class SampledWithoutReplacement(AbstractMechanism):
         if isinstance(self.mechanism, Gaussian) and self.relation is REPLACE_ONE and 0 < self.rate < 1:
             return SharpenedGaussianBatch(noise_multiplier=self.mechanism.noise_multiplier, rate=self.rate)
         return self
+
+
+def fixed_sample(
+    mechanism: AbstractMechanism,
+    *,
+    batch: int | None,
+    population: int | None,
+    rate: float | None,
+    neighbors: Neighbors | None,
+) -> SampledWithoutReplacement:
+    """Return a sample of so many records, or of a share of them; one of all changes its size with a record."""
+    share = sampled_rate(batch=batch, population=population, rate=rate)
+    if rate is None and batch == population and neighbors is ADD_REMOVE:
+        raise UnprovenCombination(
+            "a batch of all records has another size when one is added or removed, which a guarantee for "
+            "replace-one does not cover; ask under replace-one, or leave out the sampling"
+        )
+    relation = REPLACE_ONE if neighbors is None else neighbors
+    return SampledWithoutReplacement(mechanism=mechanism, rate=share, relation=relation)

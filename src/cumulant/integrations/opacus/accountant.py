@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, final
 
@@ -23,7 +24,8 @@ from opacus.optimizers import AdaClipDPOptimizer
 import cumulant as cm
 from cumulant import parameters
 from cumulant.accountant import agreed_budget
-from cumulant.integrations.opacus.loaders import drawn_by
+from cumulant.integrations.opacus.epochs import UNKNOWN, Epochs
+from cumulant.integrations.opacus.loaders import Drawn, drawn_by
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
 from cumulant.parameters import require
@@ -34,17 +36,23 @@ from cumulant.training import torch_coin
 Row = tuple[float, float, int]
 """A noise multiplier, a sample rate, and how many steps had both."""
 
-Loader = Literal["poisson", "shuffled"]
+Loader = Literal["poisson", "random_allocation", "shuffled"]
 """How batches are drawn."""
 
-LOADERS = ("poisson", "shuffled")
+DRAWN: Mapping[str, Drawn] = {
+    "poisson": "poisson",
+    "random_allocation": "random allocation",
+    "shuffled": "counted epochs",
+}
+"""What is seen of a loader that draws so."""
+
 MECHANISM = "cumulant"  # the name in Opacus and in its checkpoints
 OTHERS = ("prv", "rdp", "gdp")  # accountants of Opacus, whose checkpoints hold the same history
 
-NO_POISSON = (
-    "these batches are not drawn by Poisson sampling, and Opacus' history would be read as if they were; use "
-    'poisson_sampling=True, or cumulant.integrations.opacus.PrivacyEngine(sampling="shuffled"), which counts every '
-    "epoch without amplification"
+OTHERWISE_DRAWN = (
+    "these batches are not drawn as is accounted for, and Opacus' history would be read as if they were; use "
+    'cumulant.integrations.opacus.PrivacyEngine: with sampling="poisson" or "random_allocation" it draws them, with '
+    'sampling="shuffled" it keeps the loader and counts every epoch'
 )
 
 ADAPTIVE = (
@@ -70,10 +78,12 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
     """What training has spent, exactly, and no step beyond a budget.
 
     Give epsilon and delta to make them a budget: the step that would exceed it raises `BudgetExceeded`, and the weights
-    stay as they are. `sampling="shuffled"` counts epochs that the engine's loader has begun, without amplification.
+    stay as they are. `sampling="random_allocation"` and "shuffled" count epochs that the engine's loader has begun; the
+    second without amplification.
 
-    Poisson batches have neighbors=cumulant.ZERO_OUT, which is what training with Opacus keeps; cumulant.ADD_REMOVE
-    states that divisor, rate and steps are public numbers. Shuffled ones have cumulant.REPLACE_ONE.
+    Batches that are drawn have neighbors=cumulant.ZERO_OUT, which is what training with Opacus keeps; with
+    cumulant.ADD_REMOVE divisor, rate and steps are stated to be public numbers. Shuffled ones have
+    cumulant.REPLACE_ONE.
     """
 
     def __init__(
@@ -85,14 +95,14 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         neighbors: Neighbors | None = None,
         charge: Charge | None = None,
     ) -> None:
-        require(sampling in LOADERS, f"sampling must be {' or '.join(map(repr, LOADERS))}", sampling)
+        require(sampling in list(DRAWN), f"sampling must be {' or '.join(map(repr, DRAWN))}", sampling)
         self.sampling = sampling
         self.neighbors = _relation(sampling, neighbors)
         self._budget = cm.Accountant(epsilon=epsilon, delta=delta).budget
         self._left: tuple[Any, float] | None = None
         self.charge = charge
-        self.epochs_begun = 0
-        self._epochs_charged = 0
+        self.epochs = Epochs()
+        self._epochs_charged: Counter[int] = Counter()
         self.history = []
 
     @property
@@ -123,7 +133,7 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one step, unless it would exceed the budget."""
         sigma, rate, _ = _row((noise_multiplier, sample_rate, 1))
-        if self.sampling == "shuffled" and self.epochs_begun == 0:
+        if self.sampling != "poisson" and self.epochs_begun == 0:
             raise cm.UnprovenCombination("a step before any epoch was begun: train with the loader of make_private")
         left = self._steps_left(sigma, rate)
         if left < 1:
@@ -134,6 +144,7 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
             )
         self._charge_one(sigma, rate)
         _append(self._history, sigma, rate)
+        self.epochs.step()
         self._left = self._asked(sigma, rate), left - 1
 
     def get_epsilon(self, delta: float, *args: Any, method: str = "best", **others: Any) -> float:
@@ -160,16 +171,28 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
             self._check_loader(caller.f_locals.get("data_loader"))
             if self.neighbors is cm.ADD_REMOVE and getattr(caller.f_locals.get("self"), "public_size", None) is None:
                 raise cm.UnprovenCombination(PRIVATE_SIZE)
-        record = super().get_optimizer_hook_fn(sample_rate)
 
         def hook(optimizer: Any) -> None:
-            refuse_unproven(optimizer)
-            record(optimizer)
+            batches = optimizer.accumulated_iterations
+            self._check_step(optimizer, batches)
+            self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=min(sample_rate * batches, 1.0))
 
         return hook
 
+    def _check_step(self, optimizer: Any, batches: int) -> None:
+        """Refuse, before the weights change, what an optimizer did that no theorem here covers."""
+        if isinstance(optimizer, AdaClipDPOptimizer) or hasattr(optimizer, "_adjusted_noise_multiplier"):
+            raise cm.UnprovenCombination(ADAPTIVE)
+        if batches > 1 and self.sampling != "shuffled":
+            raise cm.UnprovenCombination(
+                f"gradients of {batches} batches were accumulated in one step: a record may be in several of them; "
+                "draw larger batches, and split them with BatchMemoryManager"
+            )
+        if batches > 1:
+            self.epochs.check_accumulated()
+
     def _check_loader(self, loader: Any) -> None:
-        if torch.get_default_dtype() not in (torch.float32, torch.float64):
+        if self.sampling == "poisson" and torch.get_default_dtype() not in (torch.float32, torch.float64):
             raise cm.UnprovenCombination(
                 f"coins of type {torch.get_default_dtype()} are coarser than those accounted for; draw batches with "
                 "torch.set_default_dtype(torch.float32)"
@@ -180,8 +203,8 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
                 "the distributed sampler of Opacus leaves out empty batches, so that the number of steps depends on "
                 "the data; cumulant.integrations.opacus.PrivacyEngine keeps them"
             )
-        if drawn != {"poisson": "poisson", "shuffled": "counted epochs"}[self.sampling]:
-            raise cm.UnprovenCombination(NO_POISSON)
+        if drawn != DRAWN[self.sampling]:
+            raise cm.UnprovenCombination(OTHERWISE_DRAWN)
 
     def state_dict(self, destination: Any = None) -> Any:
         """Return the history, and beside it the sampling, the epochs and the budget: numbers, text and lists."""
@@ -189,7 +212,8 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         state[MECHANISM] = {
             "sampling": self.sampling,
             "neighbors": self.neighbors.name,
-            "epochs_begun": self.epochs_begun,
+            "epochs_begun": self.epochs.paid.total(),
+            "epochs": [list(row) for row in self.epochs.paid.items()],
             "budget": None if self.budget is None else list(self.budget),
         }
         return state
@@ -223,18 +247,25 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
                 f"a checkpoint of {known!r} does not say how its batches were drawn; they are read as Poisson samples",
                 stacklevel=2,
             )
-        self.history, self.epochs_begun = rows, int(ours["epochs_begun"])
-        self._epochs_charged = self.epochs_begun
+        self.history = rows
+        self.epochs.begun = Epochs(ours.get("epochs", [[UNKNOWN, ours["epochs_begun"]]])).begun
+        self.epochs.step()
+        self._epochs_charged = self.epochs.paid.copy()
         self.budget = budget
 
     # What it knows beside ------------------------------------------------------------------------
 
     @property
+    def epochs_begun(self) -> int:
+        """How many epochs a loader that is counted has begun."""
+        return self.epochs.begun.total()
+
+    @property
     def run(self) -> cm.Composed:
         """Everything so far as one mechanism."""
-        if self.sampling == "shuffled":
+        if self.sampling != "poisson":
             noise = min((sigma for sigma, _, _ in self._rows()), default=None)
-            return cm.Composed(()) if noise is None else self.release(noise, 1.0) * self.epochs_begun
+            return cm.Composed(()) if noise is None else self._epochs_at(noise, self.epochs.paid)
         return cm.Composed.of((self.release(sigma, rate), n) for sigma, rate, n in self._rows() if rate > 0)
 
     def _rows(self) -> list[Row]:
@@ -242,34 +273,40 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         return [_row(row) for row in self._history]
 
     def release(self, noise_multiplier: float, sample_rate: float) -> AbstractMechanism:
-        """Return what one step releases; of shuffled batches what one epoch does.
+        """Return what one step releases; where every record takes part once in an epoch what one epoch does.
 
-        Shuffled batches have the smallest noise of the run in every epoch, which is safe: a record takes part in one
-        step of each, and nothing says in which.
+        Such epochs have the smallest noise of the run, which is safe: a record takes part in one step of each, and
+        nothing says in which.
         """
         if self.sampling == "shuffled":
             return OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=noise_multiplier / 2))
-        return cm.Gaussian(noise_multiplier=noise_multiplier).poisson(
-            rate=torch_coin(sample_rate), neighbors=self.neighbors
-        )
+        gaussian = cm.Gaussian(noise_multiplier=noise_multiplier)
+        if self.sampling == "random_allocation":
+            return gaussian.random_allocation(steps=round(1 / sample_rate), neighbors=self.neighbors)
+        return gaussian.poisson(rate=torch_coin(sample_rate), neighbors=self.neighbors)
 
-    def begin_epoch(self) -> None:
-        """Count an epoch of a shuffled loader, from its first batch on."""
-        self.epochs_begun += 1
+    def _epochs_at(self, sigma: float, epochs: Counter[int]) -> cm.Composed:
+        """Return epochs with noise, by how many batches they have."""
+        return cm.Composed.of((self.release(sigma, 1 / batches), n) for batches, n in epochs.items())
+
+    def keep_the_loader(self) -> None:
+        """Account for the batches of a loader that is kept, as long as no others were accounted for."""
+        if len(self) > 0 or self.sampling != "poisson" or self.neighbors is cm.ADD_REMOVE:
+            raise cm.UnprovenCombination(OTHERWISE_DRAWN)
+        self.sampling, self.neighbors = "shuffled", cm.REPLACE_ONE
 
     def _charge_one(self, sigma: float, rate: float) -> None:
-        """Tell what a step releases: of shuffled batches the epochs that were begun since the last one."""
+        """Tell what a step releases: where epochs are paid for those that were begun since the last one."""
         if self.charge is None:
             return
         if self.sampling == "poisson":
             self.charge(self.release(sigma, rate), 1)
             return
         if any(sigma < earlier for earlier, _, _ in self._rows()):
-            raise cm.UnprovenCombination("noise that falls makes shuffled epochs dearer that were charged already")
-        begun = self.epochs_begun - self._epochs_charged
-        if begun > 0:
-            self.charge(self.release(sigma, 1.0), begun)
-        self._epochs_charged = self.epochs_begun
+            raise cm.UnprovenCombination("noise that falls makes epochs dearer that were charged already")
+        for batches, count in (self.epochs.begun - self._epochs_charged).items():
+            self.charge(self.release(sigma, 1 / batches), count)
+        self._epochs_charged = self.epochs.begun.copy()
 
     def _steps_left(self, sigma: float, rate: float) -> float:
         """Return how many more such steps the budget allows; known after a step, while nothing else changes."""
@@ -280,9 +317,8 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         if sigma == 0 or not math.isfinite(self.get_epsilon(self.budget[1])):
             return 0
         epsilon, delta = self.budget
-        if self.sampling == "shuffled":  # an epoch that has begun is paid as a whole
-            noise = min([sigma, *(s for s, _, _ in self._rows())])
-            whole = self.release(noise, 1.0) * self.epochs_begun
+        if self.sampling != "poisson":  # an epoch that has begun is paid as a whole
+            whole = self._epochs_at(min([sigma, *(s for s, _, _ in self._rows())]), self.epochs.begun)
             return sys.maxsize if whole.epsilon(delta=delta) <= epsilon else 0
         try:
             return cm.max_count(self.release(sigma, rate), spent=self.run, epsilon=epsilon, delta=delta)
@@ -303,18 +339,6 @@ def _relation(sampling: Loader, neighbors: Any) -> Neighbors:
         neighbors,
     )
     return own[0] if neighbors is None else neighbors
-
-
-def refuse_unproven(optimizer: Any) -> None:
-    """Refuse, before the weights change, what an optimizer did that no theorem here covers."""
-    if isinstance(optimizer, AdaClipDPOptimizer) or hasattr(optimizer, "_adjusted_noise_multiplier"):
-        raise cm.UnprovenCombination(ADAPTIVE)
-    if optimizer.accumulated_iterations > 1:
-        raise cm.UnprovenCombination(
-            f"gradients of {optimizer.accumulated_iterations} batches were accumulated in one step: a record may be in "
-            "several of them, and no theorem here covers that; draw larger batches, and split them with "
-            "BatchMemoryManager"
-        )
 
 
 def _row(row: Any) -> Row:

@@ -6,6 +6,7 @@ And what a training run takes of a ledger, if one pays for it.
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, final
 
@@ -16,13 +17,13 @@ import cumulant as cm
 from cumulant.integrations.opacus.accountant import (
     ADAPTIVE,
     MECHANISM,
-    NO_POISSON,
     Charge,
     CumulantAccountant,
     Loader,
     register,
 )
 from cumulant.integrations.opacus.loaders import (
+    AllocatedBatches,
     KeepsEmptyBatches,
     counted,
     draw_with,
@@ -33,10 +34,18 @@ from cumulant.integrations.opacus.loaders import (
 )
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.parameters import require, whole_number
+from cumulant.printed import rounded_up
 
 if TYPE_CHECKING:
     from cumulant.ledger import Hold, Ledger
     from cumulant.ledger.values import Receipt
+
+
+KEPT_LOADER = (
+    "poisson_sampling=False keeps the loader, and it is accounted for as it is: every epoch it begins is paid without "
+    "amplification, and the promise is about replacing a record; "
+    'PrivacyEngine(sampling="random_allocation") uses every record once in an epoch, too, and costs far less'
+)
 
 
 @final
@@ -44,9 +53,11 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
     """`opacus.PrivacyEngine` with an exact accountant that keeps a budget.
 
     epsilon, delta:  the budget; the step that would exceed it raises `BudgetExceeded` and changes nothing.
-    sampling:        "poisson", as Opacus draws by default; or "shuffled" to keep the loader that is given, which must
-                     use every record at most once in an epoch: then every epoch begun is paid without amplification,
-                     and the promise is about replacing a record.
+    sampling:        "poisson", as Opacus draws by default; "random_allocation" to draw anew in every epoch one of its
+                     batches for every record, which costs less and uses all records; or "shuffled" to keep the loader
+                     that is given, as poisson_sampling=False does, which must use every record at most once in an
+                     epoch: then every epoch begun is paid without amplification, and the promise is about replacing a
+                     record.
     public_size:     a public number of records, such as one that was published, or rounded: rate, steps and divisor
                      then follow from it and not from the data, whose true number may be any, and the promise is about
                      adding or removing a record. Without it the number of records is public, and the promise is that
@@ -82,8 +93,8 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         once = charge if _is_first_process() else None
         self.public_size = None if public_size is None else whole_number("public_size", public_size, at_least=1)
         require(
-            public_size is None or sampling == "poisson",
-            "public_size is for Poisson batches: replacing a record keeps their number",
+            public_size is None or sampling != "shuffled",
+            "public_size is for batches that are drawn: replacing a record keeps their number",
             public_size,
         )
         self._divisor: int | None = None  # of sums, known once a loader is
@@ -106,15 +117,11 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         **others: Any,
     ) -> Any:
         """Make training private as `opacus.PrivacyEngine.make_private` does; refuse what no theorem covers."""
-        poisson = self.accountant.sampling == "poisson"
         if clipping == "adaptive":
             raise cm.UnprovenCombination(ADAPTIVE)
-        if poisson_sampling is not None and poisson_sampling != poisson:
-            raise cm.UnprovenCombination(
-                NO_POISSON if poisson else 'poisson_sampling=True contradicts PrivacyEngine(sampling="shuffled")'
-            )
+        self._agree(poisson_sampling)
         made = super().make_private(
-            poisson_sampling=poisson,
+            poisson_sampling=self.accountant.sampling != "shuffled",  # others draw, and forbid to accumulate
             clipping=clipping,
             rand_on_empty=rand_on_empty,
             grad_sample_mode=grad_sample_mode,
@@ -122,15 +129,36 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         )
         if "ghost" in grad_sample_mode:
             _refuse_accumulation(*made[:2])
+        self.accountant.epochs.watch(made[1])
         return made
 
+    def _agree(self, poisson_sampling: bool | None) -> None:
+        """Keep the loader if that is asked for; refuse what contradicts the sampling of the engine."""
+        sampling = self.accountant.sampling
+        if poisson_sampling is None or poisson_sampling == {"poisson": True, "shuffled": False}.get(sampling):
+            return
+        if sampling != "poisson":
+            raise cm.UnprovenCombination(
+                f"poisson_sampling={poisson_sampling} contradicts PrivacyEngine(sampling={sampling!r})"
+            )
+        self.accountant.keep_the_loader()
+        warnings.warn(KEPT_LOADER, stacklevel=3)
+
     def make_private_with_epsilon(
-        self, *, data_loader: Any, target_epsilon: float, target_delta: float, epochs: int, **others: Any
+        self,
+        *,
+        data_loader: Any,
+        target_epsilon: float,
+        target_delta: float,
+        epochs: int,
+        poisson_sampling: bool | None = None,
+        **others: Any,
     ) -> Any:
         """Make training private with the least noise for which everything so far and these epochs stay within ε at δ.
 
         The target becomes the budget of the accountant, unless it has one already.
         """
+        self._agree(poisson_sampling)
         noise = self.noise_for(data_loader, epsilon=target_epsilon, delta=target_delta, epochs=epochs)
         if self.paid_run is not None and _is_first_process():
             self.paid_run.plan(self._more(data_loader, noise, epochs))  # refused before anything is made private
@@ -151,9 +179,10 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
     def _more(self, loader: Any, noise: float, epochs: int) -> cm.Composed:
         """Return a number of epochs, with the coin and the steps of Opacus' loader."""
         whole_number("epochs", epochs)
-        if self.accountant.sampling == "shuffled":
-            return self.accountant.release(noise, 1.0) * epochs
-        batches = int(1 / (1 / self._batches(loader)))  # as the sampler counts
+        batches = self._batches(loader)
+        if self.accountant.sampling != "poisson":
+            return self.accountant.release(noise, 1 / batches) * epochs
+        batches = int(1 / (1 / batches))  # as the sampler counts
         return self.accountant.release(noise, 1 / batches) * (epochs * batches)
 
     def settle(self) -> Receipt | None:
@@ -179,20 +208,42 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
 
     def _prepare_data_loader(self, data_loader: Any, *, poisson_sampling: bool, **others: Any) -> Any:
         """Prepare the loader as Opacus does: with public numbers, with empty batches, with epochs that are counted."""
+        epochs, batches = self.accountant.epochs, self._batches(data_loader)
         if not poisson_sampling:
             refuse_repeats(data_loader)
-        else:
-            batches = self._batches(data_loader)
-            tell_what_is_not_used(data_loader, 1 / batches)
-        loader = super()._prepare_data_loader(data_loader, poisson_sampling=poisson_sampling, **others)
+            kept = super()._prepare_data_loader(data_loader, poisson_sampling=False, **others)
+            return with_batch_sampler(kept, counted(kept.batch_sampler, epochs))
+        allocated = self.accountant.sampling == "random_allocation"
+        every = f"every one of all {len(data_loader.dataset)} records"
+        tell_what_is_not_used(
+            data_loader,
+            f"{every} draws one of {batches} batches in each epoch"
+            if allocated
+            else f"batches are Poisson samples, which {every} joins with probability {rounded_up(1 / batches)}",
+        )
+        loader = super()._prepare_data_loader(data_loader, poisson_sampling=True, **others)
         if self.public_size is not None:
             self._divisor = self.public_size // batches
+        if allocated:
+            return with_batch_sampler(loader, counted(self._allocated(loader, batches), epochs))
+        if self.public_size is not None:
             draw_with(loader, 1 / batches)
         if drawn_by(loader) == "poisson without empty batches":
             return with_batch_sampler(loader, KeepsEmptyBatches.of(loader.batch_sampler))
-        if not poisson_sampling:
-            return with_batch_sampler(loader, counted(loader.batch_sampler, self.accountant.begin_epoch))
         return loader
+
+    def _allocated(self, loader: Any, batches: int) -> AllocatedBatches:
+        """Return batches that records draw, by the generator of Opacus' loader: the secure one in secure mode."""
+        process, processes = 0, 1
+        if loader.distributed:
+            process, processes = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        return AllocatedBatches(
+            records=len(loader.dataset),
+            batches=batches,
+            generator=loader.batch_sampler.generator,
+            process=process,
+            processes=processes,
+        )
 
     def _batches(self, loader: Any) -> int:
         """Return how many batches an epoch of a loader has, of as many records as are public."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal, final
 
 import torch
@@ -12,7 +12,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler, S
 from torch.utils.data.distributed import DistributedSampler
 
 from cumulant.errors import UnprovenCombination
-from cumulant.printed import rounded_up
+from cumulant.integrations.opacus.epochs import Epochs
 
 KEPT = (
     *("dataset", "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context"),
@@ -20,7 +20,7 @@ KEPT = (
 )
 """What a loader with other batches has of the one before."""
 
-Drawn = Literal["poisson", "poisson without empty batches", "counted epochs", "something else"]
+Drawn = Literal["poisson", "poisson without empty batches", "random allocation", "counted epochs", "something else"]
 """What is seen of a loader."""
 
 
@@ -40,7 +40,9 @@ def drawn_by(loader: Any) -> Drawn:
         return "poisson"
     if isinstance(sampler, DistributedUniformWithReplacementSampler):
         return "poisson without empty batches"
-    return "counted epochs" if isinstance(sampler, CountedEpochs) else "something else"
+    if isinstance(sampler, CountedEpochs):
+        return "random allocation" if isinstance(sampler.batches, AllocatedBatches) else "counted epochs"
+    return "something else"
 
 
 @final
@@ -68,15 +70,14 @@ class KeepsEmptyBatches(DistributedUniformWithReplacementSampler):  # type: igno
 
 
 class CountedEpochs(Sampler[Any]):  # type: ignore[misc]
-    """A batch sampler that tells when it is walked through again, whether it is walked to its end or not."""
+    """A batch sampler whose epochs are counted."""
 
-    def __init__(self, batches: Any, begin_epoch: Callable[[], None]) -> None:
+    def __init__(self, batches: Any, epochs: Epochs) -> None:
         self.batches = batches
-        self.begin_epoch = begin_epoch
+        self.epochs = epochs
 
     def __iter__(self) -> Iterator[Any]:
-        self.begin_epoch()
-        return iter(self.batches)
+        return self.epochs.walk(self.batches)
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -86,15 +87,53 @@ class CountedEpochs(Sampler[Any]):  # type: ignore[misc]
 class CountedBatches(CountedEpochs, BatchSampler):  # type: ignore[misc]
     """Batches of one size, whose number BatchMemoryManager reads to say how many parts they have."""
 
-    def __init__(self, batches: BatchSampler, begin_epoch: Callable[[], None]) -> None:
-        super().__init__(batches, begin_epoch)
+    def __init__(self, batches: BatchSampler, epochs: Epochs) -> None:
+        super().__init__(batches, epochs)
         self.sampler, self.batch_size, self.drop_last = batches.sampler, batches.batch_size, batches.drop_last
 
 
-def counted(batches: Any, begin_epoch: Callable[[], None]) -> CountedEpochs:
+def counted(batches: Any, epochs: Epochs) -> CountedEpochs:
     """Return batches whose epochs are counted."""
     kind = CountedBatches if isinstance(batches, BatchSampler) else CountedEpochs
-    return kind(batches, begin_epoch)
+    return kind(batches, epochs)
+
+
+@final
+class AllocatedBatches(Sampler[Any]):  # type: ignore[misc]
+    """Epochs in which every record draws one of the batches by itself, uniformly, anew in each: random allocation.
+
+    Batches differ in size, and may be empty. Of several processes each has records of its own, so that no record is in
+    two of them, and all have the same number of batches.
+    """
+
+    def __init__(
+        self, *, records: int, batches: int, generator: Any = None, process: int = 0, processes: int = 1
+    ) -> None:
+        self.records, self.batches, self.generator = records, batches, generator
+        self.process, self.processes = process, processes
+
+    def __iter__(self) -> Iterator[list[int]]:
+        mine = torch.arange(self.process, self.records, self.processes)
+        bins = uniform_draws(len(mine), self.batches, self.generator)
+        sizes = torch.bincount(bins, minlength=self.batches).tolist()
+        for batch in torch.split(mine[torch.argsort(bins)], sizes):
+            yield batch.tolist()
+
+    def __len__(self) -> int:
+        return self.batches
+
+
+def uniform_draws(count: int, choices: int, generator: Any = None) -> torch.Tensor:
+    """Return numbers from 0 to choices - 1, each as likely to the last digit.
+
+    torch.randint takes remainders of 32 bits, which are uniform for powers of 2 alone: what is drawn beyond the choices
+    is drawn again.
+    """
+    most = 1 << (choices - 1).bit_length()
+    drawn = torch.randint(most, (count,), generator=generator)
+    while len(again := torch.nonzero(drawn >= choices).flatten()) > 0:
+        drawn[again] = torch.randint(most, (len(again),), generator=generator)
+    return drawn
 
 
 def refuse_repeats(loader: Any) -> None:
@@ -119,8 +158,8 @@ def refuse_repeats(loader: Any) -> None:
         )
 
 
-def tell_what_is_not_used(loader: Any, rate: float) -> None:
-    """Warn where a loader was given a rule to draw by, which Poisson sampling at a rate takes the place of."""
+def tell_what_is_not_used(loader: Any, how: str) -> None:
+    """Warn where a loader was given a rule to draw by, which another takes the place of, in which all records are."""
     batches, sampler = loader.batch_sampler, loader.sampler
     if isinstance(batches, BatchSampler):
         usual = isinstance(sampler, SequentialSampler | DistributedSampler) or (
@@ -128,11 +167,11 @@ def tell_what_is_not_used(loader: Any, rate: float) -> None:
         )
         unused = None if usual else sampler
     else:
-        unused = None if batches is None or drawn_by(loader).startswith("poisson") else batches
+        ours = drawn_by(loader).startswith(("poisson", "random allocation"))
+        unused = None if batches is None or ours else batches
     if unused is not None:
         warnings.warn(
-            f"{type(unused).__name__} is not used: batches are Poisson samples, which every one of all "
-            f"{len(loader.dataset)} records joins with probability {rounded_up(rate)}, whatever its weight. "
+            f"{type(unused).__name__} is not used: {how}, whatever its weight. "
             "What is accounted for is what runs; to leave records out, give a Subset of them",
             stacklevel=5,
         )

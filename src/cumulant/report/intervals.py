@@ -1,25 +1,19 @@
-"""Both proven ends of ε at a δ that was typed."""
+"""Both proven ends of ε at a δ that was typed, and their words."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from cumulant.answer import Interval
-from cumulant.cli.parameter_types import Delta, number
 from cumulant.errors import OutOfReach, UnprovenCombination
+from cumulant.report.typed import Delta, number
 
 if TYPE_CHECKING:
     from cumulant.mechanisms.base import AbstractMechanism
 
 NO_LOWER_END = "none: no neighbours are known that attain a lower end"
 TYPED = 4e-16  # of log δ, and beside it: between a decimal, its double, and the logarithm of that
-
-interval_option = click.option(
-    "--interval", "with_interval", is_flag=True, help="Print both certified ends of epsilon, too."
-)
 
 
 def epsilon_interval(run: AbstractMechanism, delta: Delta) -> Interval | None:

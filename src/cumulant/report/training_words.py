@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 
 from cumulant.answer import relation_text
-from cumulant.cli.parameter_types import Delta
 from cumulant.loaders import ARGUMENTS
 from cumulant.loaders.loader import AbstractLoader
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from cumulant.printed import factor_up
 from cumulant.report.assumptions import BOUNDED, assumptions_of
-from cumulant.report.statement import NOT_COVERED, attacker_words
+from cumulant.report.statement import ABOUT, NOT_COVERED, attacker_words
+from cumulant.report.typed import Delta
+from cumulant.sampling.poisson_users import records_per_person
 from cumulant.training import TrainingRun
 
 CLIPPED = "each record's gradient is clipped by itself before it is summed"
@@ -56,7 +57,7 @@ def statement(
         "promise": _promise(training, epsilon),
         "attacker": attacker_words(run) + ".",
         "sampling": training.loader.words(training.schedule),
-        "noise": _noise(training, noise_text),
+        "noise": _noise_words(training, noise_text),
         **remark(delta, training.schedule.dataset_size),
         **_not_this(training.loader),
         "assumes": "; ".join([CLIPPED, *(text for text in assumptions_of(run) if text != BOUNDED)]) + ".",
@@ -74,6 +75,9 @@ def remark(delta: Delta, records: int | None) -> dict[str, str]:
 
 def _promise(training: TrainingRun, epsilon: float) -> str:
     about, shown = PROTECTED[training.neighbors], factor_up(epsilon)
+    records = records_per_person(release for release, _ in training.mechanism().releases())
+    if records > 1:
+        about = f"{ABOUT[training.neighbors][1].format(k=records)} ({relation_text(training.neighbors)})"
     factor = shown if shown == "e^epsilon" else f"e^epsilon = {shown}"
     return (
         f"for whoever sees the model, or the model after every step, {about} changes the probability of anything they "
@@ -95,11 +99,8 @@ def _not_this(loader: AbstractLoader) -> dict[str, str]:
     }
 
 
-def _noise(training: TrainingRun, digits: Callable[[float], str]) -> str:
-    joins = training.neighbors.joins
-    change = "replacing" if training.neighbors is REPLACE_ONE else "adding or removing"
-    size = "the clipping norm" if joins else "twice the clipping norm"
+def _noise_words(training: TrainingRun, digits: Callable[[float], str]) -> str:
     return (
-        f"{digits(training.noise_multiplier)} x the clipping norm. As {change} one record changes a sum of clipped "
-        f"gradients by up to {size}, the effective noise multiplier is {digits(training.effective_noise_multiplier)}."
+        f"{digits(training.noise_multiplier)} x the clipping norm. As {training.loader.moves(training.neighbors)}, the "
+        f"effective noise multiplier is {digits(training.effective_noise_multiplier)}."
     )
