@@ -187,10 +187,10 @@ def test_wherever_losses_are_split_bounds_overlap(
 
 
 def test_releases_of_two_laws_are_split_beside_plain_noise() -> None:
-    """Equal to one law where they are equal but for a trifle, and above either alone; a record that leaves."""
+    """Equal to one law where they are equal but for a trifle, and a little larger with plain noise."""
     laws = [(0.5, 1e-4, 2), (0.5 * (1 + 1e-9), 1e-4, 3)]
     parts = [(CoordinatePair(gaussian_noise(sigma), Leave(rate)), n) for sigma, rate, n in laws]
-    epsilon, log_delta = 4.0, -18.3
+    epsilon, log_delta = 4.0, -27.3
     low, high = split_in_balls(SampledLosses.of(ComposedPairs.of(parts)), epsilon, log_delta).log_bounds(epsilon)
     ends = split_in_balls(sampled(0.5, 1e-4, 5), epsilon, log_delta).log_bounds(epsilon)
     assert high - low < 1e-9
@@ -204,7 +204,6 @@ def test_releases_of_two_laws_are_split_beside_plain_noise() -> None:
 @pytest.mark.parametrize(
     ("schedule", "delta"),
     [
-        ([(1.0 + k / 10, 0.001, 3) for k in range(10)], 1e-6),
         ([(0.7, 1e-4, 2), (0.6, 2e-4, 3)], 1e-9),
         ([(2.0, 1e-3, 20), (1.5, 2e-3, 5)], 1e-12),
     ],

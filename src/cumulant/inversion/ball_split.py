@@ -51,6 +51,7 @@ from cumulant.pairs.size_classes import Size, SizeClasses
 if TYPE_CHECKING:
     from flint import arb
 
+MOST_LAWS = 4  # whose moments along two lines balls afford
 RARE_SHARE, FARTHEST_RARE = 0.1, 11.0  # of ε, the spread of all losses; t of one that makes up ε
 SPLIT_MICROSECONDS = 2.5e6  # that the lines of one split may take
 SPLIT_OF_WIDE_NATS = 1e-4  # of slack, with which a split is of no use
@@ -59,7 +60,7 @@ SPLIT_OF_SETTLED_NATS = 2e-11  # of slack, with which no other line is planned
 NONE_LEFT = 11.0  # over the sharpness, beyond a cut: e^-121 is left
 LEAST_HARDNESS, LARGEST_SPLIT_TILT = 64.0, 1000.0  # sharpness of the cut beyond which all is unseen; over ε
 SPLIT_BITS, SPLIT_BITS_PER_NAT = 128, 1.5  # of precision, and more for each nat that cancels
-SPLIT_SHARPNESS = 0.0, 1.0, 2.0, 4.0, 8.0  # of the ends of sizes, times c_f, at least
+SPLIT_SHARPNESS = 0.0, 1.0, 2.0, 4.0  # of the ends of sizes, times c_f, at least
 SHARPNESS_OF_NODES = 3.0  # added to the sharpness: the nodes of a rule are about as many as that
 LONGER = 1.0, 1.25, 1.6, 2.0  # times the points of doubles, until the tail is little
 TAIL_OF_SPLIT_NATS = 26.0  # below δ, of a tail that is little
@@ -85,8 +86,8 @@ class SampledLosses(NamedTuple):
             noises.append(noise)
             laws.append(SampledGaussian(noise.mean, pair.sampling.rate))
             counts.append(n)
-        if not laws or len(laws) < len(losses.parts) or not all(law.is_ordinary for law in laws):
-            raise OutOfReach("losses are split of Gaussian noise on samples, when a record leaves")
+        if not laws or len(laws) < len(losses.parts) or len(laws) > MOST_LAWS:
+            raise OutOfReach(f"losses are split of Gaussian noise on up to {MOST_LAWS} samples, when a record leaves")
         return SampledLosses(SampledReleases(tuple(laws), tuple(counts), losses.variance), tuple(noises), losses)
 
     def is_rare(self, epsilon: float) -> bool:
@@ -135,8 +136,9 @@ def split_in_balls(sampled: SampledLosses, epsilon: float, log_delta: float) -> 
 
 @CACHE.remember  # both ends of an interval ask for the same
 def _split_near(sampled: SampledLosses, epsilon: float, log_delta: float) -> SplitInBalls:
-    if not (0 < epsilon < math.inf and -math.inf < log_delta < 0):
-        raise OutOfReach("losses are split about a point of the profile")
+    is_ordinary = all(law.is_ordinary for law in sampled.releases.laws)
+    if not (0 < epsilon < math.inf and -math.inf < log_delta < 0 and is_ordinary):
+        raise OutOfReach("losses are split about a point of the profile, of parameters that keep their digits")
     lines, budget = _cheapest(sampled, epsilon, log_delta), WorkBudget(SPLIT_MICROSECONDS)
     followed = [line for line in (lines.near, lines.far) if line is not None]
     height = max(line.plan.height for line in followed)
