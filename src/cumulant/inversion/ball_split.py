@@ -90,11 +90,12 @@ class SampledLosses(NamedTuple):
             raise OutOfReach(f"losses are split of Gaussian noise on up to {MOST_LAWS} samples, when a record leaves")
         return SampledLosses(SampledReleases(tuple(laws), tuple(counts), losses.variance), tuple(noises), losses)
 
-    def is_rare(self, epsilon: float) -> bool:
-        """Return whether all but a few losses together are far from ε, and one as large is not out of sight."""
-        if not 0 < epsilon < math.inf or not self.releases.deviation < RARE_SHARE * epsilon:
-            return False
-        return min(coordinate_of(epsilon, law.mean, law.rate) for law in self.releases.laws) < FARTHEST_RARE
+
+def is_rare(releases: SampledReleases, epsilon: float) -> bool:
+    """Return whether all but a few losses together are far from ε, and one as large is not out of sight."""
+    if not 0 < epsilon < math.inf or not releases.deviation < RARE_SHARE * epsilon:
+        return False
+    return min(coordinate_of(epsilon, law.mean, law.rate) for law in releases.laws) < FARTHEST_RARE
 
 
 @final

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, final
 from cumulant.answer import Interval
 from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_line import FAR_APART_NATS, ChernoffInBalls, ball_line, band_line
-from cumulant.inversion.ball_split import SampledLosses, SplitInBalls, split_in_balls
+from cumulant.inversion.ball_split import SampledLosses, SplitInBalls, is_rare, split_in_balls
 from cumulant.inversion.ball_whole import (
     ENCLOSURE_BITS,
     GaussianInBalls,
@@ -169,7 +169,7 @@ class Balls(Road):
         """Return the split where few losses make up ε: it takes no tilts, other lines would not end."""
         epsilon, log_delta = (self.about, asked) if side else (asked, self.about)
         with contextlib.suppress(OutOfReach):
-            if SampledLosses.of(losses).is_rare(epsilon):
+            if is_rare(SampledLosses.of(losses).releases, epsilon):
                 return self._split(losses, epsilon, log_delta)
         return None
 
