@@ -207,7 +207,7 @@ def enumerate_sums(losses: ComposedPairs) -> FiniteSum | PiecesInBalls | None:
     if losses.one_table is not None:
         return sum_one_release(losses)
     laplace = sum(n for pair, n in losses.parts if is_plain_laplace(pair))
-    terms = _count_terms(losses)
+    terms = _count_sums(losses)
     if not 0 < terms <= MOST_SUMS or not losses.supremum <= (MOST_NATS_OF_PIECES if laplace else LARGEST_LOSS_NATS):
         return None
     if laplace and not terms * (laplace + POWERS_OF_TERM) <= MOST_POWERS:
@@ -225,7 +225,7 @@ def enumerate_sums(losses: ComposedPairs) -> FiniteSum | PiecesInBalls | None:
         return FiniteSum(of_losses([(x, p) for x, p, _ in law], as_ball(0.0), as_ball(0.0)), losses.supremum)
 
 
-def _count_terms(losses: ComposedPairs) -> float:
+def _count_sums(losses: ComposedPairs) -> float:
     """Return how many terms there are, at most; 0 if not finitely many. Of n equal Laplace releases there are n + 1."""
     finite = ComposedPairs.of([(pair, n) for pair, n in losses.parts if not is_plain_laplace(pair)])
     ways = math.prod(n + 1 for pair, n in losses.parts if is_plain_laplace(pair))

@@ -51,7 +51,7 @@ MOST_PIECES = 6_000  # of a stretch
 ELLIPSE_NATS = 20.0  # by which an integrand may grow on the ellipse around a piece, about
 
 BEFORE_INNER = 6.0  # over the sharpness, before the inner cut
-STEPS_DOWN, STEEP = 6, 1.1  # halvings of a path's height, each farther than so many heights from what is unseen
+STEPS_DOWN, FARTHER = 6, 1.1  # halvings of a path's height, each farther than so many heights from what is unseen
 NEAR_LIKELY_NATS = 3.0  # above what is likely, of a path that is good enough
 PATH_HEIGHTS = 1.0, 0.5, 0.25, 0.125  # of the highest path beside the real line, 4 units of t or 1.2 radians of e^u
 HIGHEST, HIGHEST_TURN, HIGHEST_SOFT = 4.0, 1.2, 4.0  # of such a path: y, μy and ay
@@ -327,7 +327,7 @@ def _log_bound_on_path(pair: CoordinatePair, law: CutLaw, z: tuple[arb, arb], y:
     noise, ((_, sampling),) = exact.law, exact.factors
     power, outer = sampling.power(theta), law.law if isinstance(law.law, CutLaw) else law
     # the path has each height up to its place: there the outer cut, whose sharpness is large, does not yet grow
-    steps = [(outer.at - STEEP * y * 2.0**-k, y * 2.0**-k) for k in range(STEPS_DOWN)]
+    steps = [(outer.at - FARTHER * y * 2.0**-k, y * 2.0**-k) for k in range(STEPS_DOWN)]
 
     def log_bound(low: arb, high: arb, omega: arb = omega) -> arb:
         height = as_ball(next((height for place, height in steps if low < place), 0.0))
