@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from cumulant.answer import Method
+from cumulant.cli.headings import HeadedCommand
 from cumulant.cli.hints import OneOf
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_data
@@ -137,6 +138,9 @@ def charted(command: Callable[..., Drawn]) -> Callable[..., None]:
 @click.group(help=HELP, short_help="Curves of epsilon, delta, RDP or the trade-off function.")
 def plot() -> None:
     """Hold the four kinds of chart."""
+
+
+plot.command_class = HeadedCommand
 
 
 @plot.command(help=EPSILON_HELP, short_help="Epsilon against the number of releases.")
