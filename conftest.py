@@ -12,13 +12,13 @@ from importlib.util import find_spec
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 NEEDS = {
-    "opacus": ["src/cumulant/integrations/opacus/*", "docs/with-opacus.md", "docs/train.md"],
+    "opacus": ["src/cumulant/integrations/opacus/*", "docs/with-opacus.md", "docs/train.md", "docs/coming-from.md"],
     "torch": [
         "tests/integrations/training.py",
         "tests/integrations/two_processes.py",
         "tests/integrations/stand_in_for_torchvision.py",
     ],
-    "dp_accounting": ["src/cumulant/integrations/dp_accounting/*"],
+    "dp_accounting": ["src/cumulant/integrations/dp_accounting/*", "docs/coming-from.md"],
     "jax_privacy": ["src/cumulant/integrations/dp_accounting/jax_privacy.py", "docs/with-jax-privacy.md"],
     "flwr": ["src/cumulant/integrations/flower.py", "docs/with-flower.md", "tests/integrations/local_grid.py"],
 }

@@ -10,7 +10,7 @@ import json
 import math
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, final
@@ -33,6 +33,7 @@ class Frozen:
 
     question: str
     answer: Answer
+    is_slow: bool = False  # marked by hand: tests ask a part of these
 
     def agrees_with(self, asked: Asked) -> bool:
         if isinstance(self.answer, str) or isinstance(asked.answer, str):
@@ -72,20 +73,22 @@ def record_again(path: Path) -> None:
     """Ask the recorded questions again, and record the answers that have changed."""
     known = read(path)
     asked = ((frozen, ask(frozen.question)) for frozen in known)
-    _write(path, (old if old.agrees_with(new) else Frozen(old.question, new.answer) for old, new in asked), len(known))
+    _write(path, (old if old.agrees_with(new) else replace(old, answer=new.answer) for old, new in asked), len(known))
 
 
 def _write(path: Path, answers: Iterator[Frozen], cases: int) -> None:
     progress, rows = Progress(cases), []
     for frozen in answers:
-        rows.append(json.dumps([frozen.question, frozen.answer], ensure_ascii=False))
+        row = [frozen.question, frozen.answer, *(["slow"] if frozen.is_slow else [])]
+        rows.append(json.dumps(row, ensure_ascii=False))
         progress.advance()
     progress.close()
     path.write_text("[\n" + ",\n".join(rows) + "\n]\n", encoding="utf-8")
 
 
 def read(path: Path) -> list[Frozen]:
-    return [Frozen(question, answer) for question, answer in json.loads(path.read_text(encoding="utf-8"))]
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    return [Frozen(question, answer, bool(mark)) for question, answer, *mark in rows]
 
 
 def _recorded(seed: int) -> Iterator[Frozen]:

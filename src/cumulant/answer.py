@@ -83,6 +83,11 @@ class Guarantee:
     `exact` says that some neighbours need an ε within 1e-6 of this one (or 1e-9). `at_most_above` is how far the answer
     can be above what some neighbours need, relative to that: mostly 1e-9, None where it is not known. Next to 0 an ε
     that is above by 1e-12 counts as above by 1e-9 of it.
+
+    >>> import cumulant as cm
+    >>> found = cm.Laplace(scale=2.0).guarantee(delta=1e-5)
+    >>> round(found.epsilon, 6), found.exact, found.at_most_above
+    (0.49998, True, 1e-09)
     """
 
     epsilon: float
@@ -169,7 +174,13 @@ class Part:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
-    """How a guarantee of a run came about; `str` is a short report, `to_dict` is JSON."""
+    """How a guarantee of a run came about; `str` is a short report, `to_dict` is JSON.
+
+    >>> import cumulant as cm
+    >>> print(cm.PureDP(epsilon=0.5).explain(delta=0.0))
+    epsilon = 0.5 at delta = 0
+      ...
+    """
 
     guarantee: Guarantee
     neighbors: Neighbors | None

@@ -75,7 +75,13 @@ class Row:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """What every method proves about one run at one δ, weakest first."""
+    """What every method proves about one run at one δ, weakest first.
+
+    >>> import cumulant as cm
+    >>> rows = compare(cm.Gaussian(noise_multiplier=5.0) * 100, delta=1e-6).rows
+    >>> [row.method for row in rows][-2:]
+    ['Rényi DP, optimal conversion', 'exact']
+    """
 
     log_delta: float
     rows: tuple[Row, ...]
@@ -98,6 +104,10 @@ def compare(run: AbstractMechanism, *, delta: float | None = None, log_delta: fl
 
     Naive, strong and optimal composition know one (ε, δ) per release; Rényi DP knows a curve; the exact answer knows
     the whole privacy loss, and comes with its lower end.
+
+    >>> import cumulant as cm
+    >>> print(compare(cm.Laplace(scale=5.0) * 10, delta=1e-6))
+      naive composition ...
     """
     log = parameters.log_of_delta(delta=delta, log_delta=log_delta)
     return Comparison(log_delta=log, rows=tuple(_rows(run, log)))

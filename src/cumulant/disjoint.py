@@ -53,6 +53,10 @@ class Parallel(AbstractMechanism):
                 if it does not depend on the record either (a place in a list, a fixed key): else a replacement touches
                 two parts.
     Tightness:  alone, that of the worst part.
+
+    >>> import cumulant as cm
+    >>> Parallel(parts=(cm.Laplace(scale=2.0), cm.Laplace(scale=4.0))).epsilon(delta=0.0)
+    0.5
     """
 
     theorem: ClassVar[str] = "disjoint parts of the data cost what the worst does (McSherry 2009, Theorem 4)"

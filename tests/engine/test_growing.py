@@ -19,6 +19,7 @@ from cumulant.pairs.maps import Join, Leave
 from cumulant.pairs.noise import GaussianNoise, LaplaceNoise
 from exact_references import Bracket, removed_masses
 from high_precision import Sampled, log_delta_of_samples, precision
+from strategies import SLOW
 
 Sample = tuple[float, float]
 """μ and γ."""
@@ -56,7 +57,7 @@ def test_a_line_of_many_that_are_all_different() -> None:
 # A schedule, asked after every step -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("sigma", "rate", "number"), [(1.0, 0.01, 8), (0.7, 1e-3, 6), (2.0, 0.01, 14)])
+@pytest.mark.parametrize(("sigma", "rate", "number"), [(1.0, 0.01, 7), (0.7, 1e-3, 4), (2.0, 0.01, 14 if SLOW else 7)])
 def test_first_steps_of_a_schedule(sigma: float, rate: float, number: int) -> None:
     """Few, rare and distinct: as exact as asked anew, and never below the truth."""
     accountant, before = cm.Accountant(), 0.0
@@ -65,7 +66,7 @@ def test_first_steps_of_a_schedule(sigma: float, rate: float, number: int) -> No
         epsilon = accountant.epsilon(delta=1e-5)
         assert epsilon > before
         before = epsilon
-        if i in (1, 2, 5, number - 1):
+        if i in (1, 2, number - 1):
             anew = accountant.run.guarantee(delta=1e-5)
             assert epsilon <= anew.epsilon * (1 + EXACTLY)
             assert epsilon >= anew.epsilon * (1 - EXACTLY) or not anew.exact

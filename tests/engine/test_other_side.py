@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 from flint import acb, arb, ctx
-from hypothesis import assume, example, given, reject, settings
+from hypothesis import assume, example, given, reject
 from hypothesis import strategies as st
 
 import cumulant as cm
@@ -20,7 +20,7 @@ from cumulant.pairs.pair import GaussianPair
 from cumulant.pairs.sampled_gaussian import SampledReleases
 from high_precision import OutOfReach, Sampled, delta, transform
 from stored import stored
-from strategies import log_uniform
+from strategies import examples, log_uniform
 
 OTHER_SIDE = WAYS[1]
 BITS = 200
@@ -163,7 +163,7 @@ def test_two_releases_by_nested_integrals(mean: float, rate: Fraction) -> None:
 
 
 @given(log_uniform(0.3, 50.0), log_uniform(1e-8, 0.9), log_uniform(2.0, 1e6), st.floats(-12.0, 0.5))
-@settings(deadline=None, max_examples=60)
+@examples(15)
 @example(0.5, 0.01, 1000.0, math.log(1e-5 / 0.16))
 @example(0.5, 0.05, 20.0, math.log(1e-3 / 0.4))
 @example(1.4836167719540445, 3.7962979555992324e-08, 24019.0, -0.5)
@@ -212,7 +212,7 @@ def test_outputs_that_show_who_is_in_a_sample(rate: Fraction, epsilon: float) ->
 
 
 @given(st.lists(st.tuples(log_uniform(0.05, 20.0), log_uniform(1e-6, 0.95)), min_size=2, max_size=2))
-@settings(deadline=None, max_examples=15)
+@examples(8)
 def test_couplings_bound_the_total_variation(releases: list[tuple[float, float]]) -> None:
     """Two different samples, whose total variation nested integrals know, and no pair of the library's."""
     samples = [(GaussianNoise(mean).poisson(rate)[0], 1) for mean, rate in releases]

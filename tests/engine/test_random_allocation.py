@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -13,9 +14,11 @@ from flint import acb, arb, ctx
 from scipy.special import ndtr
 
 import cumulant as cm
+from cumulant.inversion.certified import certified_delta
 from cumulant.inversion.solve import epsilon_of_pairs, log_delta_of_pairs
-from cumulant.numerics.lognormal_sum import log_density_of_sum
-from cumulant.pairs.allocation import AllocatedPair, JoinsOneOf, LeavesOneOf
+from cumulant.numerics.balls import precision
+from cumulant.numerics.lognormal_sum import density_of_sum
+from cumulant.pairs.allocation import AllocatedPair, JoinsOneOf, LeavesOneOf, followed_steps
 from cumulant.report.assumptions import assumptions_of
 from stored import stored
 
@@ -38,6 +41,10 @@ JOINS: list[tuple[int, float, float, float]] = [
 
 def allocated(steps: int, sigma: float, **more: Any) -> Any:
     return cm.Gaussian(noise_multiplier=sigma).random_allocation(steps=steps, **more)
+
+
+def pair_of(kind: Any, sigma: float, steps: int) -> AllocatedPair:
+    return kind(1 / Fraction(sigma) ** 2, steps)  # type: ignore[no-any-return]
 
 
 # One epoch against an integral of its own -----------------------------------------------------------------------------
@@ -96,7 +103,7 @@ def saddle_of(steps: int, sigma: float, c: float) -> float:
 )
 @pytest.mark.parametrize("leaves", [True, False])
 def test_one_epoch_as_bromwich_in_balls(steps: int, sigma: float, epsilon: float, leaves: bool) -> None:
-    pair = (LeavesOneOf if leaves else JoinsOneOf)(1 / sigma, steps)
+    pair = pair_of(LeavesOneOf if leaves else JoinsOneOf, sigma, steps)
     found = math.exp(log_delta_of_pairs([((pair, 1),)], epsilon).value)
     truth = bromwich_delta(steps, sigma, epsilon, leaves)
     assert truth * (1 - 1e-12) <= found <= truth * (1 + 1e-7)
@@ -110,7 +117,7 @@ def test_one_epoch_as_bromwich_in_balls(steps: int, sigma: float, epsilon: float
 )
 def test_each_direction(kind: Any, row: tuple[int, float, float, float]) -> None:
     steps, sigma, delta, epsilon = row
-    found = epsilon_of_pairs([((kind(1 / sigma, steps), 1),)], math.log(delta)).value
+    found = epsilon_of_pairs([((pair_of(kind, sigma, steps), 1),)], math.log(delta)).value
     assert epsilon * (1 - 1e-10) <= found <= epsilon * (1 + 1e-8)
 
 
@@ -132,7 +139,7 @@ def test_epochs(steps: int, sigma: float, epochs: int, bins: str, epsilon: float
 
 
 def test_the_record_that_joins_composes_too() -> None:
-    found = epsilon_of_pairs([((JoinsOneOf(1.0, 100), 10),)], math.log(1e-5))
+    found = epsilon_of_pairs([((pair_of(JoinsOneOf, 1.0, 100), 10),)], math.log(1e-5))
     assert found.value == pytest.approx(1.547727297, rel=5e-10)
 
 
@@ -158,31 +165,45 @@ def test_orders_that_nodes_do_not_follow_are_bounds() -> None:
     assert np.all(np.diff(one.rdp(order=orders)) > 0)
 
 
-@pytest.mark.parametrize(("steps", "sigma"), [(2, 1.0), (5, 0.3), (37, 0.7), (100, 5.0), (300, 1.0)])
+# The law in balls -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("steps", "sigma"), [(2, 1.0), (5, 0.3), (37, 0.7), (100, 5.0), (300, 1.0), (20, 10.0)])
 def test_the_law_has_its_moments(steps: int, sigma: float) -> None:
-    """E S/t = 1, E (S/t)² = 1 + (e^{1/σ²} - 1)/t, and the doubts are no smaller than what these are off."""
-    width = 1 / (sigma * math.sqrt(steps))
-    low, high = -0.5 / sigma**2 - 20 * width, math.log(steps) + 12 / sigma + 1 / sigma**2 + 20 * width
-    density, doubts = log_density_of_sum(1 / sigma, steps, low, high, 0.16 * width)
-    ratio = np.exp(density.places) / steps
-    mass = np.exp(density.values) * density.step
-    for power, moment in enumerate([1.0, 1.0, 1 + math.expm1(1 / sigma**2) / steps]):
-        off = abs(float(np.sum(mass * ratio**power)) / moment - 1)
-        assert off <= 1e-11
-        assert off <= float(np.sum(mass * ratio**power * doubts)) / moment + 1e-13
+    """Balls hold 1, E S/t = 1 and E (S/t)² = 1 + (e^{1/σ²} - 1)/t, whose sums over points are these to e^-60."""
+    mean, width = 1 / sigma, 1 / (sigma * math.sqrt(steps))
+    low, high = -0.5 * mean**2 - 20 * width, mean**2 + 15 * mean + 3 * width
+    shift = math.log(steps)
+    reach = shift + min(high, max(25 * width, 0.5 * mean**2 + 25 * mean - shift))
+    law = density_of_sum(1 / Fraction(sigma) ** 2, steps, low + shift, high + shift, reach)
+    with precision(200):
+        step, square = arb(law.step), (1 / arb(sigma) ** 2).exp()
+        for power, moment in enumerate([arb(1), arb(1), 1 + (square - 1) / steps]):
+            places = [(step * (law.first + i) * power).exp() for i in range(len(law.values))]
+            total = sum((f * x for f, x in zip(law.values, places, strict=True)), arb(0)) * step / arb(steps) ** power
+            assert float(total.rad()) < 1e-12 * float(moment.mid())
+            assert abs(float((total - moment).mid())) < 1e-12 * float(moment.mid())
 
 
-def test_doubts_cover_a_finer_law() -> None:
-    """Point by point, where masses count: against half the step."""
-    width = 1 / (2.0 * math.sqrt(30))
-    (fine, _), (coarse, doubts) = (
-        log_density_of_sum(0.5, 30, -0.125 - 20 * width, math.log(30) + 6.0, step * width) for step in (0.08, 0.16)
-    )
-    there = np.flatnonzero(coarse.values > np.max(coarse.values) - 100)
-    points = 2 * (coarse.first + there) - fine.first
-    apart = np.abs(coarse.values[there] - fine.values[points])
-    assert np.all(apart <= doubts[there])
-    assert float(np.max(apart)) < 1e-10
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
+def test_the_density_of_two_as_an_integral(sigma: float) -> None:
+    """Of two, f(u) = ∫ n(x) n(y) over e^{sx} + e^{sy} = e^{u + s²/2}, by a rule of balls that is not ours."""
+    s = 1 / sigma
+    low, high = -0.5 * s * s - 14 * s, s * s + 14 * s
+    law = density_of_sum(1 / Fraction(sigma) ** 2, 2, low, high, high)
+    with precision(120):
+        for share in (0.3, 0.5, 0.62, 0.9):
+            i = int(share * len(law.values))
+            total = arb(law.step) * (law.first + i) + 1 / (2 * arb(sigma) ** 2)  # log(e^{sx} + e^{sy})
+            size = arb(sigma)
+
+            def density(v: Any, _: Any, total: Any = total, size: Any = size) -> Any:
+                x, y = size * (total - (1 + (-v).exp()).log()), size * (total - (1 + v.exp()).log())  # v = s(x - y)
+                return (-(x * x + y * y) / 2).exp() * size * size / (2 * acb.pi())
+
+            found = acb.integral(density, -30 * s, 30 * s, rel_tol=arb(2) ** -60, abs_tol=arb(2) ** -900).real
+            assert law.values[i].overlaps(found)
+            assert float((law.values[i] / found - 1).mid()) == pytest.approx(0, abs=1e-12)
 
 
 # Bins, subsets, refusals ----------------------------------------------------------------------------------------------
@@ -305,12 +326,12 @@ def test_doubles_that_do_not_hold_ratios_leave_a_bound(sigma: float) -> None:
 
 
 def test_fewer_steps_dominate() -> None:
-    """Where doubles do not follow all steps of much noise, fewer are a bound: not exact."""
-    found = [allocated(steps, 1e3).epsilon(delta=1e-8) for steps in (80, 99, 101, 5000)]
-    assert all(a >= b for a, b in pairwise(found))
-    assert allocated(99, 1e3).guarantee(delta=1e-5).exact
-    assert not allocated(5000, 1e3).guarantee(delta=1e-5).exact
-    assert found[3] < 0.5 * cm.Gaussian(noise_multiplier=1e3).epsilon(delta=1e-8)
+    """Where the law of all steps of much noise would take too long, fewer are a bound: not exact."""
+    assert [followed_steps(1 / 700, steps) for steps in (1, 2, 3, 5000)] == [1, 2, 2, 2]
+    few, many = (allocated(steps, 700.0)._known() for steps in (2, 5000))
+    assert few.directions(None) == many.directions(None)
+    assert few.tight(None)
+    assert not many.tight(None)
     for steps in (2, 3, 4, 30, 31):
         more, fewer = (deltas_of(size) for size in (steps + 1, steps))
         assert np.all(more <= fewer * (1 + 1e-9))
@@ -318,16 +339,42 @@ def test_fewer_steps_dominate() -> None:
 
 def deltas_of(steps: int) -> Any:
     """Return δ of both directions at a few ε, at σ = 0.8."""
-    pairs = LeavesOneOf(1.25, steps), JoinsOneOf(1.25, steps)
+    pairs = pair_of(LeavesOneOf, 0.8, steps), pair_of(JoinsOneOf, 0.8, steps)
     asked = [(pair, epsilon) for pair in pairs for epsilon in (0.1, 0.5, 1.5)]
     return np.exp([log_delta_of_pairs([((pair, 1),)], epsilon).value for pair, epsilon in asked])
 
 
-def test_intervals_rest_on_doubles() -> None:
-    interval = allocated(100, 1.0).epsilon_interval(delta=1e-5)
-    assert interval.lower <= 0.62093967162 <= interval.upper
-    assert interval.upper - interval.lower < 1e-8
-    assert not interval.certified
+@pytest.mark.parametrize(("steps", "sigma", "epochs", "epsilon"), [(100, 1.0, 1, 0.62093967162), (9, 2.5, 4, None)])
+def test_intervals_are_certified(steps: int, sigma: float, epochs: int, epsilon: float | None) -> None:
+    run = allocated(steps, sigma) * epochs
+    interval = run.epsilon_interval(delta=1e-5)
+    assert interval.certified
+    assert interval.upper - interval.lower < 1e-10 * interval.upper
+    assert epsilon is None or interval.lower - 1e-11 < epsilon < interval.upper + 1e-11
+    assert interval.lower <= run.epsilon(delta=1e-5) <= interval.upper * (1 + 1e-8)
+    deltas = run.delta_interval(epsilon=interval.upper)
+    assert deltas.certified
+    assert deltas.lower <= 1e-5 <= deltas.upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("steps", "sigma", "epsilon"), [(7, 0.8, 0.4), (23, 1.3, 0.4), (3, 2.5, 0.3), (40, 4.0, 0.12)])
+@pytest.mark.parametrize("leaves", [True, False])
+def test_certified_bounds_hold_bromwich(steps: int, sigma: float, epsilon: float, leaves: bool) -> None:
+    pair = pair_of(LeavesOneOf if leaves else JoinsOneOf, sigma, steps)
+    direction = (((pair, 1),),)
+    found = certified_delta(direction, direction, epsilon)
+    truth = bromwich_delta(steps, sigma, epsilon, leaves)
+    assert found.certified
+    assert found.lower * (1 - 1e-14) <= truth <= found.upper * (1 + 1e-14)
+    assert found.upper <= found.lower * (1 + 1e-9)
+
+
+def test_a_run_with_others_is_certified_too() -> None:
+    sampled = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.02) * 20
+    run = allocated(40, 1.5) * 2 + sampled + cm.Gaussian(noise_multiplier=8.0)
+    interval = run.epsilon_interval(delta=1e-5)
+    assert interval.certified
+    assert interval.upper - interval.lower < 1e-6 * interval.upper
 
 
 def test_small_deltas() -> None:
@@ -336,7 +383,7 @@ def test_small_deltas() -> None:
     found = [epoch.epsilon(delta=delta) for delta in (1e-10, 1e-30, 1e-50, 1e-70, 1e-300)]
     assert all(a < b for a, b in pairwise(found))
     assert epoch.guarantee(delta=1e-50).exact
-    pair: AllocatedPair = LeavesOneOf(1.0, 50)
+    pair = pair_of(LeavesOneOf, 1.0, 50)
     assert 0 < pair.left_out < 1e-60
 
 

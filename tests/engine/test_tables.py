@@ -7,7 +7,6 @@ Sums of (p - tq)_+ are fractions where t is one (ε = 0), else balls. Truth and 
 from __future__ import annotations
 
 import math
-import os
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -24,9 +23,10 @@ from cumulant.pairs.atoms import Atoms, Binary, Reversed, Sampled
 from cumulant.pairs.atoms import Table as TableAtoms
 from cumulant.pairs.maps import Join, Leave
 from high_precision import Direction, Row, Table, ball, binary, delta, hockey, joining, leaving, precision, symmetrised
+from strategies import SLOW
 
 ON_GRID = round(0.3 * 2**53) / 2**53  # 1 - c and c + 2^-k are doubles, too
-MANY = 5 if os.environ.get("CUMULANT_SLOW") else 1
+MANY = 5 if SLOW else 1
 BASES = [0.3125, 0.5, 2.0**-20, ON_GRID]
 
 
@@ -62,7 +62,7 @@ def assert_inside(interval: cm.Interval, truth: Fraction) -> None:
 
 
 @pytest.mark.parametrize("c", BASES)
-@pytest.mark.parametrize("k", range(10, 51, 4))
+@pytest.mark.parametrize("k", range(10, 51, 4 if SLOW else 8))
 def test_the_difference_of_nearby_probabilities_is_not_lost(c: float, k: int) -> None:
     """δ(0) of (c + 2^-k, 1 - c - 2^-k) against (c, 1 - c) is 2^-k."""
     for relation in (None, cm.ADD_REMOVE, cm.REPLACE_ONE):
@@ -73,7 +73,7 @@ def test_the_difference_of_nearby_probabilities_is_not_lost(c: float, k: int) ->
 
 
 @pytest.mark.parametrize("c", BASES)
-@pytest.mark.parametrize("k", range(10, 51, 8))
+@pytest.mark.parametrize("k", range(10, 51, 8 if SLOW else 20))
 @pytest.mark.parametrize("count", [2, 3, 6])
 def test_composed_differences_are_not_lost(c: float, k: int, count: int) -> None:
     table = nearby(c, k)
@@ -88,7 +88,7 @@ def test_composed_differences_are_not_lost(c: float, k: int, count: int) -> None
 
 
 @pytest.mark.parametrize("c", BASES)
-@pytest.mark.parametrize("k", range(10, 51, 8))
+@pytest.mark.parametrize("k", range(10, 51, 8 if SLOW else 20))
 @pytest.mark.parametrize("rate", [0.5, 0.125, 2.0**-20, 1 - 2.0**-10])
 def test_sampled_differences_are_not_lost(c: float, k: int, rate: float) -> None:
     table = nearby(c, k)
@@ -100,7 +100,7 @@ def test_sampled_differences_are_not_lost(c: float, k: int, rate: float) -> None
 
 
 @pytest.mark.parametrize("c", BASES)
-@pytest.mark.parametrize("k", range(10, 51, 8))
+@pytest.mark.parametrize("k", range(10, 51, 8 if SLOW else 20))
 def test_nearby_probabilities_at_a_small_epsilon(c: float, k: int) -> None:
     """ε of half the loss of the likelier output: what is left is of the size of 2^-k as well."""
     table = nearby(c, k)

@@ -86,7 +86,7 @@ def answers(run: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("name", BASES)
-@pytest.mark.parametrize("rate", [0.0, 0.05, 0.6, 1.0])
+@pytest.mark.parametrize("rate", [0.0, 0.05, 1.0])
 def test_poisson_samples_cost_what_they_do_where_a_record_joins(name: str, rate: float) -> None:
     joins, nulls = (BASES[name].poisson(rate=rate, neighbors=it) for it in (cm.ADD_REMOVE, cm.ZERO_OUT))
     assert nulls.neighbors is cm.ZERO_OUT
@@ -95,7 +95,7 @@ def test_poisson_samples_cost_what_they_do_where_a_record_joins(name: str, rate:
         assert here.explain(delta=1e-5).guarantee == there.explain(delta=1e-5).guarantee
 
 
-@pytest.mark.parametrize("name", [name for name in BASES if name != "approximate"])
+@pytest.mark.parametrize("name", [name for name in BASES if name not in ("approximate", "curve")])
 def test_groups_cost_what_they_do_where_they_join(name: str) -> None:
     joins, nulls = (BASES[name].poisson(rate=0.05, neighbors=it).group(size=2) for it in (cm.ADD_REMOVE, cm.ZERO_OUT))
     assert nulls.rdp(order=3.0) == joins.rdp(order=3.0)

@@ -26,7 +26,7 @@ PLD: Reasons = {
         "composition_errors_for_neighboring_relation3",
         "poisson_subsampling_laplace_not_supported_for_replace_one",
     ),
-    "no theorem here covers truncated batches": ("truncated_subsampled_gaussian_basic",),
+    "asks for the number of a looser pair": ("truncated_subsampled_gaussian_basic",),
     "asks for δ to 1e-12; an answer here is within 1e-6 of ε": ("mixture_of_gaussians_basic",),
 }
 RDP: Reasons = {

@@ -11,6 +11,7 @@ pytest.importorskip("jax_privacy", reason="JAX Privacy is not installed: pip ins
 import jax
 import jax.numpy as jnp
 import numpy as np
+from dp_accounting.pld import PLDAccountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 from jax_privacy import accounting
 from jax_privacy.batch_selection import (
@@ -25,8 +26,13 @@ from jax_privacy.experimental import accounting as events
 from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
 
 import cumulant as cm
-from cumulant.integrations.dp_accounting import CumulantAccountant, from_event
-from cumulant.integrations.dp_accounting.jax_privacy import CumulantAccountantConfig, run_of_batches, run_of_plan
+from cumulant.integrations.dp_accounting import CumulantAccountant, from_event, to_event
+from cumulant.integrations.dp_accounting.jax_privacy import (
+    CumulantAccountantConfig,
+    run_of_batches,
+    run_of_params,
+    run_of_plan,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of JAX's own packages among each other
 PLAN: dict[str, Any] = {"batch_sizes": 100, "num_updates": 500, "num_samples": 10_000, "target_delta": 1e-5}
@@ -58,9 +64,96 @@ def test_it_agrees_with_the_accountant_of_jax_privacy() -> None:
     assert found[0] == pytest.approx(found[1], rel=1e-4)
 
 
-def test_truncated_batches_are_refused_by_name() -> None:
-    event = events.truncated_dpsgd_event(1.0, 10, sampling_prob=0.1, num_examples=1000, truncated_batch_size=120)
-    assert not CumulantAccountant().supports(event)
+def test_truncated_batches_are_read_with_the_relation() -> None:
+    event = events.truncated_dpsgd_event(1.0, 1000, sampling_prob=0.01, num_examples=10_000, truncated_batch_size=120)
+    found = {
+        relation: CumulantAccountant(relation).compose(event).get_epsilon(1e-5)
+        for relation in (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_SPECIAL)
+    }
+    assert list(found.values()) == pytest.approx([5.228448543, 5.252933], abs=2e-6)
+    for relation, epsilon in found.items():
+        theirs = PLDAccountant(neighboring_relation=relation).compose(event).get_epsilon(1e-5)
+        assert epsilon < theirs < epsilon * 1.02  # safe, and looser: the pair of replacing a record stands for both
+    run = from_event(event, neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)
+    assert to_event(run, neighboring_relation=NeighboringRelation.REPLACE_SPECIAL) == event
+    with pytest.raises(cm.MixedNeighbors):
+        to_event(from_event(event), neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)
+
+
+PARAMS: dict[str, Any] = {"noise_multipliers": 1.0, "batch_size": 100, "num_samples": 10_000, "delta": 1e-5}
+
+
+def test_the_training_accountant_takes_truncated_batches() -> None:
+    params = accounting.DpParams(**PARAMS, truncated_batch_size=120)
+    ours = accounting.DpsgdTrainingAccountant(dp_accountant_config=CumulantAccountantConfig())
+    assert ours.compute_epsilon(1000, params) == pytest.approx(5.228448543, abs=2e-8)
+
+
+def test_parameters_become_a_run() -> None:
+    plain = run_of_params(accounting.DpParams(**PARAMS), num_updates=500)
+    assert plain == cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01, neighbors=cm.ZERO_OUT) * 500
+    cut = run_of_params(accounting.DpParams(**PARAMS, truncated_batch_size=120), num_updates=1000)
+    assert cut.epsilon(delta=1e-5) == pytest.approx(5.252933, abs=2e-6)
+    people = run_of_params(accounting.DpParams(**PARAMS, examples_per_user=3), num_updates=100)
+    assert (
+        people == cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01, records_per_user=3, neighbors=cm.ZERO_OUT) * 100
+    )
+    changing = PARAMS | {"noise_multipliers": [(0, 1.0), (200, 2.0)], "batch_size_scale_schedule": {100: 2}}
+    parts = [
+        (cm.Gaussian(noise_multiplier=noise).poisson(rate=rate, neighbors=cm.ZERO_OUT), count)
+        for noise, rate, count in ((1.0, 0.01, 100), (1.0, 0.02, 100), (2.0, 0.02, 300))
+    ]
+    assert run_of_params(accounting.DpParams(**changing), num_updates=500) == cm.Composed.of(parts)
+
+
+def test_parameters_without_a_theorem_are_refused() -> None:
+    fixed = accounting.SamplingMethod.FIXED_BATCH_SIZE
+    refused: list[dict[str, Any]] = [
+        {"sampling_method": fixed},
+        {"sampling_method": fixed, "examples_per_user": 3},
+        {"truncated_batch_size": 120, "examples_per_user": 3},
+        {"cycle_length": 4},
+    ]
+    for more in refused:
+        with pytest.raises(cm.UnprovenCombination):
+            run_of_params(accounting.DpParams(**PARAMS, **more), num_updates=500)
+
+
+def test_a_fixed_batch_size_is_answered_there_below_what_a_crowd_attains() -> None:
+    """Two steps, 300 of 1000, σ = 2C: a crowd that is chosen from the first output attains 0.1 at this δ."""
+    delta = 0.146261507
+    params = accounting.DpParams(
+        noise_multipliers=2.0,
+        batch_size=300,
+        num_samples=1000,
+        delta=delta,
+        sampling_method=accounting.SamplingMethod.FIXED_BATCH_SIZE,
+    )
+    theirs = accounting.DpsgdTrainingAccountant(dp_accountant_config=accounting.PldAccountantConfig())
+    attained = adaptive_fixed_batches(sigma=2.0, rate=0.3, epsilon=0.1)
+    assert attained == pytest.approx(delta, abs=1e-6)
+    assert theirs.compute_epsilon(2, params) == pytest.approx(0.0756, abs=1e-4)
+    ours = cm.dp_sgd(noise_multiplier=2.0, batch_size=300, dataset_size=1000, steps=2, sampling="without_replacement")
+    assert ours.epsilon(delta=delta) >= 0.1
+
+
+def adaptive_fixed_batches(*, sigma: float, rate: float, epsilon: float) -> float:
+    """Return what a crowd attains that is -C in the first step, then ±C as the first output says; x = C, x' = -C.
+
+    Given a crowd of -C a batch with x moves the mean by 2C and one with x' does not, and with a crowd of C the other
+    way round: so steps are sampled Gaussians of distance 2/σ, in the order in which the record leaves or joins.
+    """
+    t = np.linspace(-9.0, 11.0, 200_001)
+    step = t[1] - t[0]
+    q = np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
+    p = (1 - rate) * q + rate * np.exp(-((t - 2 / sigma) ** 2) / 2) / np.sqrt(2 * np.pi)
+    knots = np.exp(np.linspace(-4.0, 4.0, 4001))
+
+    def hockey(x: Any, a: Any, b: Any) -> Any:
+        return np.array([np.sum(np.maximum(a - one * b, 0.0)) * step for one in x])
+
+    best = np.maximum(hockey(knots, p, q), hockey(knots, q, p))
+    return float(np.sum(p * np.interp(np.exp(epsilon) * q / p, knots, best)) * step)
 
 
 def test_batches_of_fixed_size_are_answered_in_their_unit() -> None:
@@ -203,3 +296,31 @@ def test_balls_in_bins_are_selected_as_is_said() -> None:
 def test_selections_without_a_theorem_are_refused(strategy: Any) -> None:
     with pytest.raises(cm.UnprovenCombination, match="no theorem here"):
         run_of_batches(strategy, **SIZES)
+
+
+def test_a_padded_batch_is_what_is_accounted_for() -> None:
+    """Arrays of one shape: samples that are cut to it, filled up with zeros, clipped sums, noise of the plan."""
+    records, most, steps = 400, 24, 30
+    strategy = CyclicPoissonSampling(sampling_prob=0.05, iterations=steps, truncated_batch_size=most)
+    run = run_of_batches(strategy, noise_multiplier=1.2, num_examples=records)
+    told = cm.dp_sgd(noise_multiplier=1.2, batch_size=20, dataset_size=records, steps=steps, max_batch=most)
+    assert run == told
+    generator = np.random.default_rng(1)
+    x = jnp.asarray(generator.normal(size=(records, 3)))
+
+    def add_noise(rows: Any, there: Any, key: Any) -> Any:
+        norms = jnp.maximum(jnp.linalg.norm(rows, axis=1, keepdims=True), 1.0)
+        return jnp.sum(rows / norms * there[:, None], axis=0) + 1.2 * jax.random.normal(key, (3,))
+
+    noisy_sum: Any = jax.jit(add_noise)
+    sizes = []
+    for step, indices in enumerate(strategy.batch_iterator(records, rng=generator)):
+        sizes.append(len(indices))
+        padded = np.zeros(most, dtype=int)
+        padded[: len(indices)] = indices
+        there = jnp.arange(most) < len(indices)
+        assert noisy_sum(x[padded], there, jax.random.key(step)).shape == (3,)
+    assert noisy_sum._cache_size() == 1  # one shape for all batches, which is why they are cut
+    assert max(sizes) == most
+    cut = sum(size == most for size in sizes) / steps
+    assert cut < 0.5  # of Bin(400, .05) about one in five is above 23

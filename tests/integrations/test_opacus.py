@@ -27,6 +27,8 @@ from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler, Ten
 
 import cumulant as cm  # noqa: E402
 from cumulant.integrations.opacus import CumulantAccountant, PrivacyEngine, register  # noqa: E402
+from cumulant.sampling.once_per_epoch import OncePerEpoch  # noqa: E402
+from cumulant.sampling.shuffled import Shuffled  # noqa: E402
 from cumulant.training import torch_coin  # noqa: E402
 from integrations.training import accuracy, parts, separable, train, weights  # noqa: E402
 
@@ -233,8 +235,38 @@ def test_a_loader_that_is_kept_is_accounted_for_as_it_is(shuffle: bool) -> None:
     assert seen[-1].filename == __file__
     train(*made, epochs=3)
     shuffled = cm.dp_sgd(noise_multiplier=5.0, sample_rate=0.1, epochs=3, sampling="shuffled")
-    assert engine.accountant.run == shuffled
-    assert "replace-one" in engine.statement(delta=1e-5)
+    assert engine.get_epsilon(1e-5) == shuffled.epsilon(delta=1e-5)
+    said = " ".join(engine.statement(delta=1e-5).split())
+    assert "replace-one" in said
+    if shuffle:  # an interval, and what to do instead
+        assert engine.accountant.run == shuffled
+        assert "an epoch of shuffled records in 10 steps" in said
+        assert "a number for Poisson samples is not a bound for a shuffled loader; to have epsilon = " in said
+        return
+    assert engine.accountant.run == OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=2.5)) * 3
+    assert "interval" not in said  # an order that is known attains it, and one that is not is not what runs
+
+
+@pytest.mark.parametrize(
+    ("size", "loading", "anew"),
+    [
+        (600, {"shuffle": True}, True),
+        (590, {"shuffle": True}, True),
+        (590, {"shuffle": True, "drop_last": True}, False),
+        (600, {"shuffle": True, "drop_last": True}, True),
+        (600, {}, False),
+        (600, {"sampler": SubsetRandomSampler(range(60))}, False),
+        (600, {"sampler": RandomSampler(range(600), num_samples=300)}, False),
+    ],
+)
+def test_a_lower_end_is_for_orders_of_all_records_drawn_anew(size: int, loading: dict[str, Any], anew: bool) -> None:
+    engine = PrivacyEngine(sampling="shuffled")
+    made = engine.make_private(**parts(size=size, **loading), noise_multiplier=5.0)
+    train(*made)
+    ((epoch, count),) = engine.accountant.run.parts
+    assert count == 1
+    assert isinstance(epoch, Shuffled) is anew
+    assert epoch.epsilon(delta=1e-5) == pytest.approx(cm.Gaussian(noise_multiplier=2.5).epsilon(delta=1e-5))
 
 
 def test_a_loader_that_is_kept_meets_a_target() -> None:
@@ -381,7 +413,7 @@ def test_batches_of_one_epoch_are_accumulated() -> None:
             optimizer.step()
             optimizer.zero_grad()
     assert engine.accountant.history == [(5.0, 0.2, 1), (5.0, 0.5, 1), (5.0, pytest.approx(0.3), 1)] * 2
-    assert engine.accountant.run == cm.dp_sgd(noise_multiplier=5.0, sample_rate=0.1, epochs=2, sampling="shuffled")
+    assert engine.accountant.run == OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=2.5)) * 2  # of fewer steps
 
 
 def two_epochs(kind: str, model: Any, loader: Any) -> None:

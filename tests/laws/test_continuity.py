@@ -13,6 +13,7 @@ import pytest
 import cumulant as cm
 from cumulant.mechanisms.base import AbstractMechanism
 from high_precision import Sampled, delta
+from strategies import SLOW
 
 BASES: list[AbstractMechanism] = [
     cm.Gaussian(noise_multiplier=1.0),
@@ -117,20 +118,20 @@ def test_a_group_of_one_is_one_record(mechanism: AbstractMechanism, count: int) 
     assert run.group(size=1).epsilon(delta=DELTA) == pytest.approx(run.epsilon(delta=DELTA), rel=1e-9)
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [2, 3] if SLOW else [2])
 def test_groups_in_samples_of_nearly_everyone(size: int) -> None:
     noise = cm.Gaussian(noise_multiplier=1.0)
     assert_close(noise.poisson(rate=NEARLY).group(size=size) * 3, noise.poisson(rate=1.0).group(size=size) * 3)
 
 
 @base
-@pytest.mark.parametrize("rates", [(0.5, 0.25), (0.1, 0.3), (1.0, 0.2), (0.2, 1.0)])
+@pytest.mark.parametrize("rates", [(0.5, 0.25), (1.0, 0.2), (0.2, 1.0)])
 def test_a_sample_of_a_sample_is_a_sample(base: AbstractMechanism, rates: tuple[float, float]) -> None:
     once = base.poisson(rate=rates[0] * rates[1]) * 5
     assert_close(base.poisson(rate=rates[0]).poisson(rate=rates[1]) * 5, once)
 
 
-@pytest.mark.parametrize("rates", [(0.5, 0.25), (0.1, 0.3), (1.0, 0.2), (0.1, 1.0), (0.1, NEARLY)])
+@pytest.mark.parametrize("rates", [(0.5, 0.25), (1.0, 0.2), (0.1, 1.0), (0.1, NEARLY)])
 @count
 def test_a_sample_of_a_sample_under_replace_one(rates: tuple[float, float], count: int) -> None:
     noise = cm.Gaussian(noise_multiplier=1.0)

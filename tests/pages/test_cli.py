@@ -339,7 +339,10 @@ REFUSED = [
     # sampling
     ("epsilon --noise-multiplier 1 --sampling poisson --delta 1e-5", "--sampling poisson needs --rate"),
     ("epsilon --noise-multiplier 1 --rate 0.1 --batch 3 --delta 1e-5", "--batch does not belong to --sampling poisson"),
-    ("epsilon --noise-multiplier 1 --batch 3 --population 9 --delta 1e-5", "give --sampling without-replacement or"),
+    (
+        "epsilon --noise-multiplier 1 --batch 3 --population 9 --delta 1e-5",
+        "give --sampling poisson or without",
+    ),
     ("epsilon --noise-multiplier 1 --neighbors replace-one --delta 1e-5", "give --sampling"),
     (
         "epsilon --noise-multiplier 1 --sampling with-replacement --rate 0.1 --batch 3 --population 9 --delta 1e-5",

@@ -16,7 +16,7 @@ from cumulant import Gaussian, Laplace, RandomizedResponse, plot
 from cumulant.cli.main import main
 from cumulant.composition_theorems.calibrated import calibrated_composition
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.papers import CATALOGUE
+from cumulant.papers import CATALOGUE, loader_costs
 from cumulant.papers.asoodeh_2020 import figures as asoodeh_et_al
 from cumulant.papers.balle_2018 import figures as balle_et_al
 from cumulant.papers.sheet import Sheet
@@ -276,6 +276,27 @@ def test_asoodeh_figure_3_allows_a_hundred_more_epochs() -> None:
         gained = np.interp(budget, lemma.y, lemma.x) - np.interp(budget, classical.y, classical.x)
         assert gained > least
     assert all(a <= b for a, b in zip(ours.y, lemma.y, strict=True))
+
+
+# What loaders cost ----------------------------------------------------------------------------------------------------
+
+
+def test_a_loader_is_answered_as_the_page_says() -> None:
+    """Drawn anew, a coin, and then a factor: what a shuffled loader attains is above both, whatever the epochs."""
+    sheet = loader_costs.loaders(points=3)
+    label = "shuffled, cut into batches: "
+    for column in (0, 1):
+        proven, attained = (np.array(sheet.curve(0, column, label + end).y) for end in ("proven", "attained"))
+        coin = np.array(sheet.curve(0, column, "a coin").y)
+        assert np.all(attained <= proven)
+        assert np.all(attained > 3.8 * coin)
+    fresh, kept = (np.array(sheet.curve(0, 0, f"one batch, drawn {how}").y) for how in ("anew", "once"))
+    coin = np.array(sheet.curve(0, 0, "a coin").y)
+    assert np.all((0.8 * coin < fresh) & (fresh < coin))
+    assert kept[0] == fresh[0]  # of one epoch
+    assert np.all(kept[1:] > 7 * fresh[1:])
+    subset = np.array(sheet.curve(0, 1, "a subset").y)
+    assert np.all(subset > 5 * np.array(sheet.curve(0, 1, "a coin").y))
 
 
 # Drawing and the command ------------------------------------------------------------------------------------------

@@ -95,8 +95,8 @@ def _text_of(file: str) -> str:
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
-def is_drawn(question: str, seed: str) -> bool:
-    return int.from_bytes(hashlib.sha256(f"{seed}:{question}".encode()).digest()[:8], "big") % SHARE == 0
+def is_drawn(question: str, seed: str, one_in: int = SHARE) -> bool:
+    return int.from_bytes(hashlib.sha256(f"{seed}:{question}".encode()).digest()[:8], "big") % one_in == 0
 
 
 # Values ---------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Answers to random questions against the truth in many digits (`high_precision`), and that reference against others.
 
-`CUMULANT_SLOW=1` asks 300 questions in place of 30.
+`CUMULANT_SLOW=1` asks 300 questions in place of 20.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from high_precision import (
 from stored import stored
 
 stored_delta = stored(delta)
-SEEDS = range(300 if os.environ.get("CUMULANT_SLOW") else 30)
+SEEDS = range(300 if os.environ.get("CUMULANT_SLOW") else 20)
 Laws = tuple[Law, ...]  # one for both orders of the neighbours, or one for each
 Generator = np.random.Generator
 

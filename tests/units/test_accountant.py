@@ -14,13 +14,13 @@ import cumulant as cm
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
 from cumulant.neighbors import Neighbors
-from strategies import ASKING, deltas, mechanisms
+from strategies import deltas, examples, mechanisms
 
 ORDERS = [1, 1.5, 2, 16, 1e3, math.inf]
 
 
 @given(st.lists(st.tuples(mechanisms(), st.integers(0, 100)), max_size=4), deltas())
-@ASKING
+@examples(10)
 def test_it_answers_like_the_composed_mechanism(steps: list[tuple[AbstractMechanism, int]], delta: float) -> None:
     accountant, run = cm.Accountant(), cm.Composed(())
     for mechanism, count in steps:

@@ -157,7 +157,7 @@ def test_the_tab_key_shows_questions_and_no_hooks() -> None:
         "releases",
     }
     becoming = {"poisson", "without_replacement", "with_replacement"}
-    becoming |= {"random_allocation", "group", "sharpened", "to_dict"}
+    becoming |= {"random_allocation", "shuffled", "group", "sharpened", "to_dict"}
     fields = {"mechanism", "rate", "relation", "rounded_up_by", "theorem"}
     step = cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
     assert {name for name in dir(step) if not name.startswith("_")} == asked | becoming | fields

@@ -6,21 +6,10 @@ import os
 
 import click
 
-from cumulant import __version__
-from cumulant.cli.banded import banded
-from cumulant.cli.check import check
-from cumulant.cli.cost import compare, delta, epsilon
 from cumulant.cli.exit_codes import table_for_help
-from cumulant.cli.figures import figures
-from cumulant.cli.ledger import ledger
-from cumulant.cli.manual import man
-from cumulant.cli.narrow_help import narrowed
+from cumulant.cli.narrow_help import NarrowContext
 from cumulant.cli.one_line_errors import OneLineErrors
-from cumulant.cli.page import page
-from cumulant.cli.plans import noise, rate, steps
-from cumulant.cli.plot import plot
-from cumulant.cli.sgd import sgd
-from cumulant.cli.statement import statement
+from cumulant.version import __version__
 
 HELP = f"""How much privacy did this computation spend, and how much may I still run?
 
@@ -62,11 +51,13 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for cost in (epsilon, delta, sgd, banded):
-    main.add_command(cost)
-for other in (noise, steps, rate, check, statement, compare, plot, figures, ledger, page, man):
-    main.add_command(other)
-narrowed(main)
+main.context_class = NarrowContext
+main.found_in = {
+    **dict.fromkeys(("epsilon", "delta", "compare"), "cost"),
+    **dict.fromkeys(("noise", "steps", "rate"), "plans"),
+    **{own: own for own in ("sgd", "banded", "check", "statement", "plot", "figures", "ledger", "page")},
+    "man": "manual",
+}
 
 if __name__ == "__main__":
     main()

@@ -6,14 +6,16 @@ import errno
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import click
 
 from cumulant.cli.exit_codes import exit_code_of
+from cumulant.cli.narrow_help import narrowed
 from cumulant.cli.output import message_of, print_json_error
 from cumulant.errors import CumulantError
 
@@ -24,8 +26,19 @@ LONGEST = 400  # characters: a library error may quote a whole file
 class OneLineErrors(click.Group):
     """Say what is wrong in one line on stderr, or with --json as an object on standard output, and exit by the table.
 
-    A traceback is left to bugs.
+    A traceback is left to bugs. Commands are `found_in` modules of this room, which are imported when they are needed.
     """
+
+    found_in: Mapping[str, str] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self.found_in})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.found_in and cmd_name not in self.commands:
+            module = import_module(f"cumulant.cli.{self.found_in[cmd_name]}")
+            self.add_command(narrowed(getattr(module, cmd_name)))
+        return super().get_command(ctx, cmd_name)
 
     def main(
         self,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import webbrowser
 
 import click
+
+from cumulant.cli.output import print_data
+from cumulant.cli.question_options import json_option
 
 LARGEST_PORT = 65_535
 FEWEST_WORKERS, MOST_WORKERS = 2, 4  # one answers while another thinks; more than four people do not sit here
@@ -29,7 +33,8 @@ Examples:
 )
 @click.option("--ledger", "ledger", metavar="URL", help="Show the accounts of this ledger, too, read only.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
-def page(*, port: int, ledger: str | None, no_browser: bool) -> None:
+@json_option
+def page(*, port: int, ledger: str | None, no_browser: bool, as_json: bool) -> None:
     from cumulant.page.server import PageServer
     from cumulant.page.workers import Workers
 
@@ -38,7 +43,11 @@ def page(*, port: int, ledger: str | None, no_browser: bool) -> None:
     workers = Workers(min(max(os.cpu_count() or 1, FEWEST_WORKERS), MOST_WORKERS), ledger=ledger)
     try:
         with PageServer(workers, port=port) as server:
-            click.echo(f"{server.address}  (Ctrl-C ends it)")
+            if as_json:
+                print_data({"address": server.address})
+            else:
+                click.echo(f"{server.address}  (Ctrl-C ends it)")
+            sys.stdout.flush()  # a program that started this one waits for the address
             if not no_browser:
                 threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
             server.serve_forever()

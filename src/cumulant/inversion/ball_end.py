@@ -103,6 +103,7 @@ def _proven_decay(
         above = upper_float(as_ball(k) + moment_of(nodes, tilt(plan.index), k).log())
         cells.append((proven_cells(pair, plan.index, above, bits), n))
     least = lower_float(gaussian_variance(losses)) if losses.mean > 0 else 0.0
+    least += sum(n * pair.gaussian_variance for pair, n in losses.parts)
     first = math.floor(2 * math.log2(math.sqrt((plan.height + plan.accuracy) / plan.curvature)) / SCALES)
     places, falls, last = np.zeros(0), np.zeros(0), 0.0
     for chunk in range(first - 1, first + CHUNKS):

@@ -27,6 +27,7 @@ from cumulant.inversion.contour import log_chernoff
 from cumulant.inversion.enclosure import WorkBudget
 from cumulant.inversion.plan import TAIL_NATS, Plan, Tilts
 from cumulant.numerics.balls import as_ball, lower_float, pi_ball, points_above, precision, turned_sum, upper_float
+from cumulant.pairs.allocation import AllocatedPair
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
@@ -286,6 +287,7 @@ def _k_ball(
 def _left_out_of(losses: ComposedPairs) -> arb:
     """Return how much of P the parts lack together, at most."""
     cut = [(pair.in_balls().left_out, n) for pair, n in losses.parts if isinstance(pair, CoordinatePair)]
+    cut += [(as_ball(pair.left_out), n) for pair, n in losses.parts if isinstance(pair, AllocatedPair)]
     return sum((n * p for p, n in cut), as_ball(0.0))
 
 

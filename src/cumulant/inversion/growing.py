@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeGuard, final
 
 import numpy as np
@@ -45,7 +45,7 @@ SPARE_STEPS = 2  # of 2^{m/4}, by which a line is finer than it need be today
 SPARE_HEIGHT = 4.0  # nats that a line may come to lie higher above the answer
 BESIDE = (-8, -4, 4, 8)  # tilts 2^{k/8} beside that of the line, at which K is kept for the bound of aliases
 PATIENCE = 1.3  # times as many releases as when no line settled ε, or a bound failed, from which one is tried again
-KINDS_OF_MEANS = 32  # per octave
+KINDS_OF_MEANS, KINDS_OF_CUTS = 32, 4  # per octave: of pairs that stand for others, and of places of cuts
 KEPT_KINDS = 1024  # pairs whose kind is kept
 MOST_KINDS = 256  # of releases that stand for others
 AHEAD_SHARES = np.array([1 / 8, 1 / 32, 1 / 128, 0.0])  # of all releases, that are added ahead
@@ -249,22 +249,23 @@ class Kinds:
 
 
 @lru_cache(maxsize=KEPT_KINDS)
-def coarsen(pair: DominatingPair) -> DominatingPair:
+def coarsen(pair: DominatingPair, kinds: int = KINDS_OF_MEANS) -> DominatingPair:
     """Return a pair that dominates this one, of which there are few: a mean of Gaussian noise is rounded up."""
     if not _is_noise_on_samples(pair):
         return pair
     mean = _mean(pair)
-    step = math.ceil(KINDS_OF_MEANS * math.log2(mean))
-    means = [2.0 ** (m / KINDS_OF_MEANS) for m in (step, step + 1)]  # the first may have been rounded down
+    step = math.ceil(kinds * math.log2(mean))
+    means = [2.0 ** (m / kinds) for m in (step, step + 1)]  # the first may have been rounded down
     return CoordinatePair(GaussianNoise(means[0] if means[0] >= mean else means[1]), pair.sampling)
 
 
 def sight_by_kinds(releases: Mapping[DominatingPair, int], variance: float, log_delta: float) -> Sight:
     """Return what is seen of a pair: cut where its kind is, which is farther out, so that a place serves many."""
-    sight = lru_cache(maxsize=None)(sight_of(tuple(releases.items()), variance, log_delta, SPARE_SIGHT))
+    sight = cache(sight_of(tuple(releases.items()), variance, log_delta, SPARE_SIGHT))
 
+    @cache
     def see(pair: DominatingPair) -> DominatingPair:
-        cut = sight(coarsen(pair))
+        cut = sight(coarsen(pair, KINDS_OF_CUTS))
         if not _is_noise_on_samples(pair) or not isinstance(cut, CoordinatePair):
             return cut
         if not isinstance(cut.law, CutLaw):

@@ -18,9 +18,11 @@ from cumulant.inversion.plan import DROWNING_NATS, Plan, round_count
 from cumulant.inversion.rows import Rows
 from cumulant.numerics.complex_plane import Complex
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.curve import CHUNKS, SCALES
+from cumulant.pairs.coordinate import CoordinatePair
+from cumulant.pairs.curve import CHUNKS, SCALES, k_of_each
 from cumulant.pairs.discrete import line_effort
 
+FOR_GOOD_NATS = 12.0  # above what a tail may be, of φ: what is beyond ω of it is divided by about ω
 SPARE_NATS = 10.0  # more than needed, at which bounds stop being improved
 FOLLOWED = 1000.0  # times the end of the longest line, up to which decay is followed to bound all that is beyond
 SHORT_POINTS = 3072  # of a line that is followed whole; where it is longer a band is shorter
@@ -135,7 +137,9 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[InDoubles]:
     if losses.closed is not None:
         yield from bands(losses, plan.tilts)
         return
-    ends = ends_of(losses.row, plan, np.array([plan.height + plan.accuracy]), _farthest_affordable(losses, plan))
+    ends: list[End] = []
+    if not _keeps_atoms(losses, plan):
+        ends = ends_of(losses.row, plan, np.array([plan.height + plan.accuracy]), _farthest_affordable(losses, plan))
     is_short = all(end.points <= SHORT_POINTS for end in ends) and plan.height <= DROWNING_NATS
     for end in ends if is_short else ():
         yield (line := _follow_line(losses, plan, end))
@@ -150,6 +154,17 @@ def enclosures_at(losses: ComposedPairs, plan: Plan) -> Iterator[InDoubles]:
         is_short = is_short or plan.tilts.is_guess  # what a rough band says comes first
     for end in () if is_short else ends:
         yield _follow_line(losses, plan, end)
+
+
+def _keeps_atoms(losses: ComposedPairs, plan: Plan) -> bool:
+    """Return whether all releases have atoms, and together one so heavy that φ is above what a tail may be for good."""
+    kept = [(pair, n) for pair, n in losses.parts if isinstance(pair, CoordinatePair) and pair.atoms]
+    if losses.variance > 0 or len(kept) < len(losses.parts):
+        return False
+    k = k_of_each([pair for pair, _ in kept], plan.index).tolist()
+    heaviest = [max(mass + plan.theta * loss for loss, mass in pair.atoms) for pair, _ in kept]
+    log_atom = sum(n * (top - one) for (_, n), top, one in zip(kept, heaviest, k, strict=True))
+    return bool(log_atom > FOR_GOOD_NATS - plan.height - plan.accuracy)
 
 
 def _farthest_affordable(losses: ComposedPairs, plan: Plan) -> float:

@@ -28,7 +28,7 @@ def characteristic_function(positions: Array, weights: Array, step: float, count
     place = (positions - centre) / spacing
     nearest = np.rint(place)
     offset = place - nearest  # in [-½, ½]
-    cell = nearest.astype(np.int64) % size
+    cell = np.mod(nearest, float(size)).astype(np.int64)  # exact, also of places that no int64 holds
     grid = np.zeros(size + 2 * REACH)  # beyond both ends, too
     around = np.arange(-REACH, REACH + 1)
     for first in range(0, len(cell), CHUNK):

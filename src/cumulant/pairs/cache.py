@@ -113,7 +113,7 @@ def evaluate_by_batch_key(asked: Sequence[Asked], evaluate: Callable[..., Sequen
     """Return the answers to questions, each about one pair; pairs with one batch key are asked together."""
     groups: dict[tuple[Hashable, tuple[Hashable, ...]], list[DominatingPair]] = {}
     for pair, question in asked:
-        groups.setdefault((pair.batch_key(SIMILAR), question), []).append(pair)
+        groups.setdefault((pair.batch_key(SIMILAR) if len(asked) > 1 else None, question), []).append(pair)
     found: dict[Asked, Value] = {}
     for (_, question), group in groups.items():
         found.update(zip(((pair, question) for pair in group), evaluate(group, *question), strict=True))

@@ -6,7 +6,7 @@ Everything is computed from the parameters of the pair, each of which stands for
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -27,6 +27,7 @@ from cumulant.numerics.balls import (
     upper_floats,
 )
 from cumulant.numerics.decay import Cells
+from cumulant.pairs.allocation import AllocatedPair
 from cumulant.pairs.cache import CACHE
 from cumulant.pairs.coordinate import CELL_WIDTH, Branch, CoordinatePair, straight_width
 from cumulant.pairs.curve import tilt
@@ -109,8 +110,8 @@ def ball_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float,
 def count_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, *, bits: int) -> NodeCount:
     """Return how many nodes M(z) takes for Re z = θ and 0 <= Im z <= ω; raise `OutOfReach` if they are too many."""
     proof, moved = 0.0, False
-    if isinstance(pair, FinitePair):
-        nodes = work = len(pair.losses)
+    if isinstance(pair, FinitePair | AllocatedPair):
+        nodes = work = int(pair.count_nodes(theta, omega))
     elif isinstance(pair, CoordinatePair):
         rules = [(rule, branch.law.terms) for branch, rule in _rules(pair, theta, omega, k_theta, bits)]
         nodes, work = sum(len(rule.nodes) for rule, _ in rules), sum(len(rule.nodes) * n for rule, n in rules)
@@ -135,6 +136,8 @@ def _rules(
 def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
     if isinstance(pair, FinitePair):
         return BallNodes(*_finite_columns(pair, bits), as_ball(0.0))
+    if isinstance(pair, AllocatedPair):
+        return _allocated_nodes(pair, theta, omega, k_theta, bits)
     assert isinstance(pair, CoordinatePair)  # checked
     with precision(bits):
         atoms = _atoms(pair)
@@ -147,6 +150,19 @@ def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: 
             losses += more.tolist()
             weights += [density * weight for density, (_, weight) in zip(densities, rule.nodes, strict=True)]
         return BallNodes(losses, weights, error)
+
+
+def _allocated_nodes(pair: AllocatedPair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
+    with precision(bits):
+        nodes = BallNodes(*_allocated_columns(pair, bits), as_ball(0.0))
+        sum_at_theta, scale = moment_of(nodes, theta, k_theta), (-as_ball(k_theta)).exp()
+        return replace(nodes, error=pair.error_in_balls(sum_at_theta, theta, omega, scale))
+
+
+@CACHE.remember
+def _allocated_columns(pair: AllocatedPair, bits: int) -> tuple[list[arb], list[arb]]:
+    with precision(bits):
+        return pair.losses_in_balls()
 
 
 def _atoms(pair: CoordinatePair) -> list[tuple[arb, arb]]:
@@ -258,6 +274,8 @@ def _cells_of(pair: DominatingPair, theta: float, k_theta: arb, bits: int) -> li
         for branch in pair.branches:
             rows += _branch_cells(branch, theta, k_theta)
         return rows
+    if isinstance(pair, AllocatedPair):
+        return []  # its Gaussian part says it all
     raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
 
 

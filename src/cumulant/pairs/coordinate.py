@@ -268,7 +268,9 @@ class Stretch(Branch):
         while (width := max(finest, distances[-1] * WAVES / BEYOND_NATS)) < widest and distances[-1] < high - low:
             distances.append(min(distances[-1] + width, high - low))
         rest = high - low - distances[-1]
-        inwards = np.append(distances[:-1], np.linspace(distances[-1], high - low, math.ceil(rest / widest) + 1))
+        count = math.ceil(rest / widest)
+        even = distances[-1] + (rest / max(count, 1)) * np.arange(count)
+        inwards = np.concatenate((distances[:-1], even, [high - low]))
         edges = (high - inwards)[::-1] if self.rises else low + inwards
         return edges[np.diff(edges, prepend=-np.inf) > 0]
 
@@ -308,6 +310,11 @@ class CoordinatePair(DominatingPair):
         return CoordinatePair(self.law.in_balls(), self.sampling.in_balls())
 
     @property
+    def is_graded(self) -> bool:  # type: ignore[override]
+        """Whether pieces become narrower towards the largest loss."""
+        return all(isinstance(branch, Stretch) for branch in self.branches)
+
+    @property
     def supremum(self) -> float:
         return self.sampling.supremum(self.law)
 
@@ -325,11 +332,10 @@ class CoordinatePair(DominatingPair):
     @property
     def rates(self) -> list[Any]:
         """The rate at which P mixes in what the record contributes, of each part; 0 where it has the density of Q."""
-        nothing = 0 * self.sampling.largest_rate
-        return [
-            next((sampling.largest_rate for _, sampling in factors if sampling.sign > 0), nothing)
-            for _, factors in self.sampling.parts
+        there = [
+            next((sampling for _, sampling in factors if sampling.sign > 0), None) for _, factors in self.sampling.parts
         ]
+        return [0 * self.sampling.largest_rate if one is None else one.largest_rate for one in there]
 
     @property
     def log_top_mass(self) -> float:

@@ -90,7 +90,7 @@ CUMULANTS = BatchedTable("cumulants", _cumulants)
 
 def shared_octaves(pair: DominatingPair, octave: int) -> tuple[int, int]:
     """Return the first of the octaves that share their nodes, and how many they are."""
-    size = pair.octaves if octave < FEW_NODES_OCTAVE else 1
+    size = pair.octaves if octave < FEW_NODES_OCTAVE or pair.is_graded else 1
     return octave - octave % size, size
 
 

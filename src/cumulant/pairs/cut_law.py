@@ -312,10 +312,15 @@ def place_of_cut(components: Sequence[tuple[float, float]], sharpness: float, lo
     share, first, last = math.exp(log_share), 0, 32
     if share == 0:
         raise OutOfReach(f"no cut leaves out as little as e^{log_share:.0f}")
-    while left_out_by_cut(components, last / PLACES_PER_UNIT, sharpness) > share:
+    width = math.sqrt(2 + 1 / (sharpness * sharpness))
+
+    def is_too_near(at: float) -> bool:
+        left = math.fsum(part * math.erfc((at - mean) / width) for part, mean in components)
+        return left / 2 * LEFT_OUT_MARGIN + 5e-324 > share  # as `left_out_by_cut` says
+
+    while is_too_near(last / PLACES_PER_UNIT):
         first, last = last, 2 * last
     while last - first > 1:
         middle = (first + last) // 2
-        too_near = left_out_by_cut(components, middle / PLACES_PER_UNIT, sharpness) > share
-        first, last = (middle, last) if too_near else (first, middle)
+        first, last = (middle, last) if is_too_near(middle / PLACES_PER_UNIT) else (first, middle)
     return last / PLACES_PER_UNIT

@@ -107,6 +107,9 @@ class DominatingPair(ABC):
     octaves: int = 4
     """How many octaves of tilts share their nodes."""
 
+    is_graded: bool = False
+    """Whether large tilts take few nodes more, so that all octaves share them."""
+
     @abstractmethod
     def count_nodes(self, theta: float, omega: float) -> float:
         """Return about how many nodes there are up to frequency ω, without building them."""

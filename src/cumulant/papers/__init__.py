@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from cumulant.papers import exact_inversion
+from cumulant.papers import exact_inversion, front_page, loader_costs
 from cumulant.papers.asoodeh_2020 import figures as asoodeh_figures
 from cumulant.papers.balle_2018 import figures as balle_figures
 from cumulant.papers.sheet import Sheet
@@ -34,4 +34,6 @@ CATALOGUE: Mapping[str, Callable[[], Sheet]] = {
     "asoodeh-3": asoodeh_figures.figure3,
     "exact-line": exact_inversion.line,
     "exact-nodes": exact_inversion.nodes,
+    "loaders": loader_costs.loaders,
+    "methods": front_page.methods,
 }

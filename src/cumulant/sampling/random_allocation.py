@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, final
 
@@ -17,25 +18,24 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.known import QUADRATURE_ERROR, Known
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.numerics.balls import upper_floats
+from cumulant.numerics.lognormal_sum import log_moments_of_mean
 from cumulant.numerics.logspace import reciprocal_up
+from cumulant.numerics.search import smallest_true
 from cumulant.pairs.allocation import (
-    DEEPEST,
-    DEEPEST_NATS,
     AllocatedPair,
     JoinsOneOf,
     LeavesOneOf,
     followed_steps,
     range_of_losses,
+    width_of_cut,
 )
 from cumulant.pairs.curve import divergence, log_moments
 from cumulant.pairs.pair import GaussianPair
 from cumulant.parameters import Bins, require, whole_number
 from cumulant.sampling.relation import checked_relation
 
-LARGEST_ORDER = 256  # up to which moments are read off powers of polynomials
-SEEN_NATS = 42.0  # below a moment, where what the cut law leaves out counts for nothing
-SEEN_DEVIATIONS = 9.5  # the same of one x
-SHORTENED = 1e-13  # relative, of powers of polynomials in logarithms
+SEEN_NATS = 42.0  # below 1, where what the cut law leaves out of a moment counts for nothing
 
 WHICH_BINS = (
     "Are records put into new batches each epoch (bins='fresh') or kept (bins='kept', as JAX Privacy's "
@@ -65,8 +65,8 @@ class RandomAllocation(AbstractMechanism):
                 composition, within an epoch and over epochs. The record's step is drawn independently of all other
                 records' and never shown; sums are divided by a fixed number, so that the sizes of batches are not told.
                 Batches of a fixed size are not covered: there records push one another out.
-    Tightness:  attained by a constant query, so exact, for one step of t; an upper bound for more. The error of the
-                density is measured by halving its step, not proven, and counted: intervals are not certified.
+    Tightness:  attained by a constant query, so exact, for one step of t; an upper bound for more. The law of the loss
+                comes from balls (`numerics.lognormal_sum`), so every error is proven, and intervals are certified.
 
     >>> epoch = Gaussian(noise_multiplier=1.0).random_allocation(steps=100)
     >>> round(epoch.epsilon(delta=1e-5), 6), round((epoch * 10).epsilon(delta=1e-5), 6)
@@ -102,8 +102,13 @@ class RandomAllocation(AbstractMechanism):
         return self.relation
 
     @property
+    def _variance(self) -> Fraction:
+        """μ² = epochs/σ²."""
+        return self.epochs / Fraction(self.mechanism.noise_multiplier) ** 2
+
+    @property
     def _mean(self) -> float:
-        """√epochs/σ, rounded up."""
+        """μ = √epochs/σ, rounded up."""
         mean = reciprocal_up(self.mechanism.noise_multiplier)
         return mean if self.epochs == 1 else GaussianPair.product([(GaussianPair(mean), self.epochs)]).mean
 
@@ -129,7 +134,7 @@ class RandomAllocation(AbstractMechanism):
         mean = self._mean
         sizes = [(followed_steps(mean, size), n) for size, n in self._blocks]
         return tuple(
-            tuple((kind(mean, size) if size > 1 else GaussianPair(mean), n) for size, n in sizes)
+            tuple((kind(self._variance, size) if size > 1 else GaussianPair(mean), n) for size, n in sizes)
             for kind in (LeavesOneOf, JoinsOneOf)
         )
 
@@ -137,7 +142,7 @@ class RandomAllocation(AbstractMechanism):
         mean = self._mean
         sizes = [(followed_steps(mean, size), n) for size, n in self._blocks]
         is_exact = self.chosen == 1 and sizes[0][0] == self.steps
-        parts = [(_curve_of_block(mean, size, is_exact), n) for size, n in sizes]
+        parts = [(_curve_of_block(self._variance, size, is_exact), n) for size, n in sizes]
         return parts[0][0] if self.chosen == 1 else total(parts)
 
     def _plain(self) -> dict[str, Any]:
@@ -164,7 +169,7 @@ def allocate(
 
 
 @lru_cache(maxsize=64)
-def _curve_of_block(mean: float, steps: int, is_exact: bool) -> Curve:
+def _curve_of_block(variance: Fraction, steps: int, is_exact: bool) -> Curve:
     """Return K of both directions, the larger at every order.
 
     Beyond the orders that nodes follow, K of one that leaves is known at integers, with chords between; beyond these,
@@ -174,34 +179,60 @@ def _curve_of_block(mean: float, steps: int, is_exact: bool) -> Curve:
     Holds for:  all orders.
     Tightness:  exact, but for chords and tangents.
     """
-    half = mean * mean / 2 * (1 + 4e-16)
+    half = float(variance / 2) * (1 + 4e-16)
     everyone = Curve(log_moment=lambda lam: half * lam * (lam + 1), kl=half, exact=steps == 1 and is_exact)
     if steps == 1:
         return everyone
+    leaves, joins = LeavesOneOf(variance, steps), JoinsOneOf(variance, steps)
     try:
-        farthest = range_of_losses(mean, steps).farthest
-        leaves, joins = LeavesOneOf(mean, steps), JoinsOneOf(mean, steps)
+        integers, none = _integer_moments(variance, steps), (np.zeros(0), np.zeros(0))
+        cut = _CutMoments(leaves, *integers)
         kl = max(divergence(leaves), divergence(joins)) * (1 + QUADRATURE_ERROR)
     except OutOfReach:
         return everyone
-    # under S^a each x_i is at most N(aμ, 1): what lies beyond the largest, or the farthest, is nothing of the moment
-    most = min((DEEPEST + mean - SEEN_DEVIATIONS) / mean - 1, (DEEPEST_NATS - SEEN_NATS) / farthest)
     way = Curve(log_moment=everyone.log_moment, kl=kl, exact=is_exact, summed=True)
-    integers, none = _integer_moments(mean, steps), (np.zeros(0), np.zeros(0))
     return at_least(
-        replace(way, log_moment=_one_way(leaves, most, farthest, integers, (half, half))),
-        replace(way, log_moment=_one_way(joins, math.inf, 0.0, none, (half / steps, half))),
+        replace(way, log_moment=_one_way(leaves, cut, integers, (half, half))),
+        replace(way, log_moment=_one_way(joins, None, none, (half / steps, half))),
     )
 
 
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _CutMoments:
+    """What the soft cut takes off E_P e^{λℓ}, at most: p of P, where ℓ + wg is above c. The smaller of two bounds.
+
+    - e^{-xc} E e^{λℓ + x(ℓ+wg)}, x >= 0, where E_P e^{yℓ} <= e^{y(y+1)μ²/2}, as if all were in one step;
+    - √(p E_P e^{2λℓ}) (Cauchy and Schwarz), K(2λ) at most on a chord between integers.
+    """
+
+    pair: LeavesOneOf
+    orders: Array
+    values: Array
+
+    def log_bound(self, lam: Array) -> Array:
+        square, width = float(self.pair.variance), width_of_cut(self.pair.variance, self.pair.steps)
+        cut = range_of_losses(self.pair.variance, self.pair.steps).cut
+        x = np.maximum((cut - (lam + 0.5) * square) / (square + width**2), 0.0)
+        together = x * x * width**2 / 2 - x * cut + (lam + x) * (lam + x + 1) * square / 2
+        knots, values = np.append(0.0, self.orders), np.append(0.0, self.values)
+        chord = np.where(2 * lam <= knots[-1], np.interp(2 * lam, knots, values), np.inf)
+        return np.minimum(together, (math.log(self.pair.left_out) + chord) / 2) + 1e-9
+
+    @property
+    def most(self) -> float:
+        """An order up to which that counts for nothing."""
+        return smallest_true(lambda lam: bool(self.log_bound(np.array(lam)) > -SEEN_NATS), 0.0, 1e6, relative=1e-3)
+
+
 def _one_way(
-    pair: AllocatedPair, most: float, farthest: float, integers: tuple[Array, Array], parabola: tuple[float, float]
+    pair: AllocatedPair, cut: _CutMoments | None, integers: tuple[Array, Array], parabola: tuple[float, float]
 ) -> Callable[[Array], Array]:
-    """Return K of one direction; up to the order `most` what nodes leave out is nothing."""
-    near, (a, b) = _followed(pair, most), parabola  # K <= aλ² + bλ
+    """Return K of one direction."""
+    near, (a, b) = _followed(pair, math.inf if cut is None else cut.most), parabola  # K <= aλ² + bλ
     beyond = integers[0] > near
     knots = np.append(near, integers[0][beyond])
-    values = np.append(_raised(pair, np.array([near]), farthest), integers[1][beyond])
+    values = np.append(_raised(pair, cut, np.array([near])), integers[1][beyond])
     last, k = float(knots[-1]), float(values[-1])
     touch = last + math.sqrt(max(last * (a * last + b) - k, 0.0) / a)  # where the tangent through this point does
     slope = a * 2 * touch + b
@@ -211,16 +242,16 @@ def _one_way(
         found = np.where(lam <= last, np.interp(lam, knots, values), found)
         some = lam <= near
         if np.any(some):
-            found[some] = _raised(pair, lam[some], farthest)
+            found[some] = _raised(pair, cut, lam[some])
         return found
 
     return log_moment
 
 
-def _raised(pair: AllocatedPair, lam: Array, farthest: float) -> Array:
-    """Return K of the nodes, raised by what rounding may take, and by what is left out: little of P, and not far."""
+def _raised(pair: AllocatedPair, cut: _CutMoments | None, lam: Array) -> Array:
+    """Return K of the nodes, raised by what rounding may take, and by what a cut took off."""
     k = log_moments(pair, lam) * (1 + QUADRATURE_ERROR)
-    return k + 2 * pair.left_out * np.exp(lam * farthest) if pair.left_out > 0 else k
+    return k if cut is None else k + np.exp(np.minimum(cut.log_bound(lam), 700.0))  # M >= 1
 
 
 def _followed(pair: AllocatedPair, most: float) -> float:
@@ -235,23 +266,7 @@ def _followed(pair: AllocatedPair, most: float) -> float:
     return low
 
 
-@lru_cache(maxsize=64)
-def _integer_moments(mean: float, steps: int) -> tuple[Array, Array]:
-    """Return λ = 1, 2, … and K(λ) of one that leaves: E_Q S^m = m! [x^m] (Σ_k e^{k(k-1)μ²/2} x^k/k!)^t, rounded up."""
-    m = np.arange(LARGEST_ORDER + 1.0)
-    log_factorial = np.array([math.lgamma(k + 1) for k in m])
-    one = m * (m - 1) * (mean * mean / 2) - log_factorial
-    found = one
-    for bit in f"{steps:b}"[1:]:
-        found = _log_product(found, found)
-        found = _log_product(found, one) if bit == "1" else found
-    k = found + log_factorial - m * math.log(steps)
-    terms = np.abs(found) + log_factorial + m * math.log(steps)
-    return m[2:] - 1, (k + SHORTENED * terms)[2:]
-
-
-def _log_product(a: Array, b: Array) -> Array:
-    """Return the logarithms of the first coefficients of a product of power series with positive ones."""
-    i, j = np.indices((len(a), len(a)))
-    terms = np.where(j <= i, a[j] + b[i - j], -np.inf)
-    return np.asarray(np.logaddexp.reduce(terms, axis=1))
+def _integer_moments(variance: Fraction, steps: int) -> tuple[Array, Array]:
+    """Return λ = 1, 2, … and K(λ) = log E_Q (S/t)^{λ+1} of one that leaves, rounded up."""
+    found = upper_floats(log_moments_of_mean(variance, steps)[2:])
+    return np.arange(1.0, len(found) + 1), np.array(found)

@@ -220,10 +220,11 @@ class Shuffled(AbstractMechanism):
 
 
 def _allocated(mean: float, bins: int | None) -> Pairs:
-    """Return the pairs of random allocation, where doubles follow it to that many steps: fewer would dominate."""
+    """Return the pairs of random allocation, where it is followed to that many steps: fewer would dominate."""
     if bins is None or bins < 2 or followed_steps(mean, bins) < bins:
         return ()
-    return LeavesOneOf(mean, bins), JoinsOneOf(mean, bins)
+    square = Fraction(mean) ** 2
+    return LeavesOneOf(square, bins), JoinsOneOf(square, bins)
 
 
 def shuffle(

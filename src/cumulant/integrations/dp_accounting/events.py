@@ -23,9 +23,12 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.gaussian_mixture import GaussianMixture
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.mechanisms.zcdp import ZCDP
-from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Neighbors
+from cumulant.numerics.rounding import float_above
 from cumulant.parameters import ratio_above
 from cumulant.sampling.poisson import PoissonSampled
+from cumulant.sampling.poisson_users import PoissonUsers
+from cumulant.sampling.truncated_poisson import TruncatedPoisson
 from cumulant.sampling.with_replacement import SampledWithReplacement
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
@@ -36,7 +39,7 @@ NOTHING = Composed(())  # nothing is
 RELATIONS: dict[NeighboringRelation, Neighbors] = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: ADD_REMOVE,
     NeighboringRelation.REPLACE_ONE: REPLACE_ONE,
-    NeighboringRelation.REPLACE_SPECIAL: ADD_REMOVE,  # a record becomes one that contributes nothing: as if it left
+    NeighboringRelation.REPLACE_SPECIAL: ZERO_OUT,  # a record becomes one that contributes nothing
 }
 """The relation of the theorems that answer for one of dp_accounting."""
 
@@ -63,7 +66,8 @@ def from_event(
 
     An event's noise is in units of the norm of one record. Under REPLACE_ONE a sum changes by up to twice that, so the
     mechanism has half the noise multiplier, except inside a Poisson sample, whose unit is one record here, too.
-    REPLACE_SPECIAL, where a record becomes one that contributes nothing, costs what ADD_OR_REMOVE_ONE does.
+    REPLACE_SPECIAL, where a record becomes one that contributes nothing, costs what ADD_OR_REMOVE_ONE does, but for
+    truncated batches.
 
     Laplace and discrete Laplace noise are about one number; for vectors the Rényi curve of Laplace noise holds
     (method="rdp"). A ZCDpEvent is taken as it is stated.
@@ -155,6 +159,7 @@ class _Reader:
             noise_multiplier=event.standard_deviation,
             sensitivities=event.sensitivities,
             probabilities=event.sampling_probs,
+            relation=self.relation,
         )
 
     def tree(self, event: Any) -> AbstractMechanism:
@@ -185,6 +190,17 @@ class _Reader:
             inside.read(event.event), lambda it: it.poisson(rate=rate, neighbors=self.relation), none=rate == 0
         )
 
+    def truncated(self, event: Any) -> AbstractMechanism:
+        """Under add-or-remove-one dataset_size is that of the larger data set, there as here."""
+        rate = parameters.probability("sampling_probability", event.sampling_probability)
+        most = parameters.whole_number("truncated_batch_size", event.truncated_batch_size)
+        records = parameters.whole_number("dataset_size", event.dataset_size)
+        noise = parameters.nonnegative("noise_multiplier", event.noise_multiplier)
+        if 0 in (rate, most, records) or noise == 0:
+            return REVEALED if noise == 0 and 0 not in (rate, most, records) else NOTHING
+        gaussian = Gaussian(noise_multiplier=noise)
+        return gaussian.poisson(rate=rate, max_batch=most, population=records, neighbors=self.relation)
+
     def without_replacement(self, event: Any) -> AbstractMechanism:
         inner, size, of = self._fixed(event), event.sample_size, event.source_dataset_size
         return _sampled(inner, lambda it: it.without_replacement(batch=size, population=of), none=size == 0)
@@ -212,6 +228,7 @@ READERS: dict[type, Callable[[_Reader, Any], AbstractMechanism]] = {
     dp_event.MixtureOfGaussiansDpEvent: _Reader.mixture,
     dp_event.SingleEpochTreeAggregationDpEvent: _Reader.tree,
     dp_event.PoissonSampledDpEvent: _Reader.poisson,
+    dp_event.TruncatedSubsampledGaussianDpEvent: _Reader.truncated,
     dp_event.SampledWithoutReplacementDpEvent: _Reader.without_replacement,
     dp_event.SampledWithReplacementDpEvent: _Reader.with_replacement,
 }
@@ -257,7 +274,10 @@ def to_event(
     if neighboring_relation not in RELATIONS:
         raise InvalidParameter(f"neighboring_relation must be a NeighboringRelation, got {neighboring_relation!r}")
     relation = RELATIONS[neighboring_relation]
-    if mechanism.neighbors not in (None, relation):
+    same = (ADD_REMOVE, ZERO_OUT) if relation is ZERO_OUT else (relation,)  # what joins or leaves costs as much as null
+    if any(isinstance(release, TruncatedPoisson) for release, _ in mechanism.releases()):  # but where it takes a place
+        same = (relation,)
+    if mechanism.neighbors is not None and mechanism.neighbors not in same:
         raise MixedNeighbors(
             f"this mechanism is for {mechanism.neighbors.value}, the event is asked for {relation.value}"
         )
@@ -294,6 +314,14 @@ def _without_replacement(sampled: Any, unit: int) -> Any:
     return dp_event.SampledWithoutReplacementDpEvent(population, batch, _written(sampled.mechanism, unit))
 
 
+def _people(sampled: Any, unit: int) -> Any:
+    """Return how many records of one person join, on the safe side: none is the one probability rounded down."""
+    k, rate = sampled.records_per_user, Fraction(sampled.rate)
+    shares = [float_above(math.comb(k, j) * rate**j * (1 - rate) ** (k - j)) for j in range(1, k + 1)]
+    none = max(-float_above(sum(map(Fraction, shares), Fraction(-1))), 0.0)
+    return dp_event.MixtureOfGaussiansDpEvent(sampled.mechanism.noise_multiplier, list(range(k + 1)), [none, *shares])
+
+
 def _table(mechanism: Any, unit: int) -> Any:
     kind = getattr(dp_event, mechanism.event)
     return kind(**{name: list(value) if isinstance(value, tuple) else value for name, value in mechanism.arguments})
@@ -310,6 +338,10 @@ WRITERS: dict[type, Callable[[Any, int], Any]] = {
     ApproximateDP: lambda it, unit: dp_event.NonPrivateDpEvent(),
     FromEvent: _table,
     PoissonSampled: lambda it, unit: dp_event.PoissonSampledDpEvent(it.rate, _written(it.mechanism, 1)),
+    PoissonUsers: _people,
+    TruncatedPoisson: lambda it, unit: dp_event.TruncatedSubsampledGaussianDpEvent(
+        it.population, it.rate, it.max_batch, it.mechanism.noise_multiplier
+    ),
     SampledWithoutReplacement: _without_replacement,
     SampledWithReplacement: lambda it, unit: dp_event.SampledWithReplacementDpEvent(
         it.population, it.draws, _written(it.mechanism, unit)

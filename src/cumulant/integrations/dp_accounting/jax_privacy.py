@@ -9,13 +9,19 @@ from cumulant.integrations.requirement import require_package
 
 require_package("jax_privacy", distribution="jax-privacy", at_least="2.0", extra="jax-privacy")
 
-from collections.abc import Mapping  # noqa: E402
+from collections.abc import Iterator, Mapping  # noqa: E402
 from dataclasses import dataclass  # noqa: E402
+from itertools import pairwise  # noqa: E402
 from typing import final  # noqa: E402
 
 import numpy as np  # noqa: E402
 from dp_accounting.privacy_accountant import NeighboringRelation  # noqa: E402
-from jax_privacy.accounting import DpAccountantConfig  # noqa: E402
+from jax_privacy.accounting import (  # noqa: E402
+    DpAccountantConfig,
+    DpParams,
+    PldAccountantConfig,
+    SamplingMethod,
+)
 from jax_privacy.batch_selection import (  # noqa: E402
     BallsInBinsSampling,
     BatchSelectionStrategy,
@@ -26,17 +32,19 @@ from jax_privacy.batch_selection import (  # noqa: E402
 from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig  # noqa: E402
 
 from cumulant.answer import Method  # noqa: E402
+from cumulant.composition import Composed  # noqa: E402
 from cumulant.cyclic_poisson import CyclicPoisson, Partition  # noqa: E402
-from cumulant.errors import UnprovenCombination  # noqa: E402
+from cumulant.errors import InvalidParameter, UnprovenCombination  # noqa: E402
 from cumulant.integrations.dp_accounting.accountant import CumulantAccountant  # noqa: E402
 from cumulant.loaders.poisson import PoissonLoader  # noqa: E402
 from cumulant.matrix_training import banded_dp_sgd  # noqa: E402
 from cumulant.mechanisms.base import AbstractMechanism  # noqa: E402
 from cumulant.mechanisms.gaussian import Gaussian  # noqa: E402
-from cumulant.neighbors import Neighbors  # noqa: E402
+from cumulant.neighbors import ZERO_OUT, Neighbors  # noqa: E402
 from cumulant.numerics.rounding import ULP  # noqa: E402
+from cumulant.parameters import ratio_above  # noqa: E402
 
-__all__ = ["CumulantAccountantConfig", "run_of_batches", "run_of_plan"]
+__all__ = ["CumulantAccountantConfig", "run_of_batches", "run_of_params", "run_of_plan"]
 
 PARTITION: Mapping[PartitionType, Partition] = {
     PartitionType.INDEPENDENT: "independent",
@@ -49,8 +57,9 @@ PARTITION: Mapping[PartitionType, Partition] = {
 class CumulantAccountantConfig(DpAccountantConfig):  # type: ignore[misc]
     """What JAX Privacy makes an accountant of, anew for every question.
 
-    Its FIXED_BATCH_SIZE is told to accountants as a Poisson sample with half the noise, which no theorem here equates
-    with batches of fixed size: for those see its fixed_dpsgd_event under REPLACE_ONE, or `cumulant.dp_sgd`.
+    Its FIXED_BATCH_SIZE is told to accountants as a Poisson sample with half the noise. That is below the truth where
+    steps may follow from earlier outputs (`run_of_params`), and no accountant can tell: for batches of fixed size see
+    its fixed_dpsgd_event under REPLACE_ONE, or `cumulant.dp_sgd`. Truncated batches come as what they are.
     """
 
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -58,6 +67,60 @@ class CumulantAccountantConfig(DpAccountantConfig):  # type: ignore[misc]
 
     def create_accountant(self) -> CumulantAccountant:
         return CumulantAccountant(self.neighboring_relation, self.method)
+
+
+PldAccountantConfig.register(
+    CumulantAccountantConfig
+)  # truncated batches are taken to what inverts a pair, as this does
+
+
+def run_of_params(params: DpParams, *, num_updates: int, neighbors: Neighbors = ZERO_OUT) -> Composed:
+    """Return the run that JAX Privacy's parameters of a training describe, as its training accountants read them.
+
+    Its rate follows from the number of examples, so zero-out is meant, with num_samples the size of both data sets;
+    under add-or-remove-one num_samples is that of the larger.
+
+    Batches of fixed size are refused. Their answer there is that of Poisson samples with half the noise, for replacing
+    a record: it holds for one step and for steps that are fixed beforehand, but a crowd that follows from the first
+    output makes x the record that leaves in one step and the one that joins in the next. Two steps, 300 of 1000
+    examples, σ = 2: there ε is .0756 at the δ at which .1 is attained. Of people with several examples a sample of
+    fixed size is a hypergeometric mixture in one order, of which the same is to be said.
+    """
+    if params.sampling_method is not SamplingMethod.POISSON:
+        raise UnprovenCombination(
+            "FIXED_BATCH_SIZE is answered there below the truth where steps follow from earlier outputs (0.0756 where "
+            "0.1 is attained); use cumulant.dp_sgd(sampling='without_replacement'), of one example for each person"
+        )
+    if not params.is_finite_guarantee or params.noise_multipliers is None:
+        raise InvalidParameter(
+            "noise_multipliers must be given, and the guarantee finite, for a run to promise anything"
+        )
+    if params.cycle_length not in (None, 1):
+        raise UnprovenCombination("parts of the data in turn are read from an execution plan: use run_of_plan")
+    records = 1 if params.examples_per_user is None else params.examples_per_user
+    cut = {"max_batch": params.truncated_batch_size}
+    cut["population"] = None if params.truncated_batch_size is None else params.num_samples
+    return Composed.of(
+        (
+            Gaussian(noise_multiplier=noise).poisson(
+                rate=ratio_above(batch, params.num_samples), neighbors=neighbors, **cut, records_per_user=records
+            ),
+            last - first,
+        )
+        for first, last, noise, batch in _stretches(params, num_updates)
+    )
+
+
+def _stretches(params: DpParams, num_updates: int) -> Iterator[tuple[int, int, float, int]]:
+    """Yield from which step to which a noise multiplier and a batch size hold."""
+    noises, sizes = (
+        [(0, value)] if isinstance(value, int | float) else list(value)
+        for value in (params.noise_multipliers, params.batch_sizes)
+    )
+    starts = sorted({first for first, _ in (*noises, *sizes) if first < num_updates})
+    for first, last in pairwise([*starts, num_updates]):
+        noise, batch = (max(row for row in rows if row[0] <= first)[1] for rows in (noises, sizes))
+        yield first, last, float(noise), int(batch)
 
 
 def run_of_plan(config: BandMFExecutionPlanConfig, *, neighbors: Neighbors | None = None) -> CyclicPoisson:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.known import Known
 from cumulant.mechanisms.stated_pair import StatedPair
-from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
+from cumulant.neighbors import REPLACE_ONE, ZERO_OUT, Neighbors
 from cumulant.numerics.rounding import ULP
 from cumulant.parameters import positive, probability, require, whole_number
 
@@ -81,7 +81,7 @@ def special_bucket(parameter: float, count: int) -> StatedPair:
     return StatedPair(
         probabilities=_scaled([mine, p / k * (k - 1)]),
         neighbor_probabilities=_scaled([1 / k, (k - 1) / k]),
-        relation=ADD_REMOVE,
+        relation=ZERO_OUT,
     )
 
 

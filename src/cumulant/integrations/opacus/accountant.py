@@ -24,7 +24,7 @@ from opacus.optimizers import AdaClipDPOptimizer
 import cumulant as cm
 from cumulant import parameters
 from cumulant.accountant import agreed_budget
-from cumulant.integrations.opacus.epochs import UNKNOWN, Epochs
+from cumulant.integrations.opacus.epochs import UNKNOWN, Epoch, Epochs
 from cumulant.integrations.opacus.loaders import Drawn, drawn_by
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import Neighbors
@@ -102,7 +102,7 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         self._left: tuple[Any, float] | None = None
         self.charge = charge
         self.epochs = Epochs()
-        self._epochs_charged: Counter[int] = Counter()
+        self._epochs_charged: Counter[Epoch] = Counter()
         self.history = []
 
     @property
@@ -213,7 +213,7 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
             "sampling": self.sampling,
             "neighbors": self.neighbors.name,
             "epochs_begun": self.epochs.paid.total(),
-            "epochs": [list(row) for row in self.epochs.paid.items()],
+            "epochs": [[epoch.batches, count, epoch.is_anew] for epoch, count in self.epochs.paid.items()],
             "budget": None if self.budget is None else list(self.budget),
         }
         return state
@@ -248,7 +248,7 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
                 stacklevel=2,
             )
         self.history = rows
-        self.epochs.begun = Epochs(ours.get("epochs", [[UNKNOWN, ours["epochs_begun"]]])).begun
+        self.epochs.begun = Epochs(ours.get("epochs", [(UNKNOWN, ours["epochs_begun"], False)])).begun
         self.epochs.step()
         self._epochs_charged = self.epochs.paid.copy()
         self.budget = budget
@@ -273,21 +273,30 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
         return [_row(row) for row in self._history]
 
     def release(self, noise_multiplier: float, sample_rate: float) -> AbstractMechanism:
-        """Return what one step releases; where every record takes part once in an epoch what one epoch does.
-
-        Such epochs have the smallest noise of the run, which is safe: a record takes part in one step of each, and
-        nothing says in which.
-        """
-        if self.sampling == "shuffled":
-            return OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=noise_multiplier / 2))
+        """Return what one step releases; where every record takes part once in an epoch what one epoch does."""
+        if self.sampling != "poisson":
+            return self.epoch(noise_multiplier, Epoch(round(1 / sample_rate)))
         gaussian = cm.Gaussian(noise_multiplier=noise_multiplier)
-        if self.sampling == "random_allocation":
-            return gaussian.random_allocation(steps=round(1 / sample_rate), neighbors=self.neighbors)
         return gaussian.poisson(rate=torch_coin(sample_rate), neighbors=self.neighbors)
 
-    def _epochs_at(self, sigma: float, epochs: Counter[int]) -> cm.Composed:
-        """Return epochs with noise, by how many batches they have."""
-        return cm.Composed.of((self.release(sigma, 1 / batches), n) for batches, n in epochs.items())
+    def epoch(self, noise_multiplier: float, epoch: Epoch) -> AbstractMechanism:
+        """Return what one epoch releases in which every record takes part once; its order has a lower end, or none."""
+        gaussian = cm.Gaussian(noise_multiplier=noise_multiplier)
+        if self.sampling == "random_allocation":
+            return gaussian.random_allocation(steps=epoch.batches, neighbors=self.neighbors)
+        if epoch.is_anew:
+            return gaussian.shuffled(batches=epoch.batches, neighbors=self.neighbors)
+        return OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=noise_multiplier / 2))
+
+    def _epochs_at(self, sigma: float, epochs: Counter[Epoch]) -> cm.Composed:
+        """Return epochs, all with the smallest noise of the run: nothing says in which step a record takes part.
+
+        Where steps took several batches there were fewer of them, and no lower end is claimed.
+        """
+        unknown = self.epochs.accumulated
+        return cm.Composed.of(
+            (self.epoch(sigma, Epoch(epoch.batches) if unknown else epoch), count) for epoch, count in epochs.items()
+        )
 
     def keep_the_loader(self) -> None:
         """Account for the batches of a loader that is kept, as long as no others were accounted for."""
@@ -304,8 +313,8 @@ class CumulantAccountant(IAccountant):  # type: ignore[misc]
             return
         if any(sigma < earlier for earlier, _, _ in self._rows()):
             raise cm.UnprovenCombination("noise that falls makes epochs dearer that were charged already")
-        for batches, count in (self.epochs.begun - self._epochs_charged).items():
-            self.charge(self.release(sigma, 1 / batches), count)
+        for epoch, count in (self.epochs.begun - self._epochs_charged).items():
+            self.charge(self.epoch(sigma, epoch), count)
         self._epochs_charged = self.epochs.begun.copy()
 
     def _steps_left(self, sigma: float, rate: float) -> float:

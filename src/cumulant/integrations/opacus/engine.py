@@ -22,6 +22,7 @@ from cumulant.integrations.opacus.accountant import (
     Loader,
     register,
 )
+from cumulant.integrations.opacus.epochs import Epoch
 from cumulant.integrations.opacus.loaders import (
     AllocatedBatches,
     KeepsEmptyBatches,
@@ -29,6 +30,7 @@ from cumulant.integrations.opacus.loaders import (
     draw_with,
     drawn_by,
     refuse_repeats,
+    shuffles_anew,
     tell_what_is_not_used,
     with_batch_sampler,
 )
@@ -181,7 +183,8 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         whole_number("epochs", epochs)
         batches = self._batches(loader)
         if self.accountant.sampling != "poisson":
-            return self.accountant.release(noise, 1 / batches) * epochs
+            is_anew = self.accountant.sampling == "random_allocation" or shuffles_anew(loader.batch_sampler)
+            return self.accountant.epoch(noise, Epoch(batches, is_anew)) * epochs
         batches = int(1 / (1 / batches))  # as the sampler counts
         return self.accountant.release(noise, 1 / batches) * (epochs * batches)
 

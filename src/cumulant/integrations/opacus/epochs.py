@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import cumulant as cm
 
 UNKNOWN = 1  # batches of an epoch of which only its existence was recorded: as if everyone were in each
 
 
+class Epoch(NamedTuple):
+    """How many batches an epoch has, and whether its order is known to be drawn anew, of all records."""
+
+    batches: int
+    is_anew: bool = False
+
+
 @final
 class Epochs:
-    """How many epochs were begun, by how many batches they have, and whether a step had records of two.
+    """How many epochs were begun, and whether a step had records of two, or of several batches of one.
 
     Those that were begun when a step was last taken are `paid`; of later ones nothing was released yet.
     """
 
-    def __init__(self, paid: Iterable[Iterable[int]] = ()) -> None:
-        self.paid: Counter[int] = Counter({int(batches): int(count) for batches, count in paid if count})
+    def __init__(self, paid: Iterable[tuple[int, int, bool]] = ()) -> None:
+        self.paid = Counter({Epoch(int(batches), bool(anew)): int(count) for batches, count, anew in paid if count})
         self.begun = self.paid.copy()
+        self.accumulated = False
         self._optimizer: Any = None
         self._walk = 0  # the one that was begun last
         self._before_step = 0  # the one at the step before
@@ -30,9 +38,9 @@ class Epochs:
         """Look at an optimizer's gradients wherever an epoch begins."""
         self._optimizer = optimizer
 
-    def walk(self, batches: Any) -> Iterator[Any]:
+    def walk(self, batches: Any, *, is_anew: bool) -> Iterator[Any]:
         """Yield batches, and count an epoch with the first that is asked for, whether all are walked to or not."""
-        self.begun[len(batches)] += 1
+        self.begun[Epoch(len(batches), is_anew)] += 1
         self._walk += 1
         mine = self._walk
         for gradient in self._gradients():
@@ -43,6 +51,7 @@ class Epochs:
 
     def check_accumulated(self) -> None:
         """Refuse a step with gradients of several batches, unless all are of one epoch: then no record is in two."""
+        self.accumulated = True
         several = self._walk > self._before_step + 1 or self._interleaved
         if several or any(hasattr(gradient, "_of_an_epoch_before") for gradient in self._gradients()):
             raise cm.UnprovenCombination(

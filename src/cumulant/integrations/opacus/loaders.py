@@ -77,7 +77,7 @@ class CountedEpochs(Sampler[Any]):  # type: ignore[misc]
         self.epochs = epochs
 
     def __iter__(self) -> Iterator[Any]:
-        return self.epochs.walk(self.batches)
+        return self.epochs.walk(self.batches, is_anew=shuffles_anew(self.batches))
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -90,6 +90,15 @@ class CountedBatches(CountedEpochs, BatchSampler):  # type: ignore[misc]
     def __init__(self, batches: BatchSampler, epochs: Epochs) -> None:
         super().__init__(batches, epochs)
         self.sampler, self.batch_size, self.drop_last = batches.sampler, batches.batch_size, batches.drop_last
+
+
+def shuffles_anew(batches: Any) -> bool:
+    """Return whether batches are known to walk through all records, in an order that is drawn for every epoch."""
+    sampler = getattr(batches, "sampler", None)
+    if not isinstance(batches, BatchSampler) or not isinstance(sampler, RandomSampler) or sampler.replacement:
+        return False
+    leaves_over = len(sampler) % batches.batch_size > 0
+    return len(sampler) == len(sampler.data_source) and not (batches.drop_last and leaves_over)
 
 
 def counted(batches: Any, epochs: Epochs) -> CountedEpochs:
