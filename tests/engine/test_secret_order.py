@@ -124,7 +124,7 @@ def test_epochs_cost_less_than_with_their_order_told(sigma: float, batches: int,
     told = loader(sigma, batches=batches, epochs=epochs)
     secret = told.sharpened()
     ends, before = secret.epsilon_interval(delta=1e-5), told.epsilon_interval(delta=1e-5)
-    assert ends.lower == before.lower < ends.upper < 0.75 * before.upper
+    assert before.lower * (1 - 1e-8) <= ends.lower <= before.lower < ends.upper < 0.75 * before.upper
     assert not ends.certified
     assert secret.rdp(order=4.0) == told.rdp(order=4.0)
     for epsilon in (0.0, 0.3):  # chords and their reverse

@@ -52,8 +52,8 @@ def test_both_ends(
         assert interval.lower == pytest.approx(lower, abs=1.01e-6)
     if upper is not None:
         assert interval.upper == pytest.approx(upper, abs=5.1e-7)
-    assert not interval.certified
-    assert run.epsilon(delta=1e-5) == interval.upper
+    assert interval.certified == (neighbors is cm.REPLACE_ONE)  # the largest of zero-out's sums is known in doubles
+    assert interval.upper <= run.epsilon(delta=1e-5) <= interval.upper * (1 + 1e-12)
 
 
 def attained_zero_out(sigma: Any, t: int, epsilon: Any, c: Any) -> Any:
@@ -200,7 +200,7 @@ def test_records_that_are_left_over() -> None:
         for more in (sizes | {"drop_last": True}, sizes | {"drop_last": False}, {"batches": 10})
     )
     assert dropped.lower == short.lower < even.lower
-    assert dropped.upper == short.upper == even.upper
+    assert dropped.upper == short.upper == pytest.approx(even.upper, rel=1e-12)
     assert shuffled(1.0, **sizes).epsilon_interval(delta=1e-5) == dropped  # it was not said
     quiet = [shuffled(20.0, **sizes, drop_last=drops).delta_interval(epsilon=0.1).lower for drops in (True, False)]
     assert quiet[0] < quiet[1]

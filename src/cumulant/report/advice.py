@@ -21,7 +21,7 @@ def advice_on(run: AbstractMechanism, guarantee: Guarantee) -> tuple[str, ...]:
     >>> from cumulant import REPLACE_ONE, Gaussian
     >>> epoch = Gaussian(noise_multiplier=1.0).shuffled(batches=100, neighbors=REPLACE_ONE)
     >>> advice_on(epoch, epoch.guarantee(delta=1e-5))[0].partition("; ")[2]
-    'to have epsilon = 0.620939672 (add-or-remove-one), assign each record to a random batch, by itself and ...'
+    'to have epsilon = 0.6209396718 (add-or-remove-one), assign each record to a random batch, by itself and ...'
     """
     if not any(isinstance(release, Shuffled | SecretOrder) for release, _ in run.releases()):
         return ()

@@ -64,6 +64,7 @@ class SecretOrder(AbstractMechanism):
             directions=lambda _: self._directions(),
             profile=lambda: None,
             sharper_curve=True,
+            lower_in_doubles=True,
         )
 
     def _directions(self) -> Directions | None:
