@@ -11,6 +11,7 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.group import Group
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.neighbors import Neighbors
+from cumulant.sampling.gaussian_triples import SharpenedGaussianBatch
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.poisson_users import PoissonUsers
@@ -113,16 +114,17 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
             yield OWN_COIN
             yield CUT.format(most=most, sizes=OF_SIZE[release.relation].format(n=n))
             yield BOUNDED
-        case SampledWithoutReplacement() | SampledWithReplacement():
+        case SampledWithoutReplacement() | SampledWithReplacement() | SharpenedGaussianBatch():
             yield FIXED_SIZE
-            yield from () if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
+            inner = None if isinstance(release, SharpenedGaussianBatch) else release.mechanism
+            yield from () if inner is None or isinstance(inner, Gaussian | Laplace) else _inside(inner)
         case OncePerEpoch() | Shuffled() | SecretOrder():
             yield _order_of(release)
             yield BOUNDED
         case RandomAllocation():
             yield OWN_STEP
             yield FRESH_BINS if release.epochs == 1 else KEPT_BINS
-            yield BOUNDED
+            yield from (BOUNDED,) if isinstance(release.mechanism, Gaussian) else _inside(release.mechanism)
         case CyclicPoisson():
             yield PARTS[release.partition]
             yield IN_TURN

@@ -16,12 +16,13 @@ from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.mechanisms.known import QUADRATURE_ERROR, Known
+from cumulant.mechanisms.known import QUADRATURE_ERROR, Known, one_release
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.balls import upper_floats
 from cumulant.numerics.lognormal_sum import log_moments_of_mean
 from cumulant.numerics.logspace import reciprocal_up
 from cumulant.numerics.search import smallest_true
+from cumulant.pairs.allocated_atoms import AllocatedAtoms, followed_by_counts
 from cumulant.pairs.allocation import (
     AllocatedPair,
     JoinsOneOf,
@@ -30,13 +31,17 @@ from cumulant.pairs.allocation import (
     range_of_losses,
     width_of_cut,
 )
+from cumulant.pairs.atoms import Atoms, ChordAtoms, LossTable, Reversed
 from cumulant.pairs.curve import divergence, log_moments
+from cumulant.pairs.finite_pair import FinitePair, finite_loss, finite_pair
+from cumulant.pairs.noise import FiniteNoise
 from cumulant.pairs.pair import GaussianPair
 from cumulant.parameters import Bins, require, whole_number
 from cumulant.sampling.relation import checked_relation
 
 SEEN_NATS = 42.0  # below 1, where what the cut law leaves out of a moment counts for nothing
 
+NOT_STATED = LossTable, ChordAtoms  # tables whose probabilities add up to 1 but for rounding
 WHICH_BINS = (
     "Are records put into new batches each epoch (bins='fresh') or kept (bins='kept', as JAX Privacy's "
     "BallsInBinsSampling)? ε is 1.70 or 13.25 for t=100, σ=1, 10 epochs."
@@ -65,6 +70,8 @@ class RandomAllocation(AbstractMechanism):
                 composition, within an epoch and over epochs. The record's step is drawn independently of all other
                 records' and never shown; sums are divided by a fixed number, so that the sizes of batches are not told.
                 Batches of a fixed size are not covered: there records push one another out.
+    Of mechanisms on finitely many outputs all subsets are summed (`pairs.allocated_atoms`), also of several steps.
+
     Tightness:  attained by a constant query, so exact, for one step of t; an upper bound for more. The law of the loss
                 comes from balls (`numerics.lognormal_sum`), so every error is proven, and intervals are certified.
 
@@ -75,7 +82,7 @@ class RandomAllocation(AbstractMechanism):
 
     theorem: ClassVar[str] = "random allocation by its dominating pair, the mean of likelihood ratios over the steps"
 
-    mechanism: Gaussian
+    mechanism: AbstractMechanism
     steps: int
     chosen: int = 1
     epochs: int = 1
@@ -88,10 +95,11 @@ class RandomAllocation(AbstractMechanism):
                 "under cumulant.ADD_REMOVE or cumulant.ZERO_OUT, for group(size=2) if a record may be replaced"
             )
         checked_relation("random allocation", self.relation, self.mechanism, needs=ADD_REMOVE)
-        if not isinstance(self.mechanism, Gaussian):
+        if not isinstance(self.mechanism, Gaussian) and _atoms(self.mechanism) is None:
             raise UnprovenCombination(
-                f"random allocation is proven here for Gaussian noise, not for {type(self.mechanism).__name__}; "
-                "Poisson samples of it are covered: draw the batches by poisson(rate=1/steps)"
+                "random allocation is proven here for Gaussian noise, and for finitely many outputs whose "
+                f"probabilities are stated; not for {type(self.mechanism).__name__}; Poisson samples of it are "
+                "covered: draw the batches by poisson(rate=1/steps)"
             )
         for name, least in (("steps", 1), ("chosen", 1), ("epochs", 1)):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), at_least=least))
@@ -104,12 +112,17 @@ class RandomAllocation(AbstractMechanism):
     @property
     def _variance(self) -> Fraction:
         """μ² = epochs/σ²."""
-        return self.epochs / Fraction(self.mechanism.noise_multiplier) ** 2
+        return self.epochs / Fraction(self._sigma) ** 2
+
+    @property
+    def _sigma(self) -> float:
+        assert isinstance(self.mechanism, Gaussian)  # what else has finitely many outputs
+        return self.mechanism.noise_multiplier
 
     @property
     def _mean(self) -> float:
         """μ = √epochs/σ, rounded up."""
-        mean = reciprocal_up(self.mechanism.noise_multiplier)
+        mean = reciprocal_up(self._sigma)
         return mean if self.epochs == 1 else GaussianPair.product([(GaussianPair(mean), self.epochs)]).mean
 
     @property
@@ -119,6 +132,8 @@ class RandomAllocation(AbstractMechanism):
         return [(one, n) for one, n in ((size + 1, larger), (size, self.chosen - larger)) if n > 0]
 
     def _known(self) -> Known:
+        if not isinstance(self.mechanism, Gaussian):
+            return self._of_atoms(self.mechanism._known())
         is_exact = self.chosen == 1 and followed_steps(self._mean, self.steps) == self.steps
         return Known(
             curve=self._curve,
@@ -127,6 +142,25 @@ class RandomAllocation(AbstractMechanism):
             tight=lambda _: is_exact,
             profile=lambda: None,
             failure=lambda: 0.0,
+        )
+
+    def _of_atoms(self, base: Known) -> Known:
+        """Return what is known of finitely many outputs: all of it, if all counts of them are formed."""
+        dominating, attained = _atoms(self.mechanism), base.attained_noise
+        assert dominating is not None  # checked
+        plan = self.chosen, self.epochs
+        steps = followed_by_counts(dominating, self.steps, *plan)
+        pairs = both_orders(AllocatedAtoms(dominating, steps, *plan))
+        is_exact, reached = steps == self.steps, None
+        if is_exact and isinstance(attained, FiniteNoise):
+            reached = both_orders(AllocatedAtoms(attained.atoms, steps, *plan))
+        return Known(
+            curve=lambda: finite_loss(pairs),
+            directions=lambda _: one_release(pairs),
+            attained=lambda _: one_release(reached),
+            tight=lambda _: is_exact and base.tight(self.relation),
+            profile=lambda: None,
+            failure=lambda: max(pair.failure for pair in pairs),
         )
 
     def _directions(self) -> Directions:
@@ -149,6 +183,17 @@ class RandomAllocation(AbstractMechanism):
         """What is 1 is left out."""
         content = AbstractMechanism._plain(self)
         return {name: it for name, it in content.items() if name not in ("chosen", "epochs") or it != 1}
+
+
+def _atoms(mechanism: AbstractMechanism) -> Atoms | None:
+    """Return the outputs of a mechanism with a record, and without it; None where these are not stated as such."""
+    noise = mechanism._known().noise
+    return noise.atoms if isinstance(noise, FiniteNoise) and not isinstance(noise.atoms, NOT_STATED) else None
+
+
+def both_orders(atoms: Atoms) -> tuple[FinitePair, FinitePair]:
+    """Return the pairs of a record that leaves and of one that joins."""
+    return finite_pair(atoms), finite_pair(Reversed(atoms))
 
 
 def allocate(
