@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, final
 from cumulant.answer import Interval
 from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_line import FAR_APART_NATS, ChernoffInBalls, ball_line, band_line
-from cumulant.inversion.ball_split import SplitInBalls, split_line
+from cumulant.inversion.ball_split import SampledLosses, SplitInBalls, is_rare, split_in_balls
 from cumulant.inversion.ball_whole import (
     ENCLOSURE_BITS,
     GaussianInBalls,
@@ -38,7 +38,6 @@ from cumulant.inversion.enclosure import MOST_MICROSECONDS, Enclosure, WholeEncl
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.question import Question, Road
 from cumulant.inversion.solve import Directions, ask_delta, ask_epsilon
-from cumulant.inversion.split_plan import Steps
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ class Balls(Road):
         """Return the split where few losses make up ε: it takes no tilts, other lines would not end."""
         epsilon, log_delta = (self.about, asked) if side else (asked, self.about)
         with contextlib.suppress(OutOfReach):
-            if Steps.of(losses).is_rare(epsilon):
+            if is_rare(SampledLosses.of(losses).releases, epsilon):
                 return self._split(losses, epsilon, log_delta)
         return None
 
@@ -204,7 +203,7 @@ class Balls(Road):
         yield LargestLossInBalls.of(losses)
 
     def _split(self, losses: ComposedPairs, epsilon: float, log_delta: float) -> SplitInBalls:
-        line = split_line(Steps.of(losses), epsilon, log_delta)
+        line = split_in_balls(SampledLosses.of(losses), epsilon, log_delta)
         if line is not self._paid:
             self.budget.pay(line.microseconds)
             self._paid = line

@@ -32,8 +32,6 @@ from cumulant.inversion.split import (
     VARIATION_CUTS,
     Planned,
     SplitProfile,
-    guess_epsilon,
-    guess_log_deltas,
     plan_other_side,
     plan_split,
 )
@@ -42,6 +40,8 @@ from cumulant.inversion.whole_line import (
     NEAR_TILTS,
     WIDE_TILTS,
     WholeLine,
+    guess_epsilon,
+    guess_log_deltas,
     joining_ceiling,
     joining_log_ceiling,
     saddle_log_delta,

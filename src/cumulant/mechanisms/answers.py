@@ -39,7 +39,7 @@ def guarantee_at_delta(
     profile = _profile(known, relation, method)
     if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < math.inf:
         share = _share_above(profile, by_profile, log_delta) if _is_attained(known, relation) else None
-        return Guarantee.by_profile(by_profile, log_delta, at_most_above=share)
+        return Guarantee.by_profile(by_profile, log_delta, theorem=profile.theorem, at_most_above=share)
     if method != "rdp" and known.sampled is not None:
         short = sampled_epsilon(known.sampled, log_delta)
         if short is not None:
@@ -109,7 +109,7 @@ def guarantee_at_epsilon(
     if profile is not None:
         log_delta = profile.log_delta(epsilon)
         share = CLOSELY if _is_attained(known, relation) else None
-        found = Guarantee.by_profile(epsilon, log_delta, at_most_above=share)
+        found = Guarantee.by_profile(epsilon, log_delta, theorem=profile.theorem, at_most_above=share)
     else:
         nearer = nearer_epsilon(known, epsilon)
         found = _guarantee_at_epsilon(known, relation, nearer, method, accuracy)
@@ -179,7 +179,7 @@ def epsilon_interval(known: Known, relation: Relation, delta: float | None, log_
     best = guarantee_at_delta(known, relation, asked, "best")
     if known.lower_in_doubles:
         return _in_doubles(_least_epsilon(pairs[1], best), best.epsilon)
-    found = certified_epsilon(*pairs, delta_ball(delta=delta, log_delta=log_delta), best.epsilon)
+    found = _if_balls_can(lambda: certified_epsilon(*pairs, delta_ball(delta=delta, log_delta=log_delta), best.epsilon))
     return _or_doubles(found, best.epsilon, lambda: _least_epsilon(pairs[1], best))
 
 
@@ -193,8 +193,16 @@ def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval
     best = guarantee_at_epsilon(known, relation, epsilon, "best")
     if known.lower_in_doubles:
         return _in_doubles(_least_delta(pairs[1], best), best.delta)
-    found = certified_delta(*pairs, epsilon, best.log_delta)
+    found = _if_balls_can(lambda: certified_delta(*pairs, epsilon, best.log_delta))
     return _or_doubles(found, exp_above(best.log_delta), lambda: _least_delta(pairs[1], best))
+
+
+def _if_balls_can(certified: Callable[[], Interval]) -> Interval:
+    """Return what balls prove: nothing of a pair that is known in doubles only."""
+    try:
+        return certified()
+    except OutOfReach:
+        return Interval(0.0, math.inf)
 
 
 def _in_doubles(lower: float, upper: float) -> Interval:

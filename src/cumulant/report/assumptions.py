@@ -11,6 +11,7 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.group import Group
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.neighbors import Neighbors
+from cumulant.sampling.gaussian_triples import SharpenedGaussianBatch
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.poisson_users import PoissonUsers
@@ -111,9 +112,10 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
             yield OWN_COIN
             yield CUT.format(most=most, sizes=OF_SIZE[release.relation].format(n=n))
             yield BOUNDED
-        case SampledWithoutReplacement() | SampledWithReplacement():
+        case SampledWithoutReplacement() | SampledWithReplacement() | SharpenedGaussianBatch():
             yield FIXED_SIZE
-            yield from () if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
+            inner = None if isinstance(release, SharpenedGaussianBatch) else release.mechanism
+            yield from () if inner is None or isinstance(inner, Gaussian | Laplace) else _inside(inner)
         case OncePerEpoch() | Shuffled():
             yield (WALKS if isinstance(release, Shuffled) else EPOCHS)[release.relation]
             yield BOUNDED

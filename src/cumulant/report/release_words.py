@@ -22,6 +22,7 @@ from cumulant.mechanisms.stated_pair import StatedPair
 from cumulant.mechanisms.truncated_cdp import TruncatedCDP
 from cumulant.mechanisms.zcdp import ZCDP
 from cumulant.printed import counted, given
+from cumulant.sampling.gaussian_triples import SharpenedGaussianBatch
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.poisson_users import PoissonUsers
@@ -51,6 +52,9 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             unit, how = ADDED, f"a Poisson sample of {n} records: every one joins by its own coin of probability "
             drawn = f"{how}{given(rate)}, and of more than {most} as many are kept, drawn uniformly"
         case SampledWithoutReplacement(mechanism=inner, rate=rate):
+            unit, drawn = CHANGE, f"a fresh random subset of fixed size, {given(rate)} of all records"
+        case SharpenedGaussianBatch(rate=rate):
+            inner = Gaussian(noise_multiplier=release.noise_multiplier)
             unit, drawn = CHANGE, f"a fresh random subset of fixed size, {given(rate)} of all records"
         case SampledWithReplacement(mechanism=inner, draws=draws, population=population):
             unit, drawn = CHANGE, f"{draws} independent draws from {population} records"
