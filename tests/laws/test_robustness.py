@@ -143,6 +143,8 @@ EVERY_KIND: list[AbstractMechanism] = [
     cm.Parallel(parts=(GAUSSIAN, LAPLACE)),
     cm.banded_dp_sgd(noise_multiplier=2.0, bands=2, sample_rate=0.1, steps=5, partition="independent"),
     GAUSSIAN.random_allocation(steps=5, epochs=2, bins="kept"),
+    GAUSSIAN.poisson(rate=0.1, max_batch=3, population=20, neighbors=cm.ZERO_OUT),
+    GAUSSIAN.poisson(rate=0.1, records_per_user=3),
 ]
 KINDS = [type(mechanism).__name__ for mechanism in EVERY_KIND]
 

@@ -52,11 +52,11 @@ def test_the_profile_of_a_triple(rate: float, s: float, t: float, rho: float) ->
         exact = exact_profile(ratio, rate, s, t, rho)
         found = float(triple_profile(np.array([math.log(ratio)]), rate=rate, s=s, t=t, rho=rho)[0])
         ulp = 2e-16 * ratio  # of the ratio, which is a logarithm here
-        assert exact - ulp <= found <= exact + 2e-11 * rate + ulp
+        assert exact - ulp <= found <= exact + 7e-11 * rate + ulp
     for ratio in (0.9, 0.5):
         exact, ulp = exact_profile(ratio, rate, s, t, rho), 2e-16
         other = float(triple_profile(np.array([-math.log(ratio)]), rate=rate, s=t, t=s, rho=rho)[0])
-        assert exact - ulp <= 1 - ratio + ratio * other <= exact + 2e-11 * rate + ulp
+        assert exact - ulp <= 1 - ratio + ratio * other <= exact + 7e-11 * rate + ulp
 
 
 def test_one_record_has_a_closed_form() -> None:

@@ -32,6 +32,7 @@ from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import k_at, tilt
+from cumulant.pairs.mixed import MixedPair
 from cumulant.pairs.pair import DominatingPair
 
 if TYPE_CHECKING:
@@ -288,6 +289,11 @@ def _left_out_of(losses: ComposedPairs) -> arb:
     """Return how much of P the parts lack together, at most."""
     cut = [(pair.in_balls().left_out, n) for pair, n in losses.parts if isinstance(pair, CoordinatePair)]
     cut += [(as_ball(pair.left_out), n) for pair, n in losses.parts if isinstance(pair, AllocatedPair)]
+    for pair, n in losses.parts:
+        if isinstance(pair, MixedPair):
+            cut.append((as_ball(pair.unseen), n))
+            parts = [(share, part) for share, part in pair.parts if isinstance(part, CoordinatePair)]
+            cut += [(share * part.in_balls().left_out, n) for share, part in parts]
     return sum((n * p for p, n in cut), as_ball(0.0))
 
 

@@ -61,8 +61,9 @@ class RandomAllocation(AbstractMechanism):
     `epochs` says for how many epochs that one draw is kept. Then Π_e r_{s,e} stands for r_s: for Gaussian noise, one
     epoch of noise σ/√epochs. Draws that are fresh in every epoch are a composition.
 
-    `chosen` says how many of the t releases a record joins: a uniform subset of that many is a uniform partition into
-    so many blocks and one release of each, so by joint convexity blocks of ⌊t/k⌋ and ⌈t/k⌉ steps dominate.
+    `chosen` says how many of the t releases a record joins: then dP/dQ is the mean of products of ratios over subsets.
+    A uniform subset of k is a uniform partition into so many blocks and one release of each, so by joint convexity
+    blocks of ⌊t/k⌋ and ⌈t/k⌉ steps dominate. Of Gaussian noise, k of t are as much as t - k of t and 2k - t releases.
 
     The unit of noise is the largest contribution of one record: in DP-SGD the clipping norm.
 
@@ -72,8 +73,9 @@ class RandomAllocation(AbstractMechanism):
                 Batches of a fixed size are not covered: there records push one another out.
     Of mechanisms on finitely many outputs all subsets are summed (`pairs.allocated_atoms`), also of several steps.
 
-    Tightness:  attained by a constant query, so exact, for one step of t; an upper bound for more. The law of the loss
-                comes from balls (`numerics.lognormal_sum`), so every error is proven, and intervals are certified.
+    Tightness:  attained by a constant query, so exact, for one step of t, or all but one; an upper bound for other
+                subsets of Gaussian releases. The law of the loss comes from balls (`numerics.lognormal_sum`), so every
+                error is proven, and intervals are certified.
 
     >>> epoch = Gaussian(noise_multiplier=1.0).random_allocation(steps=100)
     >>> round(epoch.epsilon(delta=1e-5), 6), round((epoch * 10).epsilon(delta=1e-5), 6)
@@ -126,15 +128,33 @@ class RandomAllocation(AbstractMechanism):
         return mean if self.epochs == 1 else GaussianPair.product([(GaussianPair(mean), self.epochs)]).mean
 
     @property
+    def _fewer(self) -> int:
+        """How many steps are drawn, or left out, whichever is less: see `_beside`."""
+        return min(self.chosen, self.steps - self.chosen)
+
+    @property
+    def _beside(self) -> int:
+        """Releases on everyone beside those of `_fewer` steps.
+
+        Noise and sums are taken apart into their mean over the steps and differences from it, which are independent.
+        The mean of k of t steps is that of Gaussian noise at √t·σ/k, whichever they are; the differences are those of
+        the t - k steps that are left out, with their signs turned. So k of t are t - k of t and Gaussian noise of
+        μ²(k² - (t-k)²)/t = μ²(2k - t): that of 2k - t releases.
+        """
+        return max(2 * self.chosen - self.steps, 0)
+
+    @property
     def _blocks(self) -> list[tuple[int, int]]:
         """Sizes of blocks, with how many there are."""
-        size, larger = divmod(self.steps, self.chosen)
-        return [(one, n) for one, n in ((size + 1, larger), (size, self.chosen - larger)) if n > 0]
+        if self._fewer == 0:
+            return []
+        size, larger = divmod(self.steps, self._fewer)
+        return [(one, n) for one, n in ((size + 1, larger), (size, self._fewer - larger)) if n > 0]
 
     def _known(self) -> Known:
         if not isinstance(self.mechanism, Gaussian):
             return self._of_atoms(self.mechanism._known())
-        is_exact = self.chosen == 1 and followed_steps(self._mean, self.steps) == self.steps
+        is_exact = self._is_exact
         return Known(
             curve=self._curve,
             directions=lambda _: self._directions(),
@@ -143,6 +163,11 @@ class RandomAllocation(AbstractMechanism):
             profile=lambda: None,
             failure=lambda: 0.0,
         )
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether one step of t is drawn, or left out, or none, and the law of that many steps is followed."""
+        return self._fewer == 0 or (self._fewer == 1 and followed_steps(self._mean, self.steps) == self.steps)
 
     def _of_atoms(self, base: Known) -> Known:
         """Return what is known of finitely many outputs: all of it, if all counts of them are formed."""
@@ -165,19 +190,18 @@ class RandomAllocation(AbstractMechanism):
 
     def _directions(self) -> Directions:
         """Both directions; one step of one is Gaussian noise on everyone."""
-        mean = self._mean
-        sizes = [(followed_steps(mean, size), n) for size, n in self._blocks]
+        everyone = GaussianPair(self._mean)
+        beside = [(everyone, self._beside)] if self._beside else []
+        sizes = [(followed_steps(self._mean, size), n) for size, n in self._blocks]
         return tuple(
-            tuple((kind(self._variance, size) if size > 1 else GaussianPair(mean), n) for size, n in sizes)
+            (*((kind(self._variance, size) if size > 1 else everyone, n) for size, n in sizes), *beside)
             for kind in (LeavesOneOf, JoinsOneOf)
         )
 
     def _curve(self) -> Curve:
-        mean = self._mean
-        sizes = [(followed_steps(mean, size), n) for size, n in self._blocks]
-        is_exact = self.chosen == 1 and sizes[0][0] == self.steps
-        parts = [(_curve_of_block(self._variance, size, is_exact), n) for size, n in sizes]
-        return parts[0][0] if self.chosen == 1 else total(parts)
+        sizes = [(followed_steps(self._mean, size), n) for size, n in [*self._blocks, (1, self._beside)] if n > 0]
+        parts = [(_curve_of_block(self._variance, size, self._is_exact), n) for size, n in sizes]
+        return parts[0][0] if parts[0][1] == len(parts) == 1 else total(parts)
 
     def _plain(self) -> dict[str, Any]:
         """What is 1 is left out."""

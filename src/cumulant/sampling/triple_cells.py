@@ -19,10 +19,10 @@ from cumulant.numerics.logspace import Array
 
 RULE_NATS = 38.0  # the rule's proven error, which is added, is about e^-38 of the rate
 REACH = 8.6  # standard deviations that nodes reach beyond the middle of what is integrated
-ROUNDED = 8e-12  # relative, of terms: exponents below 1e2, and Φ(d) as far as d = -38, where |d| ulp of d are |d|² of Φ
+ROUNDED = 3e-11  # relative, of terms: exponents below 300 over spreads above 1/200 are off, and d times that is Φ(d)
 FINE_CELLS = 192  # of τ
 GROUPS = 16  # of cells, each of them one step of the recursion
-SLOPE_ROUNDING = 2.0**-48  # relative, of slopes: quotients of differences of given numbers
+SLOPE_ROUNDING = 2.0**-45  # relative, of slopes: quotients of differences of given numbers, exponents below 150
 NEAR_KNOTS = 48  # next to one another on the lattice; then they lie ever further apart
 
 
@@ -131,7 +131,7 @@ def step_of(places: list[int], step: float, above: Array, below: Array) -> Step:
     middle = min(float(above[0]), float(below[0]))  # the total variation, either way
     x = np.exp(step * np.array(places, dtype=float))
     up = np.append(middle, above[1:])
-    down = np.append(middle, below[1:]) / x * (1 + 4 * SLOPE_ROUNDING)
+    down = np.append(middle, below[1:] / x[1:] * (1 + SLOPE_ROUNDING))
     right = _hull(x, up)
     left = _hull(np.append(0.0, 1 / x[::-1]), np.append(0.0, down[::-1]))
     gaps = [math.expm1(step * (places[b] - places[a])) for a, b in pairwise(right)]
