@@ -219,6 +219,30 @@ def test_next_to_no_noise_is_no_large_grid(noise: float) -> None:
     assert run.epsilon(delta=1e-5) > 1 / noise
 
 
+@pytest.mark.parametrize(  # (1/σ)² is 711 at first, and no double is larger than e^709.8
+    ("noise", "beside"), [(0.0375, None), (0.02, None), (1e-3, None), (1e-3, 0.01), (1e-8, 0.01), (1e-100, None)]
+)
+def test_next_to_no_noise_intervals_hold_plain_answers(noise: float, beside: float | None) -> None:
+    sampled = cm.Gaussian(noise_multiplier=noise).poisson(rate=0.3)
+    run = sampled if beside is None else sampled + cm.Gaussian(noise_multiplier=beside).poisson(rate=0.2)
+    epsilon, needed = run.epsilon(delta=1e-5), run.epsilon_interval(delta=1e-5)
+    assert needed.lower <= min(epsilon, needed.upper)
+    delta, attained = run.delta(epsilon=3.0), run.delta_interval(epsilon=3.0)
+    assert attained.lower <= min(delta, attained.upper)
+
+
+@given(log_uniform(1e-3, 0.2), log_uniform(1e-16, 1e-4), st.integers(1, 5))
+@EXTREMES
+@example(0.01, 2.0**-53, 3)
+def test_next_to_delta_one_exact_is_exact(noise: float, missing: float, count: int) -> None:
+    """Against balls: what is missing of δ may be as small as what its logarithm is lowered by."""
+    run, delta = cm.Gaussian(noise_multiplier=noise) * count, 1 - missing
+    guarantee, interval = run.guarantee(delta=delta), run.epsilon_interval(delta=delta)
+    assert interval.lower <= guarantee.epsilon
+    if guarantee.exact:
+        assert guarantee.epsilon <= interval.upper * (1 + 1e-6) + 1e-9
+
+
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-12, 1e-8])
 def test_noise_for_budgets_next_to_nothing(epsilon: float) -> None:
     """At ε = 0 a sampled run of n steps has about δ = γ√n/(σ√2π): the least noise is next to that."""

@@ -93,7 +93,9 @@ class SampledLosses(NamedTuple):
 
 def is_rare(releases: SampledReleases, epsilon: float) -> bool:
     """Return whether all but a few losses together are far from ε, and one as large is not out of sight."""
-    if not 0 < epsilon < math.inf or not releases.deviation < RARE_SHARE * epsilon:
+    if not 0 < epsilon < math.inf or not all(law.is_ordinary for law in releases.laws):  # moments may overflow
+        return False
+    if not releases.deviation < RARE_SHARE * epsilon:
         return False
     return min(coordinate_of(epsilon, law.mean, law.rate) for law in releases.laws) < FARTHEST_RARE
 

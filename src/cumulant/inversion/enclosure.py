@@ -16,6 +16,8 @@ EXACT_SHARE = 1e-9  # of ε, within which an answer is exact
 EXACT_AT_ZERO = 1e-12  # a change of ε near 0 that counts as one by EXACT_SHARE
 CLOSE_NATS = 1e-9  # slack in log δ that is as good as none
 LIKELY_SHARES = 2e-7, 5e-7, 9.9e-7  # of ε, by which an answer may be above that was raised until others agree
+LOWERED_NATS = 5e-14  # by which log δ was lowered near 0 (`numerics.rounding.less_rounding`), and its own rounding
+TOLD_NATS = 1e-6  # of -log δ, below which that is seen in an ε
 LEAST_MEAN = 1e-300  # products with smaller means lose their digits
 MOST_MICROSECONDS = 6e6  # about, of ball arithmetic for a question
 MOST_SINES = 2e8  # pairs of sine and cosine that lines in doubles may take for one direction: a few seconds
@@ -176,7 +178,10 @@ class GaussianInDoubles(WholeEnclosure):
         return 0.0
 
     def excess(self, epsilon: float, log_delta: float, slack: float) -> float:
-        return 0.0
+        """Return 0, but next to δ = 1, where what is missing of it is as small as what log δ was lowered by."""
+        if log_delta < -TOLD_NATS or not 0 < epsilon < math.inf:
+            return 0.0
+        return max(1 - gaussian_epsilon(self.pair, min(log_delta + LOWERED_NATS, 0.0)) / epsilon, 0.0)
 
 
 def gaussian_log_delta(pair: GaussianPair, epsilon: float) -> float:

@@ -19,7 +19,7 @@ from cumulant.numerics.logspace import Array
 
 RULE_NATS = 38.0  # the rule's proven error, which is added, is about e^-38 of the rate
 REACH = 8.6  # standard deviations that nodes reach beyond the middle of what is integrated
-ROUNDED = 3e-11  # relative, of terms: exponents below 300 over spreads above 1/200 are off, and d times that is Φ(d)
+ROUNDED = 3e-11  # relative, of terms; what d₁ is off by cancels, at any v: FΦ(d₁) - cΦ(d₁ - v) is stationary in d₁
 FINE_CELLS = 192  # of τ
 GROUPS = 16  # of cells, each of them one step of the recursion
 SLOPE_ROUNDING = 2.0**-45  # relative, of slopes: quotients of differences of given numbers, exponents below 150
