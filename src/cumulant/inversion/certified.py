@@ -50,11 +50,13 @@ def delta_ball(*, delta: float | None, log_delta: float | None) -> arb:
         return as_ball(delta) if delta is not None else as_ball(log_delta or 0.0).exp()
 
 
-def certified_epsilon(upper: Directions, lower: Directions, delta: arb, about: float = math.nan) -> Interval:
+def certified_epsilon(
+    upper: Directions, lower: Directions, delta: arb, about: float = math.nan, about_lower: float | None = None
+) -> Interval:
     """Return ε at δ between a bound that holds for all neighbours and one that some attain; look `about` there."""
-    new_road = _roads_of(upper, lower, about)
 
     def solve(directions: Directions, side: int) -> float:
+        new_road = _roads_of(upper, lower, about if side > 0 or about_lower is None else about_lower)
         epsilon = 0.0
         for question in ask_epsilon(directions, delta, side, new_road):
             if not _is_below(question, epsilon, question.asked) and not _is_below_by_line(question, epsilon):

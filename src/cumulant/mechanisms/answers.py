@@ -29,6 +29,7 @@ NO_PAIRS = (
     "an exact answer needs the dominating pair of every release, and one of these has none; "
     'use method="best" for the tightest bound that is proven'
 )
+FAR_BELOW = 0.6  # of the upper end: a lower end there is not found from above
 FARTHEST_ASKED = 1e40  # ε: δ of unbounded losses at larger ones is at most that at this one, far below doubles
 
 
@@ -179,7 +180,10 @@ def epsilon_interval(known: Known, relation: Relation, delta: float | None, log_
     best = guarantee_at_delta(known, relation, asked, "best")
     if known.lower_in_doubles:
         return _in_doubles(_least_epsilon(pairs[1], best), best.epsilon)
-    found = _if_balls_can(lambda: certified_epsilon(*pairs, delta_ball(delta=delta, log_delta=log_delta), best.epsilon))
+    least = best.epsilon if best.exact else _least_epsilon(pairs[1], best)
+    lower = least if 0 < least < best.epsilon * FAR_BELOW else None
+    ball = delta_ball(delta=delta, log_delta=log_delta)
+    found = _if_balls_can(lambda: certified_epsilon(*pairs, ball, best.epsilon, lower))
     return _or_doubles(found, best.epsilon, lambda: _least_epsilon(pairs[1], best))
 
 

@@ -16,6 +16,7 @@ from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.poisson_users import PoissonUsers
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.secret_order import SecretOrder
 from cumulant.sampling.shuffled import Shuffled
 from cumulant.sampling.truncated_poisson import TruncatedPoisson
 from cumulant.sampling.with_replacement import SampledWithReplacement
@@ -48,6 +49,7 @@ ONE_WALK = (
     "every epoch walks through the records once, in consecutive batches of one size, the last of which may be short or "
     "dropped, in an order that does not look at them; the lower end of an interval needs it to be drawn anew in each"
 )
+SECRET = "that order is uniform and secret, drawn anew in every epoch by a generator that nobody can predict"
 WALKS = {
     Neighbors.ADD_REMOVE: f"{ONE_WALK}; one record more or less makes as many batches, and every sum is divided by the "
     "same fixed number",
@@ -116,8 +118,8 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
             yield FIXED_SIZE
             inner = None if isinstance(release, SharpenedGaussianBatch) else release.mechanism
             yield from () if inner is None or isinstance(inner, Gaussian | Laplace) else _inside(inner)
-        case OncePerEpoch() | Shuffled():
-            yield (WALKS if isinstance(release, Shuffled) else EPOCHS)[release.relation]
+        case OncePerEpoch() | Shuffled() | SecretOrder():
+            yield _order_of(release)
             yield BOUNDED
         case RandomAllocation():
             yield OWN_STEP
@@ -138,6 +140,12 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
             yield UNIT
         case _:
             yield STATED
+
+
+def _order_of(release: OncePerEpoch | Shuffled | SecretOrder) -> str:
+    if isinstance(release, SecretOrder):
+        return f"{ONE_WALK}; {SECRET}"
+    return (WALKS if isinstance(release, Shuffled) else EPOCHS)[release.relation]
 
 
 def _inside(mechanism: AbstractMechanism) -> Iterator[str]:

@@ -27,6 +27,7 @@ from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.poisson_users import PoissonUsers
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.secret_order import SecretOrder
 from cumulant.sampling.shuffled import Shuffled
 from cumulant.sampling.truncated_poisson import TruncatedPoisson
 from cumulant.sampling.with_replacement import SampledWithReplacement
@@ -68,12 +69,11 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             chosen = "one" if release.chosen == 1 else str(release.chosen)
             epochs = "an epoch" if release.epochs == 1 else f"{release.epochs} epochs, draws kept in all of them,"
             return f"{times}{epochs} of {release.steps} steps of which every record draws {chosen} for itself, {noise}"
-        case Shuffled(records=records, batch=b, population=n):
-            some = "" if release.released == release.batches else f"{release.released} of "
-            rest = ", the records left over in a short one or in none" if n % b else ""
-            towards = f", towards {counted(records, 'record')} at once" if records > 1 else ""
-            drawn = f"in {some}{counted(release.batches, 'step')}, batches of one size{rest}"
-            return f"{times}an epoch of shuffled records {drawn}, {_noise(release.mechanism, ADDED)}{towards}"
+        case Shuffled() | SecretOrder():
+            epoch, secret = (
+                (release, "") if isinstance(release, Shuffled) else (release.mechanism, ", the order secret")
+            )
+            return f"{times}{_shuffled_words(epoch)}{secret}"
         case CyclicPoisson(mechanism=inner, bands=bands, steps=steps):
             turns = f"{steps} steps with noise correlated over {bands}, which take turns with as many parts of the data"
             return f"{times}{turns}: a record pays for {_noise(inner, ADDED)}"
@@ -84,6 +84,14 @@ def release_words(release: AbstractMechanism, count: int) -> str:
 
 ADDED = "the largest contribution of one record"
 CHANGE = "what replacing one record changes"
+
+
+def _shuffled_words(epoch: Shuffled) -> str:
+    some = "" if epoch.released == epoch.batches else f"{epoch.released} of "
+    rest = ", the records left over in a short one or in none" if epoch.population % epoch.batch else ""
+    towards = f", towards {counted(epoch.records, 'record')} at once" if epoch.records > 1 else ""
+    drawn = f"in {some}{counted(epoch.batches, 'step')}, batches of one size{rest}"
+    return f"an epoch of shuffled records {drawn}, {_noise(epoch.mechanism, ADDED)}{towards}"
 
 
 def _noise(mechanism: AbstractMechanism, unit: str) -> str:
