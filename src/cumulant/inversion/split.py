@@ -57,8 +57,9 @@ FAR_TILTS = 2.0 ** (np.arange(-24.0, 18.0) / 6)  # over the tilt of one loss
 FEWEST_FAR_TILTS = 2  # the line, and a larger one that bounds its aliases
 LEANING_NATS = 15.0  # of w^-τ, at most, on a line
 SKIPPED_FAR_NATS = 27.0  # below δ, where what is left of far releases takes no line
-QUIET_SHARES = 0.6, 0.33, 0.17, 0.08, 0.03  # of ε, the largest quiet loss
+QUIET_SHARES = 0.6, 0.17, 0.03  # of ε, the largest quiet loss
 QUIET_DELTA_NATS = 27.0  # below δ, where δ_S is nothing beside it
+VARIATION_SHARE = 0.25  # of all that may be given back, where far releases begin if ε is next to 0
 LEAST_APART = 2.0  # of c_q and c_f, over the sharpness
 FARTHEST_DEVIATIONS = 4.0  # of all losses, beyond which a difference leaves little of the other side
 FARTHEST_EPSILON = 4.0  # likewise
@@ -67,29 +68,7 @@ GUESS_NATS = 5e-3  # of log ε
 MOST_LARGE = 12  # releases that are large, in a guess
 LEAST_GUESSED = 1e-12  # ε, and a variance over γ²
 LEAST_T = -30.0  # of a guess
-RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was found: it is rather too small
 NO_TILTS = np.ones(1), np.full(1, -np.inf)  # of nothing
-
-
-class FarPlace(NamedTuple):
-    """Where releases begin to be far: where one loses a share of ε, and how sharply at least, times c_f.
-
-    Next to ε the line of N is low where single losses make up δ. Where many small ones do, it is lower if c_f is, and
-    what far ones add may be some times δ. Where ε is next to 0, far ones begin at a share of what all releases may give
-    back together: what is left of δ(0) beside P(F) - Q(F) is small.
-    """
-
-    share: float
-    sharpness: float
-    share_of_all: float = 0.0
-
-    def size(self, releases: SampledReleases, epsilon: float) -> float:
-        """Return which losses make up δ."""
-        return self.share_of_all * releases.largest_joining_loss if self.share_of_all > 0 else epsilon
-
-
-CUTS = FarPlace(1.0, 0.0), FarPlace(0.7, 0.7)  # the second where bounds are too far apart with the first
-VARIATION_CUTS = FarPlace(1.0, 0.0, 0.25), FarPlace(1.0, 0.0, 0.1)
 
 
 @final
@@ -201,16 +180,21 @@ class _Asked(NamedTuple):
 
 
 def plan_split(
-    releases: SampledReleases, epsilon: float | None, log_delta: float, place: FarPlace = CUTS[0]
+    releases: SampledReleases, epsilon: float | None, log_delta: float, share_of_all: float = 0.0
 ) -> Planned | None:
-    """Return bounds of δ near ε, where it is about δ, with c_f in that place; None where they would take long."""
+    """Return bounds of δ near ε, where it is about δ, with c_f where one loses ε; None where they would take long.
+
+    Where ε is next to 0, c_f is a share of what all releases may give back together: what is left of δ(0) beside
+    P(F) - Q(F) is small.
+    """
     if epsilon is None:
         return None
-    asked = _Asked(epsilon, log_delta, place.size(releases, epsilon))
+    size = share_of_all * releases.largest_joining_loss if share_of_all > 0 else epsilon
+    asked = _Asked(epsilon, log_delta, size)
     if not 0 < asked.size < LARGEST_EPSILON:
         return None
     with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
-        laws = [_sort(releases, part, asked, place) for part in releases.parts]
+        laws = [_sort(releases, part, asked) for part in releases.parts]
         known = [law for law in laws if law is not None]
         near = _near_line(releases, known, asked) if len(known) == len(laws) else None
         far = None if near is None else _far_line(releases, known, asked)
@@ -222,16 +206,14 @@ def plan_split(
     return Planned(epsilon, SplitProfile(line, quiet, tails, far_line, ceiling, left_out))
 
 
-def _sort(
-    releases: SampledReleases, part: tuple[SampledGaussian, int], asked: _Asked, place: FarPlace
-) -> _Sorted | None:
+def _sort(releases: SampledReleases, part: tuple[SampledGaussian, int], asked: _Asked) -> _Sorted | None:
     """Return far releases from a place on, at least as sharply as δ's tilt asks for; any are sound."""
     (law, n), tilt = part, (4 - asked.log_delta) / asked.size
-    at = coordinate_of(place.share * asked.size, law.mean, law.rate)
+    at = coordinate_of(asked.size, law.mean, law.rate)
     unseen = place_unseen(law, asked.log_delta, releases.count)
     leaning = min(float(_far_tilts(asked)[-1]), -LEANING_NATS / math.log1p(-law.rate))
     first = reach_of(law, -leaning, releases.count)[0]
-    classes = cut_off(law, min(at, unseen), tilt, place.sharpness, first)
+    classes = cut_off(law, min(at, unseen), tilt, first)
     return None if classes is None else _Sorted(classes, n, at < unseen)
 
 
@@ -320,12 +302,6 @@ def _far_line(
 
 
 # Where it is planned first -----------------------------------------------------------------------------------------
-
-
-def guess_log_deltas(releases: SampledReleases, epsilon: float) -> Sequence[float]:
-    """Return about log δ(ε), and what is tried where no plan is found for that."""
-    guess = guess_log_delta(releases, epsilon)
-    return [guess + more for more in RAISED_NATS]
 
 
 def guess_log_delta(releases: SampledReleases, epsilon: float) -> float:

@@ -173,7 +173,7 @@ def _seen(
     if first < 0 or reach_of(law, first, releases.count)[1] <= FARTHEST_UNCUT:
         return Size.ANY, SizeClasses.all_of(law, reach_of(law, last, releases.count))
     unseen = place_unseen(law, log_delta, releases.count)
-    return Size.MIDDLE, cut_off(law, unseen, first - 1, 0.0, reach_of(law, 0.0, releases.count)[0])
+    return Size.MIDDLE, cut_off(law, unseen, first - 1, reach_of(law, 0.0, releases.count)[0])
 
 
 def place_unseen(law: SampledGaussian, log_delta: float, releases: int) -> float:
@@ -188,9 +188,7 @@ def place_unseen(law: SampledGaussian, log_delta: float, releases: int) -> float
     return max(width * math.sqrt(-2 * log_each), far) * (1 + 1e-12)
 
 
-def cut_off(
-    law: SampledGaussian, at: float, tilt: float, sharpness_of_place: float, first: float
-) -> SizeClasses | None:
+def cut_off(law: SampledGaussian, at: float, tilt: float, first: float) -> SizeClasses | None:
     """Return classes from a first place on, far releases beginning at another, sharply enough for a tilt.
 
     None where no sharpness would do; any is sound.
@@ -202,7 +200,7 @@ def cut_off(
     p = 1 / (1 + math.exp(min(-log_odds, EXPONENT_AT_MOST)))
     rise, bend = (1 + tilt) * mean * p - at, (1 + tilt) * mean**2 * p * (1 - p) - 1
     square = max(bend, 0.0) / 2 + max(rise, 0.0) ** 2 / (4 * CUT_RISE_NATS) + 1
-    sharpness = max(math.sqrt(square), LEAST_SHARPNESS, SHARPNESS_OF_STEEP * mean, sharpness_of_place * at)
+    sharpness = max(math.sqrt(square), LEAST_SHARPNESS, SHARPNESS_OF_STEEP * mean)
     peak = (1 + tilt) * math.log1p(law.rate * math.expm1(mean * at - mean**2 / 2)) - at * at / 2
     far = max(math.sqrt(max(at - m, 0.0) ** 2 + 2 * NORMAL_NATS) + m for m in (0.0, mean))
     while sharpness <= LARGEST_SHARPNESS:
