@@ -65,7 +65,7 @@ def run_of(sigma: float, rate: float, count: float) -> cm.Composed:
 def test_moments_along_a_line_are_within_their_errors(releases: SampledReleases, leaves: bool, is_cut: bool) -> None:
     theta, (law,) = 3.0, releases.laws
     s = 1 + theta if leaves else -theta
-    cut = cut_off(law, place_unseen(law, -2.3, 1), theta, -13.0) if is_cut else None
+    cut = cut_off(law, place_unseen(law, -2.3, 1), theta, 0.0, -13.0) if is_cut else None
     assert (cut is None) == (not is_cut)
     classes, size = (SizeClasses.all_of(law, reach_of(law, s, 1)), Size.ANY) if cut is None else (cut, Size.MIDDLE)
     eta, count = float(f"{0.25 / math.sqrt(law.square):.6g}"), 12
@@ -90,7 +90,7 @@ def test_the_line_ends_where_the_characteristic_function_has_fallen(
 ) -> None:
     theta, ((law, n),) = 3.0, releases.parts
     s = 1 + theta if leaves else -theta
-    cut = cut_off(law, place_unseen(law, -2.3, 1), theta, -13.0) if is_cut else None
+    cut = cut_off(law, place_unseen(law, -2.3, 1), theta, 0.0, -13.0) if is_cut else None
     classes, size = (SizeClasses.all_of(law, reach_of(law, s, 1)), Size.ANY) if cut is None else (cut, Size.MIDDLE)
     with mp.workdps(DIGITS):
         at_theta = float(mp.log(moment(law, cut, complex(s)).real))
@@ -109,7 +109,7 @@ def test_the_line_ends_where_the_characteristic_function_has_fallen(
 def test_real_moments_are_raised_a_little(mean: float, rate: float, tilt: float, leaves: bool, is_cut: bool) -> None:
     """Sums over nodes lie above K, by less than fifteen digits of it, wherever they are given."""
     law, s, count = SampledGaussian(mean, rate), 1 + tilt if leaves else -tilt, 1000
-    cut = cut_off(law, place_unseen(law, -12.0, 1), tilt, -13.0) if is_cut and leaves else None
+    cut = cut_off(law, place_unseen(law, -12.0, 1), tilt, 0.0, -13.0) if is_cut and leaves else None
     ends = reach_of(law, s, count) if cut is None else cut.ends
     with np.errstate(all="ignore"):  # beyond doubles
         tilts = RealTilts.of(law, np.array([s]), ends, None if cut is None else cut.end, count)

@@ -15,8 +15,8 @@ from mpmath import mp, mpf
 
 import cumulant as cm
 from cumulant.inversion.choose import JOINING, WAYS, epsilon_on, log_delta_on
-from cumulant.inversion.split import guess_log_delta, plan_split
-from cumulant.inversion.whole_line import joining_ceiling, joining_log_ceiling
+from cumulant.inversion.split import plan_split
+from cumulant.inversion.whole_line import guess_log_delta, joining_ceiling, joining_log_ceiling
 from cumulant.pairs.release_tails import FarTail, FarTails
 from cumulant.pairs.sampled_gaussian import (
     RealTilts,

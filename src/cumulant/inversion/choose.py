@@ -28,11 +28,10 @@ from cumulant.inversion.contour import (
 from cumulant.inversion.enclosure import EXACT_AT_ZERO, EXACT_SHARE
 from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Orientation
 from cumulant.inversion.split import (
-    VARIATION_SHARE,
+    FAR_AT_EPSILON,
+    FAR_AT_ZERO,
     Planned,
     SplitProfile,
-    guess_epsilon,
-    guess_log_delta,
     plan_other_side,
     plan_split,
 )
@@ -41,6 +40,8 @@ from cumulant.inversion.whole_line import (
     NEAR_TILTS,
     WIDE_TILTS,
     WholeLine,
+    guess_epsilon,
+    guess_log_delta,
     joining_ceiling,
     joining_log_ceiling,
     saddle_log_delta,
@@ -122,13 +123,13 @@ WAYS: tuple[Way, ...] = (
         "split",
         "a few large losses make up δ, so small ones and those far beyond are taken apart",
         plan_split,
-        (0.0,),
+        (FAR_AT_EPSILON,),
         REPLANNED_NATS,
         guess_epsilon,
         guess_log_delta,
     ),
 )
-WAYS_AT_ZERO = (WAYS[1], WAYS[2]._replace(places=(VARIATION_SHARE,), guess=_variation))
+WAYS_AT_ZERO = (WAYS[1], WAYS[2]._replace(places=(FAR_AT_ZERO,), guess=_variation))
 JOINING = Way(
     "joining",
     "Chernoff's bound leaves open which direction is worse",
