@@ -148,6 +148,7 @@ def _split_near(sampled: SampledLosses, epsilon: float, log_delta: float) -> Spl
         cuts, plain = _outer_cuts(sampled, lines, epsilon, log_delta), gaussian_variance(sampled.losses)
         measures = (lines.near_measure, [near for near, _ in cuts]), (lines.far_measure, [far for _, far in cuts])
         near, far = (_MeasureInBalls.of(measure, outer, plain, bits, budget) for measure, outer in measures)
+        budget.pay(near.price(lines.near) + (0.0 if lines.far is None else far.price(lines.far)))
         quiet = near.base_only().chernoff(epsilon, log_delta) if near.measure.is_difference else None
         mirror: BallLine | ChernoffInBalls | None = None
         if lines.far is not None:
@@ -294,6 +295,15 @@ class _MeasureInBalls:
         theta = float(self.measure.tau[place])
         return self._join(self._moments_at(place), as_ball(theta)).log()
 
+    def price(self, line: SizedLine) -> float:
+        """Return about how many microseconds the moments along a line take."""
+        plan, total = line.plan, 0.0
+        for one in (one for law in self.laws for one in (law.base, law.more) if one is not None):
+            k = float(one.logs[plan.index])
+            nodes = count_nodes(one.pair, plan.theta, plan.eta * line.count, k, bits=self.bits)
+            total += nodes.microseconds + nodes.transform_effort(line.count, self.bits)
+        return total
+
     def follow(self, line: SizedLine) -> BallLine:
         """Return the line, as long as it was planned, or longer where what lies beyond is proven to be little."""
         plan, at_theta = line.plan, self._moments_at(line.plan.index)
@@ -344,10 +354,7 @@ class _MeasureInBalls:
         if one is None:
             return [as_ball(0.0)] * count
         plan, k = line.plan, float(one.logs[line.plan.index])
-        last = plan.eta * count
-        nodes = count_nodes(one.pair, plan.theta, last, k, bits=self.bits)
-        self.budget.pay(nodes.microseconds + nodes.transform_effort(count, self.bits))
-        evaluated, scale = ball_nodes(one.pair, plan.theta, last, k, bits=self.bits), as_ball(k).exp()
+        evaluated, scale = ball_nodes(one.pair, plan.theta, plan.eta * count, k, bits=self.bits), as_ball(k).exp()
         values = tilted_moments(evaluated, plan.theta, k, step=as_ball(plan.eta), count=count)
         return [value * scale for value in values]
 
