@@ -28,7 +28,7 @@ from cumulant.inversion.contour import (
 from cumulant.inversion.enclosure import EXACT_AT_ZERO, EXACT_SHARE
 from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Orientation
 from cumulant.inversion.split import (
-    FAR_AT_EPSILON,
+    CUTS,
     FAR_AT_ZERO,
     Planned,
     SplitProfile,
@@ -123,7 +123,7 @@ WAYS: tuple[Way, ...] = (
         "split",
         "a few large losses make up δ, so small ones and those far beyond are taken apart",
         plan_split,
-        (FAR_AT_EPSILON,),
+        CUTS,
         REPLANNED_NATS,
         guess_epsilon,
         guess_log_delta,

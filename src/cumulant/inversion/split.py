@@ -64,12 +64,14 @@ NO_TILTS = np.ones(1), np.full(1, -np.inf)  # of nothing
 
 
 class FarPlace(NamedTuple):
-    """Where releases begin to be far: where one loses ε, and how sharply at least, times c_f.
+    """Where releases begin to be far: where one loses a share of ε, and how sharply at least, times c_f.
 
-    Where ε is next to 0, far ones begin at a share of what all releases may give back together: what is left of δ(0)
-    beside P(F) - Q(F) is small.
+    Next to ε the line of N is low where single losses make up δ. Where many small ones do, it is lower if c_f is, and
+    what far ones add may be some times δ. Where ε is next to 0, far ones begin at a share of what all releases may give
+    back together: what is left of δ(0) beside P(F) - Q(F) is small.
     """
 
+    share: float = 1.0
     sharpness: float = 0.0
     share_of_all: float = 0.0
 
@@ -79,6 +81,7 @@ class FarPlace(NamedTuple):
 
 
 FAR_AT_EPSILON, FAR_AT_ZERO = FarPlace(), FarPlace(share_of_all=0.25)  # where ε is next to 0
+CUTS = FAR_AT_EPSILON, FarPlace(0.7, 0.7)  # the second where bounds are too far apart with the first
 
 
 @final
@@ -245,7 +248,7 @@ def _sort(
 ) -> SortedLaw | None:
     """Return far releases from a place on, at least as sharply as δ's tilt asks for; any are sound."""
     (law, n), tilt = part, (4 - asked.log_delta) / asked.size
-    at = coordinate_of(asked.size, law.mean, law.rate)
+    at = coordinate_of(place.share * asked.size, law.mean, law.rate)
     unseen = place_unseen(law, asked.log_delta, releases.count)
     leaning = min(float(_far_tilts(asked)[-1]), -LEANING_NATS / math.log1p(-law.rate))
     first = reach_of(law, -leaning, releases.count)[0]
