@@ -40,7 +40,7 @@ from cumulant.pairs.pair import DominatingPair
 if TYPE_CHECKING:
     from flint import arb
 
-LEAST_RATIO_MEAN, LARGEST_RATIO_MEAN = 1 / 150, 12.0  # 1/σ beyond which the law of a sum takes too long, or is not found
+LEAST_RATIO_MEAN, LARGEST_RATIO_MEAN = 1 / 150, 12.0  # 1/σ beyond which the law of a sum takes too long
 LEAST_SPREAD, MOST_STEPS = 1e-3, 100_000  # beyond: more than ten seconds
 ORDERS = tuple(2**k for k in range(LARGEST_ORDER.bit_length()))  # of moments by which tails are bounded
 ALIAS_NATS = 37.0  # below M(θ), where frequencies may be aliases
