@@ -49,6 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     laplace.add_argument("--cases", type=int, default=70)
     laplace.add_argument("--seed", type=int, default=1)
     laplace.set_defaults(command=_laplace)
+    allocation = commands.add_parser("allocation", help="random allocation: bounds and time, beside two peers")
+    allocation.set_defaults(command=_allocation)
     looseness = commands.add_parser("looseness", help="few releases beside bounds from both sides of a cut")
     looseness.add_argument("--cases", type=int, default=60)
     looseness.add_argument("--seed", type=int, default=1)
@@ -182,6 +184,13 @@ def _laplace(options: argparse.Namespace) -> None:
     from benchmarks.laplace import measure
 
     for line in measure(options.cases, options.seed):
+        print(line, flush=True)
+
+
+def _allocation(options: argparse.Namespace) -> None:
+    from benchmarks.allocation import measure
+
+    for line in measure():
         print(line, flush=True)
 
 

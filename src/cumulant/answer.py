@@ -136,8 +136,7 @@ class Guarantee:
         )
 
     @classmethod
-    def by_profile(cls, epsilon: float, log_delta: float, *, at_most_above: float | None) -> Guarantee:
-        theorem = "the privacy profile of one release (Balle, Barthe and Gaboardi 2018)"
+    def by_profile(cls, epsilon: float, log_delta: float, *, theorem: str, at_most_above: float | None) -> Guarantee:
         at_most_above = _share_known(epsilon, log_delta, at_most_above)
         return cls(
             epsilon=epsilon,

@@ -62,7 +62,7 @@ class Composed(AbstractMechanism):
         return cls(tuple(parts))
 
     def _known(self) -> Known:
-        parts = [(release._known(), count) for release, count in self.parts]
+        parts = [_as_one(release._known(), count) for release, count in self.parts]
         if [count for _, count in parts] == [1]:
             return parts[0][0]
         mean = _gaussian_mean(parts)
@@ -144,6 +144,11 @@ def _checked_parts(parts: Any) -> Releases:
     for row in rows:
         parameters.require(len(row) == 2 and isinstance(row[0], AbstractMechanism), rule, row)
     return tuple((mechanism, parameters.count(count)) for mechanism, count in rows)
+
+
+def _as_one(known: Known, count: int) -> tuple[Known, int]:
+    """Return releases of one kind as one, where more is known of all together than of each."""
+    return (known.repeated(count), 1) if known.repeated is not None and count > 1 else (known, count)
 
 
 def _on_samples(parts: Knowns) -> SampledReleases | None:

@@ -1,7 +1,7 @@
 """Curves people would rather look at: needs the extra `cumulant[plot]`.
 
-`rdp`, `epsilon_against_count`, `delta_against_epsilon` and `tradeoff` draw on the given matplotlib axes, or on new
-ones, and return them. Each draws a `Chart`, the numbers alone, which the function of the same name with `_chart`
+`rdp`, `epsilon_against_count`, `delta_against_epsilon`, `tradeoff` and `attack` draw on the given matplotlib axes, or
+on new ones, and return them. Each draws a `Chart`, the numbers alone, which the function of the same name with `_chart`
 computes without matplotlib. All take one mechanism, several, or a mapping from labels to mechanisms; the questions that
 take a `method` take several methods, too.
 
@@ -23,6 +23,7 @@ from cumulant.report.chart import (
     Mechanisms,
     Methods,
     Series,
+    attack_chart,
     delta_against_epsilon_chart,
     epsilon_against_count_chart,
     rdp_chart,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Chart",
     "Series",
+    "attack",
+    "attack_chart",
     "delta_against_epsilon",
     "delta_against_epsilon_chart",
     "draw",
@@ -93,3 +96,15 @@ def tradeoff(
     """Draw `tradeoff_chart`."""
     chart = tradeoff_chart(mechanisms, false_positive_rates=false_positive_rates, method=method)
     return draw(chart, axes=axes)
+
+
+@by_name
+def attack(
+    mechanisms: Mechanisms,
+    *,
+    false_positive_rates: Sequence[float] | None = None,
+    method: Methods = "best",
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw `attack_chart`."""
+    return draw(attack_chart(mechanisms, false_positive_rates=false_positive_rates, method=method), axes=axes)

@@ -101,6 +101,17 @@ def test_a_trainer_says_what_the_loader_does_and_reads_what_it_costs(page: Any) 
     page.locator("#chart-curve path.line").nth(1).wait_for(state="attached", timeout=PATIENCE_MS)
 
 
+def test_batches_that_are_cut_and_people_with_several_records_cost_more(page: Any) -> None:
+    whole = number(page)
+    page.get_by_label("Batches are cut to").fill("280")
+    wait_for_command(page, "--max-batch 280")
+    assert number(page) > whole
+    page.get_by_label("Batches are cut to").fill("")
+    page.get_by_label("Records of one person").fill("2")
+    wait_for_command(page, "--records-per-user 2")
+    assert number(page) > 1.5 * whole
+
+
 def test_a_planner_asks_for_noise_and_plans(page: Any) -> None:
     page.get_by_text("noise for an ε").click()
     page.locator("#number .symbol", has_text="σ").wait_for()

@@ -165,3 +165,54 @@ def test_losses_of_a_lattice_are_moved_to_the_points_that_its_error_was_measured
         lattice, nodes = BallLattice.of(losses, 200), ball_nodes(pair, 0.0, 0.0, 0.0, bits=200)
         apart = [abs(x - y) for x, y in zip(nodes.losses, lattice.snap(nodes).losses, strict=True)]
         assert not any(4 * gap > lattice.error for gap in apart)
+
+
+def delta_of_two(first: float, second: float, table: Masses, count: int, epsilon: float) -> Any:
+    """Return δ of two releases of Laplace noise beside outputs of a table: E[δ_1(ε - L_2 - L)], δ_1 that of one.
+
+    One has δ_1(x) = 1 - e^{(x-θ)/2} between -θ and θ, 1 - e^x below and 0 above; the other the atoms and the density of
+    its definition.
+    """
+    one, other = 1 / mpf(first), 1 / mpf(second)
+
+    def alone(x: Any) -> Any:
+        return max(1 - mp.exp((x - one) / 2), 0) if x >= -one else 1 - mp.exp(x)
+
+    total = mpf(0)
+    for k in range(count + 1):
+        (p, q), (r, s) = table
+        ways = mp.binomial(count, k) * mpf(p) ** k * mpf(r) ** (count - k)
+        x = epsilon - k * mp.log(mpf(p) / mpf(q)) - (count - k) * mp.log(mpf(r) / mpf(s))
+        ends = sorted({-other, other, *(kink for kink in (x - one, x + one) if -other < kink < other)})
+        inside = mp.quad(lambda t, x=x: mp.exp((t - other) / 2) / 4 * alone(x - t), ends)
+        total += ways * (inside + alone(x - other) / 2 + mp.exp(-other) / 2 * alone(x + other))
+    return total
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_few_releases_of_laplace_noise_are_sums_in_balls(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = (float(10.0 ** rng.uniform(-0.5, 0.7)) for _ in range(2))
+    second, count = (first, 0) if seed % 4 == 0 else (second, seed % 3)
+    run = cm.Composed.of([(cm.Laplace(scale=first), 1), (cm.Laplace(scale=second), 1)])
+    run = run + cm.RandomizedResponse(p=0.75) * count if count else run
+    epsilon = float((1 / first + 1 / second + count * math.log(3)) * rng.uniform(0.05, 0.95))
+    interval = run.delta_interval(epsilon=epsilon)
+    with mp.workdps(30):
+        exact = delta_of_two(first, second, KINDS[0][0], count, epsilon)
+        assert interval.lower <= exact * (1 + mpf(10) ** -20)
+        assert interval.upper >= exact * (1 - mpf(10) ** -20)
+    assert interval.certified
+    assert interval.width <= 1e-14 * interval.upper
+
+
+def test_a_composition_of_laplace_noise_is_as_certain_in_balls_as_doubles_say() -> None:
+    for run, delta in (
+        (cm.Laplace(scale=20.0) * 31, 1e-5),
+        (cm.Laplace(scale=1.0) * 3 + cm.Laplace(scale=2.0) * 4, 1e-9),
+    ):
+        interval, guarantee = run.epsilon_interval(delta=delta), run.guarantee(delta=delta)
+        assert guarantee.exact
+        assert interval.certified
+        assert interval.width <= 1e-12 * interval.upper
+        assert interval.lower <= guarantee.epsilon <= interval.upper * (1 + 1e-9)

@@ -226,11 +226,15 @@ def test_several_epochs_need_bins() -> None:
         cm.dp_sgd(noise_multiplier=1.0, sample_rate=0.01, epochs=10, bins="fresh")
 
 
-def subset_delta(chosen: int, steps: int, sigma: float, epsilon: float, leaves: bool) -> float:
+def coarse_delta(chosen: int, steps: int, sigma: float, epsilon: float, leaves: bool) -> float:
+    return subset_delta(chosen, steps, sigma, epsilon, leaves, step=0.15)
+
+
+def subset_delta(chosen: int, steps: int, sigma: float, epsilon: float, leaves: bool, *, step: float = 0.06) -> float:
     """Return δ(ε) of k of t by the definition: a grid over all but the last x, and a normal tail for that."""
-    grid = np.arange(-9.0, 9.0 + 3 / sigma, 0.06)
+    grid = np.arange(-9.0, 9.0 + 3 / sigma, step)
     others = np.meshgrid(*[np.exp(grid / sigma - 0.5 / sigma**2)] * (steps - 1), indexing="ij")
-    masses = np.exp(-(grid**2) / 2) * 0.06 / math.sqrt(2 * math.pi)
+    masses = np.exp(-(grid**2) / 2) * step / math.sqrt(2 * math.pi)
     mass = np.ones(())
     for _ in range(steps - 1):
         mass = np.multiply.outer(mass, masses)
@@ -266,18 +270,38 @@ def test_one_of_few_steps_as_defined(steps: int, sigma: float, direction: int) -
         assert found == pytest.approx(truth, rel=2e-3 if truth > 1e-9 else 1)  # the grid has kinks
 
 
-def test_blocks_are_an_upper_bound_of_subsets() -> None:
-    """2 of 3 at σ = 1: δ(1) is .2004099130 where the record leaves, .1971938861 where it joins."""
+def test_two_of_three_steps() -> None:
+    """All but one of t, from one of t and Gaussian noise: exact."""
     run = allocated(3, 1.0, chosen=2)
     for direction, at_1, at_3 in ((0, 0.2004099130, 0.0099521641), (1, 0.1971938861, 0.0082290526)):
         assert subset_delta(2, 3, 1.0, 1.0, leaves=direction == 0) == pytest.approx(at_1, rel=2e-3)
         for epsilon, truth in ((1.0, at_1), (3.0, at_3)):
-            bound = math.exp(log_delta_of_pairs(pairs_of(run, direction), epsilon).value)
-            assert truth <= bound <= 2 * truth
-    guarantee = run.guarantee(delta=1e-5)
-    assert not guarantee.exact
+            found = math.exp(log_delta_of_pairs(pairs_of(run, direction), epsilon).value)
+            assert found == pytest.approx(truth, abs=6e-11)
+    assert run.guarantee(delta=1e-5).exact
+    assert run.epsilon_interval(delta=1e-5).certified
+
+
+@pytest.mark.parametrize(("chosen", "sigma", "exact"), [(2, 1.3, False), (3, 1.0, True), (3, 2.0, True)])
+@pytest.mark.parametrize("direction", [0, 1])
+def test_some_of_four_steps_as_defined(chosen: int, sigma: float, exact: bool, direction: int) -> None:
+    run = allocated(4, sigma, chosen=chosen)
+    for epsilon in (0.3, 1.5):
+        truth = coarse_delta(chosen, 4, sigma, epsilon, leaves=direction == 0)
+        bound = math.exp(log_delta_of_pairs(pairs_of(run, direction), epsilon).value)
+        assert truth * (1 - 1e-2) <= bound <= truth * (1 + 1e-2 if exact else 2)
+    assert run.guarantee(delta=1e-5).exact == exact
+
+
+def test_blocks_are_an_upper_bound_of_subsets() -> None:
+    run = allocated(9, 1.0, chosen=3)
+    assert not run.guarantee(delta=1e-5).exact
+    assert run.epsilon(delta=1e-5) <= (allocated(3, 1.0) * 3).epsilon(delta=1e-5) * (1 + 1e-12)
     with pytest.raises(cm.UnprovenCombination):
         run.epsilon_interval(delta=1e-5)
+    left_out = allocated(9, 1.0, chosen=6)  # 3 of 9 are left out: blocks of those, and three releases on everyone
+    assert left_out.epsilon(delta=1e-5) < (allocated(2, 1.0) * 3 + allocated(1, 1.0) * 3).epsilon(delta=1e-5)
+    assert left_out.rdp(order=3.0) == pytest.approx(3 * (allocated(3, 1.0).rdp(order=3.0) + 1.5), rel=1e-9)
 
 
 def test_a_record_that_joins_all_steps_or_the_only_one() -> None:
@@ -327,8 +351,9 @@ def test_doubles_that_do_not_hold_ratios_leave_a_bound(sigma: float) -> None:
 
 def test_fewer_steps_dominate() -> None:
     """Where the law of all steps of much noise would take too long, fewer are a bound: not exact."""
-    assert [followed_steps(1 / 700, steps) for steps in (1, 2, 3, 5000)] == [1, 2, 2, 2]
-    few, many = (allocated(steps, 700.0)._known() for steps in (2, 5000))
+    assert [followed_steps(1 / 128, steps) for steps in (1, 2, 60, 61, 5000)] == [1, 2, 60, 61, 61]
+    assert followed_steps(1 / 200, 5000) == followed_steps(13.0, 5000) == 1
+    few, many = (allocated(steps, 128.0)._known() for steps in (61, 5000))
     assert few.directions(None) == many.directions(None)
     assert few.tight(None)
     assert not many.tight(None)

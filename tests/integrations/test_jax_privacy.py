@@ -89,6 +89,17 @@ def test_the_training_accountant_takes_truncated_batches() -> None:
     assert ours.compute_epsilon(1000, params) == pytest.approx(5.228448543, abs=2e-8)
 
 
+def test_its_accountant_of_people_takes_only_its_own_accountant() -> None:
+    """So people are asked about by `run_of_params`, which agrees with it where it answers for Poisson samples."""
+    params = accounting.DpParams(**PARAMS | {"noise_multipliers": 2.0}, examples_per_user=3)
+    theirs = accounting.DpsgdTrainingUserLevelAccountant
+    with pytest.raises(ValueError, match="requires a PLDAccountant"):
+        theirs(dp_accountant_config=CumulantAccountantConfig()).compute_epsilon(1000, params)
+    answer = theirs(dp_accountant_config=accounting.PldAccountantConfig()).compute_epsilon(1000, params)
+    exact = run_of_params(params, num_updates=1000).epsilon(delta=1e-5)
+    assert exact <= answer <= exact * (1 + 1e-4)
+
+
 def test_parameters_become_a_run() -> None:
     plain = run_of_params(accounting.DpParams(**PARAMS), num_updates=500)
     assert plain == cm.Gaussian(noise_multiplier=1.0).poisson(rate=0.01, neighbors=cm.ZERO_OUT) * 500

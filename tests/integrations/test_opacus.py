@@ -79,6 +79,67 @@ def test_batch_memory_manager_counts_logical_steps(mode: str) -> None:
     assert engine.accountant.history == [(1.0, 0.1, 10)]
 
 
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+@pytest.mark.parametrize("sampling", ["poisson", "random_allocation", "shuffled"])
+def test_what_is_left_of_a_split_batch_is_dropped(sampling: Any, mode: str) -> None:
+    """An epoch that is left in the middle of a batch: its parts would be added to the next one, with the same records.
+
+    Every gradient is 1: the first sum that is released counts the records of its own batch.
+    """
+    module = nn.Linear(1, 1, bias=False)
+    arguments = {"module": module, "optimizer": torch.optim.SGD(module.parameters(), lr=0.0), "max_grad_norm": 1.0}
+    arguments["data_loader"] = DataLoader(TensorDataset(torch.ones(40, 1)), batch_size=20)
+    engine = PrivacyEngine(sampling=sampling)
+    summed = {"criterion": nn.MSELoss(reduction="sum"), "loss_reduction": "sum"}
+    made = private(engine, **arguments, **summed, noise_multiplier=0.0, grad_sample_mode=mode)
+    model, optimizer, criterion, loader = made
+    nn.init.zeros_(module.weight)
+
+    def one(x: Any) -> None:
+        optimizer.zero_grad()
+        loss = criterion if mode == "ghost" else nn.MSELoss(reduction="sum")
+        loss(model(x).flatten(), -torch.ones(len(x))).backward()  # a gradient of 2 for every record, clipped to 1
+        optimizer.step()
+
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=3, optimizer=optimizer) as split:
+        for (x,) in itertools.islice(split, 2):
+            one(x)
+        assert len(engine.accountant) == 0
+        records = 0
+        for (x,) in split:
+            one(x)
+            records += len(x)
+            if len(engine.accountant) > 0:
+                break
+    assert records > 6
+    assert float(module.weight.grad) == pytest.approx(records, rel=1e-4)
+
+
+@pytest.mark.parametrize("engine", [opacus.PrivacyEngine, PrivacyEngine])
+def test_ghost_clipping_of_a_loss_with_two_dimensions_is_refused(engine: Any) -> None:
+    """Opacus lets every factor meet every record there: each of seven counts seven times, and none is clipped."""
+    module = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(module.weight)
+    model, optimizer, criterion, _ = engine().make_private(
+        module=module,
+        optimizer=torch.optim.SGD(module.parameters(), lr=0.0),
+        criterion=nn.MSELoss(reduction="sum"),
+        data_loader=DataLoader(TensorDataset(torch.ones(7, 1)), batch_size=7),
+        noise_multiplier=0.0,
+        max_grad_norm=1.0,
+        loss_reduction="sum",
+        grad_sample_mode="ghost",
+    )
+    x = torch.ones(7, 1)
+    if engine is PrivacyEngine:
+        with pytest.raises(cm.UnprovenCombination, match=r"for every record, this one has the shape \(7, 1\)"):
+            criterion(model(x), -x)
+    else:
+        criterion(model(x), -x).backward()
+        optimizer.step()
+        assert float(module.weight.grad) == pytest.approx(49.0, rel=1e-4)  # seven gradients of norm 1 are 7
+
+
 def test_per_layer_clipping_is_accounted_alike() -> None:
     engine = PrivacyEngine()
     arguments = {**parts(), "max_grad_norm": [1.0] * 4}

@@ -210,7 +210,7 @@ def test_an_epoch_that_is_left_early_is_an_epoch() -> None:
 @pytest.mark.parametrize("workers", [0, 1])
 def test_workers_and_split_batches_count_an_epoch_once(workers: int) -> None:
     engine = PrivacyEngine(sampling="random_allocation")
-    loading: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "fork" if workers else None}
+    loading: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "spawn" if workers else None}
     model, optimizer, loader = engine.make_private(**parts(**loading), noise_multiplier=1.0)
     with BatchMemoryManager(data_loader=loader, max_physical_batch_size=16, optimizer=optimizer) as split:
         train(model, optimizer, split)

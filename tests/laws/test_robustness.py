@@ -140,9 +140,12 @@ EVERY_KIND: list[AbstractMechanism] = [
     cm.LaplaceVector(scale=2.0),
     OncePerEpoch(mechanism=cm.Gaussian(noise_multiplier=2.0)),
     cm.Gaussian(noise_multiplier=2.0).shuffled(batches=7, neighbors=cm.REPLACE_ONE),
+    cm.Gaussian(noise_multiplier=2.0).shuffled(batches=7, neighbors=cm.REPLACE_ONE).sharpened(),
     cm.Parallel(parts=(GAUSSIAN, LAPLACE)),
     cm.banded_dp_sgd(noise_multiplier=2.0, bands=2, sample_rate=0.1, steps=5, partition="independent"),
     GAUSSIAN.random_allocation(steps=5, epochs=2, bins="kept"),
+    GAUSSIAN.poisson(rate=0.1, max_batch=3, population=20, neighbors=cm.ZERO_OUT),
+    GAUSSIAN.poisson(rate=0.1, records_per_user=3),
 ]
 KINDS = [type(mechanism).__name__ for mechanism in EVERY_KIND]
 

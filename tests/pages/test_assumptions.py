@@ -32,6 +32,7 @@ RUNS: list[tuple[Any, list[str]]] = [
     (cm.PureDP(epsilon=1.0).poisson(rate=0.1), [OWN_COIN, STATED, SIZE[cm.ADD_REMOVE]]),
     (GAUSSIAN.without_replacement(**DRAWN), [FIXED_SIZE, SIZE[cm.REPLACE_ONE]]),
     (cm.ZCDP(rho=0.1).without_replacement(**DRAWN), [FIXED_SIZE, STATED, SIZE[cm.REPLACE_ONE]]),
+    (GAUSSIAN.without_replacement(**DRAWN).sharpened(), [FIXED_SIZE, SIZE[cm.REPLACE_ONE]]),
     (GAUSSIAN.poisson(rate=0.1).group(size=2), [OWN_COIN, BOUNDED, SIZE[cm.ADD_REMOVE]]),
     (cm.RenyiCurve([(2.0, 0.5)]).group(size=2), [STATED]),
     (cm.parallel([GAUSSIAN, cm.Laplace(scale=1.0)]), [DISJOINT, UNIT]),

@@ -22,10 +22,9 @@ from cli_runner import runner
 from cumulant import Gaussian, InvalidParameter, Laplace, RandomizedResponse, RenyiCurve, UnprovenCombination, plot
 from cumulant.cli.main import main
 from cumulant.mechanisms.base import AbstractMechanism
-from cumulant.report.chart import LONGEST_LABEL, described, labelled
+from cumulant.report.chart import LONGEST_LABEL, described, epsilon_against_count_chart, labelled
 
 STEP = Gaussian(noise_multiplier=1.0).poisson(rate=0.01)
-needs_tradeoff = pytest.mark.skipif(not hasattr(AbstractMechanism, "tradeoff"), reason="no trade-off functions yet")
 
 
 def drawn(axes: Any, line: int = 0) -> tuple[list[float], list[float]]:
@@ -118,7 +117,6 @@ def test_an_impossible_answer_is_a_gap() -> None:
     assert all(map(math.isnan, drawn(axes)[1]))
 
 
-@needs_tradeoff
 def test_tradeoff_of_a_gaussian_is_the_closed_form() -> None:
     """Dong, Roth and Su (2022): G_μ(α) = Φ(Φ⁻¹(1-α) - μ)."""
     curve, guessing = plot.tradeoff_chart(Gaussian(noise_multiplier=2.0), false_positive_rates=[0.01, 0.2, 0.5]).curves
@@ -128,7 +126,6 @@ def test_tradeoff_of_a_gaussian_is_the_closed_form() -> None:
     assert guessing.y == (1.0, 0.0)
 
 
-@needs_tradeoff
 def test_tradeoff_is_drawn_from_end_to_end() -> None:
     axes = plot.tradeoff([Laplace(scale=1.0), Gaussian(noise_multiplier=1.0)])
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("false positive rate", "smallest false negative rate")
@@ -261,10 +258,28 @@ def test_plot_delta_of_a_run(tmp_path: Path) -> None:
     assert file.read_bytes().startswith(b"\x89PNG")
 
 
-@needs_tradeoff
 def test_plot_tradeoff() -> None:
     (curve, _) = numbers("tradeoff", "--noise-multiplier", "2")["chart"]["curves"]
     assert (curve["x"][0], curve["x"][-1]) == (0.0, 1.0)
+
+
+def test_plot_attack_is_the_tradeoff_upside_down() -> None:
+    chart = numbers("attack", "--noise-multiplier", "2")["chart"]
+    found, guessing = chart["curves"]
+    assert chart["x"]["scale"] == chart["y"]["scale"] == "log"
+    for accused, share in zip(found["x"], found["y"], strict=True):
+        truth = 1 - NormalDist().cdf(NormalDist().inv_cdf(1 - accused) - 0.5) if accused < 1 else 1.0
+        assert truth * (1 - 1e-9) <= share <= truth * (1 + 1e-6)
+    assert guessing["x"] == guessing["y"]
+
+
+def test_curves_that_coincide_are_told_apart() -> None:
+    chart = epsilon_against_count_chart(Gaussian(noise_multiplier=2.0), counts=10, delta=1e-5, method=["best", "exact"])
+    below, above = chart.curves
+    assert below.width > above.width
+    assert below.color != above.color
+    apart = epsilon_against_count_chart(Gaussian(noise_multiplier=2.0), counts=10, delta=1e-5, method=["best", "rdp"])
+    assert len({curve.width for curve in apart.curves}) == 1
 
 
 @pytest.mark.parametrize(
@@ -285,7 +300,7 @@ def test_refusals_are_one_line(arguments: list[str], reason: str) -> None:
     assert reason in result.stderr
 
 
-@pytest.mark.parametrize("kind", ["", "epsilon", "delta", "rdp", "tradeoff"])
+@pytest.mark.parametrize("kind", ["", "epsilon", "delta", "rdp", "tradeoff", "attack"])
 def test_help_fits_and_has_an_example(kind: str) -> None:
     text = call(*kind.split(), "--help").stdout
     assert "Example" in text

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flint import arb
 
 import cumulant as cm
 from cumulant.neighbors import Neighbors
+from cumulant.numerics.balls import precision
 from cumulant.sampling import PoissonUsers, TruncatedPoisson
 from cumulant.sampling.truncated_poisson import cut_samples, rate_in_batch
 from gaussian_worlds import Mixture, Pair, adaptively_attained, attained, coins, cut_batches, delta_on_a_grid, density
@@ -117,6 +119,23 @@ def test_probabilities_lie_on_the_safe_side(rate: float, size: int, population: 
     assert found.rate <= float(mean_rate) * (1 + 1e-9)
     in_batch = (1 - p) * Fraction(rate) + p * mean_rate
     assert (1 - Fraction(1, 10**9)) * in_batch <= Fraction(rate_in_batch(rate, size, population)) <= in_batch
+
+
+@pytest.mark.parametrize(
+    ("rate", "size", "population"),
+    [(0.01, 120, 10_000), (1e-6, 1100, 10**9), (0.3, 30_100, 10**5), (0.001, 1_003_000, 10**9), (0.5, 10, 10_000)],
+)
+def test_probabilities_of_many_records_by_incomplete_beta_functions(rate: float, size: int, population: int) -> None:
+    """Pr[Bin(n, γ) >= k] is I_γ(k, n-k+1), of which balls have a proven error."""
+    found = cut_samples(rate, size, population)
+    with precision(200):
+        x: Any = arb(rate)
+        p = x.beta_lower(arb(size), arb(population - size), True)
+        in_cut = x.beta_lower(arb(size + 1), arb(population - size), True) * size / population
+        assert arb(found.share) <= p
+        assert arb(found.share) * arb(found.rate) >= in_cut
+        assert arb(found.share) * (1 + 1e-10) >= p
+        assert arb(found.share) * arb(found.rate) <= in_cut * (1 + 1e-10)
 
 
 def test_a_rate_that_was_rounded_up_is_covered() -> None:

@@ -260,7 +260,8 @@ def test_a_budget_is_two_numbers(budget: dict[str, float]) -> None:
 def test_it_answers_every_question_of_a_mechanism() -> None:
     """A question added to mechanisms is one to the accountant as well; profiles and curves are of a release."""
     mechanism = {name for name in vars(AbstractMechanism) if not name.startswith("_")}
-    becoming = {"poisson", "without_replacement", "with_replacement", "random_allocation", "group", "sharpened"}
+    becoming = {"poisson", "without_replacement", "with_replacement", "random_allocation", "shuffled"}
+    becoming |= {"group", "sharpened"}
     known = {"theorem", "profile", "neighbors", "releases", "to_dict", "epsilon_curve"}
     asked = mechanism - becoming
     accountant = cm.Accountant()

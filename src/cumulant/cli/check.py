@@ -13,6 +13,7 @@ from cumulant import parameters
 from cumulant.answer import Explanation, Interval
 from cumulant.cli.answers import Answer, answered
 from cumulant.cli.exit_codes import ExitCode
+from cumulant.cli.headings import HeadedCommand
 from cumulant.cli.ledger_options import completed_accounts, ledger_option, opened
 from cumulant.cli.parameter_types import NUMBER
 from cumulant.cli.question_options import delta_option
@@ -79,7 +80,7 @@ class Evidence:
         return REFUTED if refutes else NOT_PROVEN
 
 
-@click.command(help=HELP, short_help="Does a claimed epsilon hold?", params=list(TRAINING_OPTIONS))
+@click.command(cls=HeadedCommand, help=HELP, short_help="Does a claimed epsilon hold?", params=list(TRAINING_OPTIONS))
 @run_options
 @click.option("--epsilon", type=NUMBER, metavar="NUMBER", required=True, help="The claim: a number >= 0.")
 @delta_option

@@ -9,6 +9,7 @@ import click
 
 from cumulant.answer import Method
 from cumulant.cli.answers import Answer, answered
+from cumulant.cli.headings import HeadedCommand
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import columns, print_headline
 from cumulant.cli.parameter_types import CHART_FILE, completed_as_file
@@ -60,7 +61,7 @@ Examples:
 """
 
 
-@click.command(help=EPSILON_HELP, short_help="The smallest proven epsilon at a delta.")
+@click.command(cls=HeadedCommand, help=EPSILON_HELP, short_help="The smallest proven epsilon at a delta.")
 @mechanism_options
 @steps_option
 @delta_option
@@ -84,7 +85,7 @@ def epsilon(*, release: Release, steps: int, delta: Delta, method: Method, with_
     )
 
 
-@click.command(help=DELTA_HELP, short_help="The smallest proven delta at an epsilon.")
+@click.command(cls=HeadedCommand, help=DELTA_HELP, short_help="The smallest proven delta at an epsilon.")
 @mechanism_options
 @steps_option
 @epsilon_option
@@ -103,7 +104,7 @@ def delta(*, release: Release, steps: int, epsilon: float, method: Method) -> An
     )
 
 
-@click.command(help=COMPARE_HELP, short_help="Every method on the same run: a table, a chart.")
+@click.command(cls=HeadedCommand, help=COMPARE_HELP, short_help="Every method on the same run: a table, a chart.")
 @mechanism_options
 @steps_option
 @delta_option

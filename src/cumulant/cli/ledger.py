@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cumulant.cli.headings import HeadedCommand
 from cumulant.cli.ledger_audit import export, history, report, verify
 from cumulant.cli.ledger_options import (
     account_argument,
@@ -134,6 +135,9 @@ key_argument = click.argument("key")
 @click.group(help=HELP, short_help="A durable budget that is spent by looking.")
 def ledger() -> None:
     """Hold the commands together."""
+
+
+ledger.command_class = HeadedCommand
 
 
 @ledger.command(name="open", help=OPEN_HELP, short_help="Open an account.")

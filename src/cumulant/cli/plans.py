@@ -11,6 +11,7 @@ import click
 
 from cumulant.answer import Method
 from cumulant.cli.answers import Answer, answered
+from cumulant.cli.headings import HeadedCommand
 from cumulant.cli.mechanism_options import Release, file_option, mechanism_options, read_run
 from cumulant.cli.parameter_types import RUN_FILE
 from cumulant.cli.question_options import budget_option, delta_option, method_option, steps_option
@@ -91,7 +92,7 @@ def planning(command: Callable[..., Fit]) -> Callable[..., None]:
     return budget_option(delta_option(method_option(answered(within))))
 
 
-@click.command(help=NOISE_HELP, short_help="The least noise within a budget.")
+@click.command(cls=HeadedCommand, help=NOISE_HELP, short_help="The least noise within a budget.")
 @mechanism_options
 @steps_option
 @planning
@@ -104,7 +105,7 @@ def noise(release: Release, budget: dict[str, Any], *, steps: int) -> Fit:
     return {name: value}, f"{name.replace('_', ' ')} = {digits} for", release.run(steps=steps, **{name: value})
 
 
-@click.command(help=STEPS_HELP, short_help="The most steps within a budget.")
+@click.command(cls=HeadedCommand, help=STEPS_HELP, short_help="The most steps within a budget.")
 @mechanism_options
 @file_option("--spent", RUN_FILE, "JSON of mechanism.to_dict(): what was already released.")
 @planning
@@ -117,7 +118,7 @@ def steps(release: Release, budget: dict[str, Any], *, spent: Any) -> Fit:
     return {"steps": count, "epsilon_of_one_more": more}, f"steps = {count} within", run
 
 
-@click.command(help=RATE_HELP, short_help="The largest sampling rate within a budget.")
+@click.command(cls=HeadedCommand, help=RATE_HELP, short_help="The largest sampling rate within a budget.")
 @mechanism_options
 @steps_option
 @planning

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from cumulant.answer import Method
+from cumulant.cli.headings import HeadedCommand
 from cumulant.cli.hints import OneOf
 from cumulant.cli.mechanism_options import Release, mechanism_options
 from cumulant.cli.output import print_data
@@ -22,6 +23,7 @@ from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.printed import counted
 from cumulant.report.chart import (
     Chart,
+    attack_chart,
     delta_against_epsilon_chart,
     epsilon_against_count_chart,
     rdp_chart,
@@ -71,6 +73,13 @@ Example:
   cumulant plot tradeoff --noise-multiplier 1 --rate 0.01 --steps 1000 \\
       --also "--noise-multiplier 20" --out tradeoff.svg
 """
+ATTACK_HELP = """Draw how many members the best attacker finds, against how many others he accuses.
+
+\b
+Example:
+  cumulant plot attack --noise-multiplier 1 --rate 0.01 --steps 1000 \\
+      --also "--noise-multiplier 20" --out attack.png --dpi 300
+"""
 
 
 _also_option = click.option(
@@ -82,11 +91,12 @@ _also_option = click.option(
 _out_option = click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="A .png, .svg or .pdf file."
 )
-PAGE = ("width", "height", "font")
+PAGE = ("width", "height", "font", "dpi")
 _page_options = (
     click.option("--title", metavar="TEXT", help="Above the chart."),
     click.option("--width", type=INCHES, metavar="INCHES", default="6.4", show_default=True, help="Of the picture."),
     click.option("--height", type=INCHES, metavar="INCHES", default="4.4", show_default=True, help="Of the picture."),
+    click.option("--dpi", type=click.IntRange(10, 2400), default=110, show_default=True, help="Of a .png, per inch."),
     click.option("--font", metavar="NAME", help="A font that is installed, or serif, sans-serif, monospace."),
 )
 _methods_option = click.option(
@@ -139,6 +149,9 @@ def plot() -> None:
     """Hold the four kinds of chart."""
 
 
+plot.command_class = HeadedCommand
+
+
 @plot.command(help=EPSILON_HELP, short_help="Epsilon against the number of releases.")
 @charted
 @click.option(
@@ -188,6 +201,15 @@ def rdp(releases: list[Release], *, steps: int, order: float) -> Drawn:
 def tradeoff(releases: list[Release], *, steps: int, methods: tuple[Method, ...]) -> Drawn:
     mechanisms = [release.run(steps=steps) for release in releases]
     return tradeoff_chart(mechanisms, method=methods), {"methods": methods, "steps": steps}, mechanisms
+
+
+@plot.command(help=ATTACK_HELP, short_help="Members found against others accused, on log axes.")
+@charted
+@steps_option
+@_methods_option
+def attack(releases: list[Release], *, steps: int, methods: tuple[Method, ...]) -> Drawn:
+    mechanisms = [release.run(steps=steps) for release in releases]
+    return attack_chart(mechanisms, method=methods), {"methods": methods, "steps": steps}, mechanisms
 
 
 @click.command(add_help_option=False)

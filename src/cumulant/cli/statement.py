@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cumulant.cli.headings import HeadedCommand
 from cumulant.cli.output import print_data
 from cumulant.cli.parameter_types import SIZE
 from cumulant.cli.question_options import delta_option, json_option
@@ -34,7 +35,7 @@ Examples:
 FORMATS = ("text", "markdown", "json", "yaml")
 
 
-@click.command(help=HELP, short_help="What a run promises, in words.", params=list(TRAINING_OPTIONS))
+@click.command(cls=HeadedCommand, help=HELP, short_help="What a run promises, in words.", params=list(TRAINING_OPTIONS))
 @run_options
 @delta_option
 @click.option("--user-records", type=SIZE, metavar="COUNT", default="1", help="Protect people with up to so many.")

@@ -32,6 +32,7 @@ from cumulant.pairs.cache import CACHE
 from cumulant.pairs.certified import ball_nodes, count_nodes, moment_of, tilted_moments
 from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.curve import k_at, tilt
+from cumulant.pairs.mixed import MixedPair
 from cumulant.pairs.pair import DominatingPair
 
 if TYPE_CHECKING:
@@ -118,12 +119,12 @@ class ChernoffInBalls(BallEnclosure):
         index = around.index + int(np.argmin(log_chernoff(around.theta) + around.k - around.theta * epsilon))
         bits = ENCLOSURE_BITS + math.ceil(math.log2(losses.releases + 1))
         with precision(bits):
-            return ChernoffInBalls.at(index, _k_ball(losses, index, bits, budget), _left_out_of(losses))
+            return ChernoffInBalls.at(tilt(index), _k_ball(losses, index, bits, budget), _left_out_of(losses))
 
     @staticmethod
-    def at(index: int, k: arb, left_out: arb) -> ChernoffInBalls:
+    def at(tau: float, k: arb, left_out: arb) -> ChernoffInBalls:
         """Return the bound of one tilt, from K there."""
-        return ChernoffInBalls(tilt(index), k + log_chernoff(as_ball(tilt(index))), left_out)
+        return ChernoffInBalls(tau, k + log_chernoff(as_ball(tau)), left_out)
 
     def bounds(self, epsilon: arb) -> tuple[arb, arb]:
         return as_ball(0.0), (self.log_scale - as_ball(self.tau) * epsilon).exp() + self.left_out
@@ -288,13 +289,18 @@ def _left_out_of(losses: ComposedPairs) -> arb:
     """Return how much of P the parts lack together, at most."""
     cut = [(pair.in_balls().left_out, n) for pair, n in losses.parts if isinstance(pair, CoordinatePair)]
     cut += [(as_ball(pair.left_out), n) for pair, n in losses.parts if isinstance(pair, AllocatedPair)]
+    for pair, n in losses.parts:
+        if isinstance(pair, MixedPair):
+            cut.append((as_ball(pair.unseen), n))
+            parts = [(share, part) for share, part in pair.parts if isinstance(part, CoordinatePair)]
+            cut += [(share * part.in_balls().left_out, n) for share, part in parts]
     return sum((n * p for p, n in cut), as_ball(0.0))
 
 
 def chernoff_tilts(t: Tilts, index: int, step: float) -> list[int]:
     """Return the tilts above and below a line whose bounds of aliases are the smallest: any choice is sound."""
-    logs = t.k - t.theta * t.epsilon - np.abs(t.theta - tilt(index)) * (2 * math.pi / step)
     place = index - t.index
+    logs = t.k - t.theta * t.epsilon - np.abs(t.theta - t.theta[place]) * (2 * math.pi / step)
     found = []
     if place + 1 < len(logs):
         found.append(t.index + place + 1 + int(np.argmin(logs[place + 1 :])))

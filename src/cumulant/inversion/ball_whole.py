@@ -7,7 +7,8 @@ the profile of the composition is a finite sum, and nothing is left to bound but
 
     δ(ε) = Σ_{L > ε} P(L) (1 - e^{ε-L}) = P(L > ε) - e^ε Q(L > ε).
 
-One release has as many as it has outputs; they are put in order and added up (`pairs.ordered`).
+One release has as many as it has outputs; they are put in order and added up (`pairs.ordered`). Few releases of Laplace
+noise have finitely many sums as well, each with a transform that inverts to a polynomial (`PiecesInBalls`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
+from cumulant.inversion.closed import is_plain_laplace
 from cumulant.inversion.composed import ComposedPairs
 from cumulant.inversion.enclosure import Enclosure, WholeEnclosure, gaussian_epsilon
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
@@ -28,7 +30,7 @@ from cumulant.pairs.coordinate import CoordinatePair
 from cumulant.pairs.maps import MixtureMap
 from cumulant.pairs.noise import GaussianNoise
 from cumulant.pairs.ordered import Excess, of_losses
-from cumulant.pairs.pair import MEAN_ROUNDED_UP, GaussianPair
+from cumulant.pairs.pair import MEAN_ROUNDED_UP, DominatingPair, GaussianPair
 
 if TYPE_CHECKING:
     from flint import arb
@@ -39,6 +41,10 @@ ENCLOSURE_BITS = 192  # of precision
 MOST_SUMS = 4000  # of losses that are formed in balls
 LARGEST_LOSS_NATS = 1e6  # beyond it e^ε takes more bits than there are
 SUM_BITS = 256  # of precision
+MOST_NATS_OF_PIECES = 300.0  # the largest loss of releases with Laplace noise that are summed
+MOST_POWERS, POWERS_OF_TERM = 1e5, 30  # of all terms together, and what a term takes beside its own
+BITS_PER_PIECE = 6  # of precision, for a release and for a nat of the largest loss: terms cancel
+SETTLED_PIECES_NATS = 2e-11  # of slack, with which no line is planned
 START = 1e-6  # how near to the answer a search begins
 SLOPE_STEP_IN_BALLS = 2.0**-24  # of ε, at which a slope is looked for
 
@@ -196,21 +202,109 @@ def sum_one_release(losses: ComposedPairs) -> FiniteSum | None:
 
 
 @lru_cache(maxsize=8)
-def enumerate_sums(losses: ComposedPairs) -> FiniteSum | None:
-    """Return the profile of all sums of losses, or None where they are too many or not finitely many."""
+def enumerate_sums(losses: ComposedPairs) -> FiniteSum | PiecesInBalls | None:
+    """Return the profile of all sums of losses, or None where they are too many or of other laws."""
     if losses.one_table is not None:
         return sum_one_release(losses)
-    if not 0 < losses.sums <= MOST_SUMS or not losses.supremum <= LARGEST_LOSS_NATS:
+    laplace = sum(n for pair, n in losses.parts if is_plain_laplace(pair))
+    terms = _count_sums(losses)
+    if not 0 < terms <= MOST_SUMS or not losses.supremum <= (MOST_NATS_OF_PIECES if laplace else LARGEST_LOSS_NATS):
         return None
-    with precision(SUM_BITS):
-        law: Law = [(as_ball(0.0), as_ball(1.0))]
+    if laplace and not terms * (laplace + POWERS_OF_TERM) <= MOST_POWERS:
+        return None
+    bits = SUM_BITS + math.ceil(BITS_PER_PIECE * (laplace + losses.supremum if laplace else 0))
+    with precision(bits):
+        law: list[Term] = [Term(as_ball(0.0), as_ball(1.0), 0)]
         for pair, n in losses.parts:
-            nodes = ball_nodes(pair, 0.0, 0.0, 0.0, bits=SUM_BITS)
-            if len(law) * math.comb(n + len(nodes.losses) - 1, n) > MOST_SUMS:  # balls may tell more outputs apart
+            part = _terms_of(pair, n, bits)
+            law = [Term(a.loss + b.loss, a.weight * b.weight, a.turned + b.turned) for a in law for b in part]
+            if len(law) > MOST_SUMS:  # balls may tell more outputs apart
                 return None
-            part = list(_powers(list(zip(nodes.losses, nodes.weights, strict=True)), n))
-            law = [(x + y, p * q) for x, p in law for y, q in part]
-        return FiniteSum(of_losses(law, as_ball(0.0), as_ball(0.0)), losses.supremum)
+        if laplace:
+            return PiecesInBalls(law, laplace, losses.supremum, bits)
+        return FiniteSum(of_losses([(x, p) for x, p, _ in law], as_ball(0.0), as_ball(0.0)), losses.supremum)
+
+
+def _count_sums(losses: ComposedPairs) -> float:
+    """Return how many terms there are, at most; 0 if not finitely many. Of n equal Laplace releases there are n + 1."""
+    finite = ComposedPairs.of([(pair, n) for pair, n in losses.parts if not is_plain_laplace(pair)])
+    ways = math.prod(n + 1 for pair, n in losses.parts if is_plain_laplace(pair))
+    return ways * (finite.sums if finite.parts else 1.0) if losses.variance == 0 else 0.0
+
+
+class Term(NamedTuple):
+    """A sum of losses, its weight, and how many releases of Laplace noise are turned: k of `pieces`."""
+
+    loss: arb
+    weight: arb
+    turned: int
+
+
+def _terms_of(pair: DominatingPair, n: int, bits: int) -> list[Term]:
+    if is_plain_laplace(pair):
+        theta = pair.in_balls().law.extremes[1]
+        return [Term((n - 2 * k) * theta, math.comb(n, k) * (-k * theta).exp(), k) for k in range(n + 1)]
+    nodes = ball_nodes(pair, 0.0, 0.0, 0.0, bits=bits)
+    return [Term(x, p, 0) for x, p in _powers(list(zip(nodes.losses, nodes.weights, strict=True)), n)]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class PiecesInBalls(WholeInBalls):
+    """δ(ε) = Σ w R_k(x - ε) over sums x of few losses, some of Laplace noise: see `pieces`, where R_k is a series.
+
+    N of them have e^{zx} (z+1)^{N-k} z^k/(2z+1)^N in their transforms. R_k(y) is 0 for y <= 0, and else the residues of
+    e^{zy} (z+1)^{N-k-1} z^{k-1}/(2z+1)^N at -½, at 0 for k = 0, and at -1 for k = N: with s = z + ½,
+
+        R_k(y) = e^{-y/2} Σ_j [s^{N-1-j}] (½+s)^{N-k-1} (s-½)^{k-1} y^j/(2^N j!) + 1 (k = 0) - e^{-y} (k = N).
+    """
+
+    terms: list[Term]
+    releases: int
+    largest: float
+    bits: int
+
+    enough = SETTLED_PIECES_NATS
+
+    def bits_at(self, epsilon: float) -> int:
+        return self.bits
+
+    def bounds(self, epsilon: arb) -> tuple[arb, arb]:
+        nothing = as_ball(0.0)
+        delta = sum((self._term(term, epsilon) for term in self.terms if not term.loss <= epsilon), nothing)
+        return delta, delta
+
+    def _term(self, term: Term, epsilon: arb) -> arb:
+        y = term.loss - epsilon
+        half = (-y / 2).exp()
+        value = half * residue_at_half(self.releases, term.turned, self.bits)(y)
+        if term.turned == 0:
+            value += 1
+        if term.turned == self.releases:
+            value -= half * half
+        return term.weight * (value if y > 0 else value.union(as_ball(0.0)))
+
+    def start(self, log_delta: float) -> float:
+        most = max(self.largest, 0.0)
+        return smallest_true(lambda epsilon: self.log_bounds(epsilon)[1] <= log_delta, 0.0, most, relative=START)
+
+
+@lru_cache(maxsize=1024)
+def residue_at_half(releases: int, turned: int, bits: int) -> Any:
+    """Return the polynomial in y of R_k beside e^{-y/2}: see `PiecesInBalls`."""
+    from flint import arb, arb_poly, fmpq, fmpq_poly
+
+    def power(root: Any, exponent: int) -> Any:
+        """Return (root + s)^exponent; of the exponent -1 as many powers of s as count."""
+        if exponent >= 0:
+            return fmpq_poly([root, 1]) ** exponent
+        return fmpq_poly([(-1 / root) ** m / root for m in range(releases)])
+
+    half = fmpq(1, 2)
+    product = power(half, releases - turned - 1) * power(-half, turned - 1)
+    scaled = [product[releases - 1 - j] / (2**releases * math.factorial(j)) for j in range(releases)]
+    with precision(bits):
+        return arb_poly([arb(x) for x in scaled])
 
 
 def _powers(atoms: Law, n: int) -> Iterator[tuple[arb, arb]]:

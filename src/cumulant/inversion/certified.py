@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, final
 from cumulant.answer import Interval
 from cumulant.errors import OutOfReach
 from cumulant.inversion.ball_line import FAR_APART_NATS, ChernoffInBalls, ball_line, band_line
-from cumulant.inversion.ball_split import SplitInBalls, split_line
+from cumulant.inversion.ball_split import SampledLosses, SplitInBalls, is_rare, split_in_balls
 from cumulant.inversion.ball_whole import (
     ENCLOSURE_BITS,
     GaussianInBalls,
@@ -38,7 +38,6 @@ from cumulant.inversion.enclosure import MOST_MICROSECONDS, Enclosure, WholeEncl
 from cumulant.inversion.plan import Tilts, plan_for
 from cumulant.inversion.question import Question, Road
 from cumulant.inversion.solve import Directions, ask_delta, ask_epsilon
-from cumulant.inversion.split_plan import Steps
 from cumulant.numerics.balls import as_ball, lower_float, precision, upper_float
 
 if TYPE_CHECKING:
@@ -51,11 +50,13 @@ def delta_ball(*, delta: float | None, log_delta: float | None) -> arb:
         return as_ball(delta) if delta is not None else as_ball(log_delta or 0.0).exp()
 
 
-def certified_epsilon(upper: Directions, lower: Directions, delta: arb, about: float = math.nan) -> Interval:
+def certified_epsilon(
+    upper: Directions, lower: Directions, delta: arb, about: float = math.nan, about_lower: float | None = None
+) -> Interval:
     """Return ε at δ between a bound that holds for all neighbours and one that some attain; look `about` there."""
-    new_road = _roads_of(upper, lower, about)
 
     def solve(directions: Directions, side: int) -> float:
+        new_road = _roads_of(upper, lower, about if side > 0 or about_lower is None else about_lower)
         epsilon = 0.0
         for question in ask_epsilon(directions, delta, side, new_road):
             if not _is_below(question, epsilon, question.asked) and not _is_below_by_line(question, epsilon):
@@ -170,7 +171,7 @@ class Balls(Road):
         """Return the split where few losses make up ε: it takes no tilts, other lines would not end."""
         epsilon, log_delta = (self.about, asked) if side else (asked, self.about)
         with contextlib.suppress(OutOfReach):
-            if Steps.of(losses).is_rare(epsilon):
+            if is_rare(SampledLosses.of(losses).releases, epsilon):
                 return self._split(losses, epsilon, log_delta)
         return None
 
@@ -204,7 +205,7 @@ class Balls(Road):
         yield LargestLossInBalls.of(losses)
 
     def _split(self, losses: ComposedPairs, epsilon: float, log_delta: float) -> SplitInBalls:
-        line = split_line(Steps.of(losses), epsilon, log_delta)
+        line = split_in_balls(SampledLosses.of(losses), epsilon, log_delta)
         if line is not self._paid:
             self.budget.pay(line.microseconds)
             self._paid = line

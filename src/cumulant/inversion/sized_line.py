@@ -136,30 +136,17 @@ class SizedMeasure:
     def is_difference(self) -> bool:
         return any(law.more is not None for law in self.laws)
 
-    def contour(
-        self,
-        epsilon: float,
-        log_delta: float,
-        *,
-        tilts: int | None = None,
-        points: int = MOST_POINTS,
-        log_left_out: float = -math.inf,
-    ) -> Contour | None:
-        """Return a line near a point of the profile, at one of the first tilts; None where it would be long."""
+    def line(
+        self, epsilon: float, log_delta: float, *, tilts: int | None = None, points: int = MOST_POINTS
+    ) -> SizedLine | None:
+        """Plan a line near a point of the profile, at one of the first tilts; None where it would be long."""
         near = slice(0, tilts)
         bend = np.ones(len(self.tau)) if self.curvature is None else self.curvature
         plan = plan_for(Tilts(0, self.tau[near], self.k[near], bend[near], epsilon, log_delta))
         scale, s = float(self.k[plan.index]), self.direction.power(plan.theta)
         parts = [self._tilted(law, s, plan.index) for law in self.laws]
         end = self._end(plan, parts, scale)
-        if end is None or not end[0] < points * plan.eta:
-            return None
-        followed = self._follow(plan, parts, math.ceil(end[0] / plan.eta) + 1)
-        if followed is None:
-            return None
-        line = followed.values, followed.error
-        contour = Contour.of_weights((plan.theta, plan.eta), scale, line, end[1], (self.tau, self.k))
-        return contour.less_certain(followed.common + UNITS * (4 + abs(scale)), log_left_out)
+        return SizedLine(self, plan, parts, *end) if end is not None and end[0] < points * plan.eta else None
 
     def _tilted(self, law: SizedLaw, s: float, place: int) -> _Part:
         """Return a law on a line, all releases as far as w^s asks for."""
@@ -197,16 +184,42 @@ class SizedMeasure:
         by_path = _find_end(omega, fallen + moduli, plan)
         return min((one for one in (by_path, by_cells) if one is not None), default=None)
 
-    # The transform --------------------------------------------------------------------------------------------------
 
-    def _follow(self, plan: Plan, parts: Sequence[_Part], count: int) -> Followed | None:
-        scale, sign = float(self.k[plan.index]), self.direction.sign
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SizedLine:
+    """A line of a measure as it is planned: where it ends, and a bound of what lies beyond, over e^K(θ)."""
+
+    measure: SizedMeasure
+    plan: Plan
+    parts: Sequence[_Part]
+    end: float
+    tail: float
+
+    @property
+    def count(self) -> int:
+        """How many points there are."""
+        return math.ceil(self.end / self.plan.eta) + 1
+
+    def contour(self, log_left_out: float = -math.inf) -> Contour | None:
+        """Follow it in doubles; None where that would take long."""
+        followed = self._follow()
+        if followed is None:
+            return None
+        plan, measure, scale = self.plan, self.measure, float(self.measure.k[self.plan.index])
+        line = followed.values, followed.error
+        contour = Contour.of_weights((plan.theta, plan.eta), scale, line, self.tail, (measure.tau, measure.k))
+        return contour.less_certain(followed.common + UNITS * (4 + abs(scale)), log_left_out)
+
+    def _follow(self) -> Followed | None:
+        plan, count, releases, direction = self.plan, self.count, self.measure.releases, self.measure.direction
+        scale, sign = float(self.measure.k[plan.index]), direction.sign
         z, line = plan.theta + 1j * plan.eta * np.arange(float(count)), (plan.eta, count)
-        k = np.asarray(self.releases.plain_k(z), dtype=complex)
+        k = np.asarray(releases.plain_k(z), dtype=complex)
         error, common = UNITS * np.abs(k), 0.0
         growth, farther = np.zeros(count, dtype=complex), np.zeros(count)
-        nats = SIZED_RULE_NATS + math.log(self.releases.count) + math.log(4 + 4 * abs(self.direction.power(plan.theta)))
-        for part in parts:
+        nats = SIZED_RULE_NATS + math.log(releases.count) + math.log(4 + 4 * abs(direction.power(plan.theta)))
+        for part in self.parts:
             base = _follow_base(part, line, nats)
             jumps = None if base is None or part.more is None else _follow_more(part, part.more, line, nats)
             if base is None or (jumps is None and part.more is not None):
@@ -215,7 +228,7 @@ class SizedMeasure:
             if jumps is not None:
                 g, off = _growth(base, jumps, sign)
                 growth, farther = growth + part.n * g, farther + part.n * off
-        if self.is_difference:
+        if self.measure.is_difference:
             values, errors = difference_of_powers((k, error), (growth, farther), scale)
             return Followed(sign * values, errors, common)
         values = np.exp(k - scale)

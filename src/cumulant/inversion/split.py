@@ -25,20 +25,18 @@ A law whose far losses δ cannot see has no part in F: they are left out, and δ
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from cumulant.inversion.contour import Contour, log_chernoff
-from cumulant.inversion.sized_line import JOINS, LEAVES, SizedLaw, SizedMeasure
+from cumulant.inversion.sized_line import JOINS, LEAVES, SizedLaw, SizedLine, SizedMeasure
 from cumulant.inversion.whole_line import OUT_OF_SIGHT_NATS, WIDE_TILTS, WholeLine, cut_off, place_unseen
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.cut_law import log_half_erfc
 from cumulant.pairs.release_tails import LARGEST_EPSILON, AllFar, FarTail, FarTails, bound_far
 from cumulant.pairs.sampled_gaussian import (
-    EXPONENT_AT_MOST,
     UNITS,
     RealTilts,
     SampledGaussian,
@@ -57,17 +55,11 @@ FAR_TILTS = 2.0 ** (np.arange(-24.0, 18.0) / 6)  # over the tilt of one loss
 FEWEST_FAR_TILTS = 2  # the line, and a larger one that bounds its aliases
 LEANING_NATS = 15.0  # of w^-τ, at most, on a line
 SKIPPED_FAR_NATS = 27.0  # below δ, where what is left of far releases takes no line
-QUIET_SHARES = 0.6, 0.33, 0.17, 0.08, 0.03  # of ε, the largest quiet loss
+QUIET_SHARES = 0.6, 0.17, 0.03  # of ε, the largest quiet loss
 QUIET_DELTA_NATS = 27.0  # below δ, where δ_S is nothing beside it
 LEAST_APART = 2.0  # of c_q and c_f, over the sharpness
 FARTHEST_DEVIATIONS = 4.0  # of all losses, beyond which a difference leaves little of the other side
 FARTHEST_EPSILON = 4.0  # likewise
-LEAST_LOG_EPSILON = -25.0
-GUESS_NATS = 5e-3  # of log ε
-MOST_LARGE = 12  # releases that are large, in a guess
-LEAST_GUESSED = 1e-12  # ε, and a variance over γ²
-LEAST_T = -30.0  # of a guess
-RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was found: it is rather too small
 NO_TILTS = np.ones(1), np.full(1, -np.inf)  # of nothing
 
 
@@ -79,8 +71,8 @@ class FarPlace(NamedTuple):
     back together: what is left of δ(0) beside P(F) - Q(F) is small.
     """
 
-    share: float
-    sharpness: float
+    share: float = 1.0
+    sharpness: float = 0.0
     share_of_all: float = 0.0
 
     def size(self, releases: SampledReleases, epsilon: float) -> float:
@@ -88,8 +80,8 @@ class FarPlace(NamedTuple):
         return self.share_of_all * releases.largest_joining_loss if self.share_of_all > 0 else epsilon
 
 
-CUTS = FarPlace(1.0, 0.0), FarPlace(0.7, 0.7)  # the second where bounds are too far apart with the first
-VARIATION_CUTS = FarPlace(1.0, 0.0, 0.25), FarPlace(1.0, 0.0, 0.1)
+FAR_AT_EPSILON, FAR_AT_ZERO = FarPlace(), FarPlace(share_of_all=0.25)  # where ε is next to 0
+CUTS = FAR_AT_EPSILON, FarPlace(0.7, 0.7)  # the second where bounds are too far apart with the first
 
 
 @final
@@ -184,7 +176,7 @@ def plan_other_side(releases: SampledReleases, epsilon: float | None, log_delta:
 # The split ------------------------------------------------------------------------------------------------------------
 
 
-class _Sorted(NamedTuple):
+class SortedLaw(NamedTuple):
     """One law sorted by size, and whether δ sees its far releases; else they are left out."""
 
     classes: SizeClasses
@@ -200,31 +192,60 @@ class _Asked(NamedTuple):
     size: float
 
 
+class SplitLines(NamedTuple):
+    """The lines of a split as `follow` left them, with their measures; no far one where Chernoff's bound is enough."""
+
+    laws: list[SortedLaw]
+    near: Any
+    near_measure: SizedMeasure  # of N less S, if any release is called quiet, or of N
+    far: Any
+    far_measure: SizedMeasure  # of what all releases are more than N, if any far one is seen
+
+    @property
+    def unseen(self) -> int:
+        """How many releases are left out where they are far."""
+        return sum(law.n for law in self.laws if not law.is_seen)
+
+
 def plan_split(
-    releases: SampledReleases, epsilon: float | None, log_delta: float, place: FarPlace = CUTS[0]
+    releases: SampledReleases, epsilon: float | None, log_delta: float, place: FarPlace = FAR_AT_EPSILON
 ) -> Planned | None:
     """Return bounds of δ near ε, where it is about δ, with c_f in that place; None where they would take long."""
-    if epsilon is None:
+    if epsilon is None or (lines := follow_split(releases, epsilon, log_delta, place, SizedLine.contour)) is None:
         return None
+    near, far = lines.near_measure, lines.far_measure
+    left_out = (
+        log_delta - OUT_OF_SIGHT_NATS + math.log(2 * lines.unseen / releases.count) if lines.unseen else -math.inf
+    )
+    profile = SplitProfile(
+        lines.near,
+        (near.tau, near.k_base) if near.is_difference else None,
+        FarTails(tuple((FarTail.of(law.classes), law.n) for law in lines.laws if law.is_seen)),
+        lines.far,
+        (far.tau, far.k) if far.is_difference else NO_TILTS,
+        left_out,
+    )
+    return Planned(epsilon, profile)
+
+
+def follow_split(
+    releases: SampledReleases, epsilon: float, log_delta: float, place: FarPlace, follow: Callable[[SizedLine], Any]
+) -> SplitLines | None:
+    """Return the lines of a split near ε, where it is about δ, each followed; None where one would take long."""
     asked = _Asked(epsilon, log_delta, place.size(releases, epsilon))
     if not 0 < asked.size < LARGEST_EPSILON:
         return None
     with np.errstate(all="ignore"):  # what is no number makes bounds that say nothing
         laws = [_sort(releases, part, asked, place) for part in releases.parts]
         known = [law for law in laws if law is not None]
-        near = _near_line(releases, known, asked) if len(known) == len(laws) else None
-        far = None if near is None else _far_line(releases, known, asked)
-    if near is None or far is None:
-        return None
-    unseen = math.fsum(law.n for law in known if not law.is_seen) / releases.count
-    left_out = log_delta - OUT_OF_SIGHT_NATS + math.log(2 * unseen) if unseen else -math.inf
-    (line, quiet), (tails, far_line, ceiling) = near, far
-    return Planned(epsilon, SplitProfile(line, quiet, tails, far_line, ceiling, left_out))
+        near = _near_line(releases, known, asked, follow) if len(known) == len(laws) else None
+        far = None if near is None else _far_line(releases, known, asked, follow)
+    return None if near is None or far is None else SplitLines(known, *near, *far)
 
 
 def _sort(
     releases: SampledReleases, part: tuple[SampledGaussian, int], asked: _Asked, place: FarPlace
-) -> _Sorted | None:
+) -> SortedLaw | None:
     """Return far releases from a place on, at least as sharply as δ's tilt asks for; any are sound."""
     (law, n), tilt = part, (4 - asked.log_delta) / asked.size
     at = coordinate_of(place.share * asked.size, law.mean, law.rate)
@@ -232,13 +253,13 @@ def _sort(
     leaning = min(float(_far_tilts(asked)[-1]), -LEANING_NATS / math.log1p(-law.rate))
     first = reach_of(law, -leaning, releases.count)[0]
     classes = cut_off(law, min(at, unseen), tilt, place.sharpness, first)
-    return None if classes is None else _Sorted(classes, n, at < unseen)
+    return None if classes is None else SortedLaw(classes, n, at < unseen)
 
 
 def _near_line(
-    releases: SampledReleases, laws: Sequence[_Sorted], asked: _Asked
-) -> tuple[Contour, tuple[Array, Array] | None] | None:
-    """Return the line of N less S, and what bounds δ_S, if any release is called quiet."""
+    releases: SampledReleases, laws: Sequence[SortedLaw], asked: _Asked, follow: Callable[[SizedLine], Any]
+) -> tuple[Any, SizedMeasure] | None:
+    """Return the line of N less S, if any release can be called quiet, or of N."""
     tau = MIDDLE_TILTS * ((4 - asked.log_delta) / asked.size)
     known = []
     for law in laws:
@@ -254,14 +275,15 @@ def _near_line(
         measure = SizedMeasure.of(releases, LEAVES, chosen, tau)
         if len(measure.tau) < FEWEST_MIDDLE_TILTS:
             continue
-        contour = measure.contour(asked.epsilon, asked.log_delta)
-        if contour is not None:
-            return contour, (measure.tau, measure.k_base) if measure.is_difference else None
+        line = measure.line(asked.epsilon, asked.log_delta)
+        followed = None if line is None else follow(line)
+        if followed is not None:
+            return followed, measure
     return None
 
 
 def _call_quiet(
-    known: Sequence[tuple[_Sorted, RealTilts, Array]], chernoff: Array, asked: _Asked
+    known: Sequence[tuple[SortedLaw, RealTilts, Array]], chernoff: Array, asked: _Asked
 ) -> list[SizedLaw] | None:
     """Return the laws with losses up to the largest share of ε quiet that can be; None where none can."""
     for share in QUIET_SHARES:
@@ -277,7 +299,7 @@ def _call_quiet(
     return None
 
 
-def _quiet_up_to(loss: float, law: _Sorted, tilts: RealTilts, log_near: Array) -> SizedLaw:
+def _quiet_up_to(loss: float, law: SortedLaw, tilts: RealTilts, log_near: Array) -> SizedLaw:
     """Return a law with losses up to this one quiet; what is out of sight may be quiet up to where it is cut."""
     at = coordinate_of(loss, law.classes.law.mean, law.classes.law.rate)
     if not law.classes.sharpness * (law.classes.far - at) >= LEAST_APART:
@@ -294,89 +316,26 @@ def _far_tilts(asked: _Asked) -> Array:
 
 
 def _far_line(
-    releases: SampledReleases, laws: Sequence[_Sorted], asked: _Asked
-) -> tuple[FarTails, Contour | None, tuple[Array, Array]] | None:
-    """Return P(F) and Q(F), and the line of M less N for the loss -L under Q; None where it would be long."""
+    releases: SampledReleases, laws: Sequence[SortedLaw], asked: _Asked, follow: Callable[[SizedLine], Any]
+) -> tuple[Any, SizedMeasure] | None:
+    """Return the line of M less N for the loss -L under Q; None where it would be long."""
     tau, sized = _far_tilts(asked), []
     for law in laws:
         one = law.classes.law
         log_m = bound_negative_moments(one, -tau, reach_of(one, -float(tau[-1]), releases.count), releases.count)
         log_f = bound_far(law.classes, tau) if law.is_seen else None
         sized.append(SizedLaw(law.classes, law.n, Size.ANY, Size.FAR if law.is_seen else None, log_m, log_f))
-    tails = FarTails(tuple((FarTail.of(law.classes), law.n) for law in laws if law.is_seen))
     measure = SizedMeasure.of(releases, JOINS, sized, tau)
     if not measure.is_difference:
-        return tails, None, NO_TILTS
+        return None, measure
     if len(measure.tau) < FEWEST_FAR_TILTS:
         return None
     if _log_chernoff(measure.tau, measure.k, -asked.epsilon) + asked.epsilon <= asked.log_delta - SKIPPED_FAR_NATS:
-        return tails, None, (measure.tau, measure.k)
+        return None, measure
     leaning = -math.log1p(-max(law.rate for law in releases.laws))
     some = int(np.sum(measure.tau * leaning <= LEANING_NATS))
     if some < FEWEST_FAR_TILTS:
         return None
-    contour = measure.contour(-asked.epsilon, asked.log_delta - asked.epsilon, tilts=some)
-    return None if contour is None else (tails, contour, (measure.tau, measure.k))
-
-
-# Where it is planned first -----------------------------------------------------------------------------------------
-
-
-def guess_log_deltas(releases: SampledReleases, epsilon: float) -> Sequence[float]:
-    """Return about log δ(ε), and what is tried where no plan is found for that."""
-    guess = guess_log_delta(releases, epsilon)
-    return [guess + more for more in RAISED_NATS]
-
-
-def guess_log_delta(releases: SampledReleases, epsilon: float) -> float:
-    """Return about log δ(ε): of one large loss, of many small ones, which are about normal, or of a few large ones.
-
-    The loss of k sampled releases, all large, is k log γ and that of k Gaussians. δ is at most that of all Gaussians.
-    """
-    large, gaussians, near = [], releases.variance, releases.variance
-    for law, n in releases.parts:
-        gaussians, near = gaussians + n * law.mean * law.mean, near + n * _square_below(law, epsilon)
-        large.append(math.log(n) + _log_delta_of_sample(law.mean, law.rate, epsilon))
-        k = np.arange(2.0, min(n, MOST_LARGE) + 1)
-        chosen = np.array([math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1) for m in k.tolist()])
-        log_rates = k * math.log(law.rate)
-        large += (_log_delta_of_gaussian(law.mean * np.sqrt(k), epsilon - log_rates) + chosen + log_rates).tolist()
-    small, most = _log_delta_of_gaussian(np.sqrt([near, gaussians]), epsilon)
-    return min(float(np.logaddexp.reduce([*large, small])), float(most), -1e-3)
-
-
-def _square_below(law: SampledGaussian, epsilon: float) -> float:
-    """Return E_Q(w-1)² where the loss is at most ε: beyond, one release is large."""
-    at = coordinate_of(max(epsilon, LEAST_GUESSED), law.mean, law.rate)
-    near, shifted, twice = (math.erfc((m - at) / math.sqrt(2.0)) / 2 for m in (0.0, law.mean, 2 * law.mean))
-    return law.rate**2 * max(math.exp(law.mean**2) * twice - 2 * shifted + near, LEAST_GUESSED)
-
-
-def _log_delta_of_sample(mean: float, rate: float, epsilon: float) -> float:
-    """Return about log δ(ε) of one release that leaves: γφ(t-μ)·(m(t-μ) - m(t)), m Mills' ratio, L(t) = ε."""
-    t = coordinate_of(epsilon, mean, rate)
-    ends = np.array([t - mean, t])
-    logs = log_half_erfc(ends / math.sqrt(2.0)) + ends**2 / 2
-    near, far = np.exp(np.minimum(logs, EXPONENT_AT_MOST))
-    return math.log(rate) - float(ends[0]) ** 2 / 2 + math.log(max(near - far, 1e-300))
-
-
-def _log_delta_of_gaussian(mean: Array, epsilon: Array | float) -> Array:
-    """Return about log δ(ε) of N(μ, 1) against N(0, 1): φ(t)·(m(t) - m(t+μ)), m Mills' ratio, t = ε/μ - μ/2."""
-    from scipy.special import erfcx
-
-    t = np.maximum(epsilon / mean - mean / 2, LEAST_T)
-    mills = erfcx(t / math.sqrt(2.0)) - erfcx((t + mean) / math.sqrt(2.0))
-    return np.asarray(-t * t / 2 + np.log(np.maximum(mills, 1e-300) / 2))
-
-
-def guess_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
-    """Return about the ε of a δ, by halving."""
-    low, high = LEAST_LOG_EPSILON, math.log(LARGEST_EPSILON)
-    ends = guess_log_delta(releases, math.exp(low)), guess_log_delta(releases, math.exp(high))
-    if ends[1] > log_delta or ends[0] < log_delta:
-        return None
-    while high - low > GUESS_NATS:
-        middle = (low + high) / 2
-        low, high = (middle, high) if guess_log_delta(releases, math.exp(middle)) > log_delta else (low, middle)
-    return math.exp(high)
+    line = measure.line(-asked.epsilon, asked.log_delta - asked.epsilon, tilts=some)
+    followed = None if line is None else follow(line)
+    return None if followed is None else (followed, measure)

@@ -18,12 +18,14 @@ from cumulant.inversion.plan import approximate, curvature_of
 from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Orientation, SizedLaw, SizedMeasure
 from cumulant.numerics.logspace import Array
 from cumulant.pairs.cut_law import log_half_erfc
+from cumulant.pairs.release_tails import LARGEST_EPSILON
 from cumulant.pairs.sampled_gaussian import (
     EXPONENT_AT_MOST,
     RealTilts,
     SampledGaussian,
     SampledReleases,
     bound_negative_moments,
+    coordinate_of,
 )
 from cumulant.pairs.size_classes import NORMAL_NATS, Size, SizeClasses, reach_of
 
@@ -43,6 +45,11 @@ FIRST_GUESS_NATS = 10.0  # below a normal loss, the first of them
 LEAST_NATS = 1e-9  # of -log δ, for which a line is planned
 FIRST_TILTS = 2.0 ** np.arange(-2.5, 1.5, 0.5)  # over the tilt of a normal loss, for Chernoff's bound
 NEAR_TILTS, WIDE_TILTS = 2.0 ** np.arange(-3.0, 1.25, 0.25), 2.0 ** np.arange(-6.0, 4.25, 0.25)  # likewise, for lines
+LEAST_LOG_EPSILON = -25.0
+GUESS_NATS = 5e-3  # of log ε
+MOST_LARGE = 12  # releases that are large, in a guess
+LEAST_GUESSED = 1e-12  # ε, and a variance over γ²
+LEAST_T = -30.0  # of a guess
 
 
 @final
@@ -116,7 +123,8 @@ class WholeLine:
     def contour(self, epsilon: float, log_delta: float, points: int = MOST_POINTS) -> Contour | None:
         """Return the line near a point of the profile; None where it would be long."""
         with np.errstate(all="ignore"):  # likewise
-            return self.measure.contour(epsilon, log_delta, points=points, log_left_out=self.log_left_out)
+            line = self.measure.line(epsilon, log_delta, points=points)
+            return None if line is None else line.contour(self.log_left_out)
 
 
 def bound_joining(releases: SampledReleases, log_delta: float) -> tuple[Array, Array]:
@@ -215,3 +223,60 @@ def cut_off(
             return SizeClasses(law, None, at, sharpness, last, (first, max(far, last))) if is_ordinary else None
         sharpness *= SHARPER
     return None
+
+
+# Where it is planned first -----------------------------------------------------------------------------------------
+
+
+def guess_log_delta(releases: SampledReleases, epsilon: float) -> float:
+    """Return about log δ(ε): of one large loss, of many small ones, which are about normal, or of a few large ones.
+
+    The loss of k sampled releases, all large, is k log γ and that of k Gaussians. δ is at most that of all Gaussians.
+    """
+    large, gaussians, near = [], releases.variance, releases.variance
+    for law, n in releases.parts:
+        gaussians, near = gaussians + n * law.mean * law.mean, near + n * _square_below(law, epsilon)
+        large.append(math.log(n) + _log_delta_of_sample(law.mean, law.rate, epsilon))
+        k = np.arange(2.0, min(n, MOST_LARGE) + 1)
+        chosen = np.array([math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1) for m in k.tolist()])
+        log_rates = k * math.log(law.rate)
+        large += (_log_delta_of_gaussian(law.mean * np.sqrt(k), epsilon - log_rates) + chosen + log_rates).tolist()
+    small, most = _log_delta_of_gaussian(np.sqrt([near, gaussians]), epsilon)
+    return min(float(np.logaddexp.reduce([*large, small])), float(most), -1e-3)
+
+
+def _square_below(law: SampledGaussian, epsilon: float) -> float:
+    """Return E_Q(w-1)² where the loss is at most ε: beyond, one release is large."""
+    at = coordinate_of(max(epsilon, LEAST_GUESSED), law.mean, law.rate)
+    near, shifted, twice = (math.erfc((m - at) / math.sqrt(2.0)) / 2 for m in (0.0, law.mean, 2 * law.mean))
+    return law.rate**2 * max(math.exp(law.mean**2) * twice - 2 * shifted + near, LEAST_GUESSED)
+
+
+def _log_delta_of_sample(mean: float, rate: float, epsilon: float) -> float:
+    """Return about log δ(ε) of one release that leaves: γφ(t-μ)·(m(t-μ) - m(t)), m Mills' ratio, L(t) = ε."""
+    t = coordinate_of(epsilon, mean, rate)
+    ends = np.array([t - mean, t])
+    logs = log_half_erfc(ends / math.sqrt(2.0)) + ends**2 / 2
+    near, far = np.exp(np.minimum(logs, EXPONENT_AT_MOST))
+    return math.log(rate) - float(ends[0]) ** 2 / 2 + math.log(max(near - far, 1e-300))
+
+
+def _log_delta_of_gaussian(mean: Array, epsilon: Array | float) -> Array:
+    """Return about log δ(ε) of N(μ, 1) against N(0, 1): φ(t)·(m(t) - m(t+μ)), m Mills' ratio, t = ε/μ - μ/2."""
+    from scipy.special import erfcx
+
+    t = np.maximum(epsilon / mean - mean / 2, LEAST_T)
+    mills = erfcx(t / math.sqrt(2.0)) - erfcx((t + mean) / math.sqrt(2.0))
+    return np.asarray(-t * t / 2 + np.log(np.maximum(mills, 1e-300) / 2))
+
+
+def guess_epsilon(releases: SampledReleases, log_delta: float) -> float | None:
+    """Return about the ε of a δ, by halving."""
+    low, high = LEAST_LOG_EPSILON, math.log(LARGEST_EPSILON)
+    ends = guess_log_delta(releases, math.exp(low)), guess_log_delta(releases, math.exp(high))
+    if ends[1] > log_delta or ends[0] < log_delta:
+        return None
+    while high - low > GUESS_NATS:
+        middle = (low + high) / 2
+        low, high = (middle, high) if guess_log_delta(releases, math.exp(middle)) > log_delta else (low, middle)
+    return math.exp(high)

@@ -29,6 +29,7 @@ NO_PAIRS = (
     "an exact answer needs the dominating pair of every release, and one of these has none; "
     'use method="best" for the tightest bound that is proven'
 )
+FAR_BELOW = 0.6  # of the upper end: a lower end there is not found from above
 FARTHEST_ASKED = 1e40  # ε: δ of unbounded losses at larger ones is at most that at this one, far below doubles
 
 
@@ -39,7 +40,7 @@ def guarantee_at_delta(
     profile = _profile(known, relation, method)
     if profile is not None and (by_profile := profile.epsilon(less_rounding(log_delta))) < math.inf:
         share = _share_above(profile, by_profile, log_delta) if _is_attained(known, relation) else None
-        return Guarantee.by_profile(by_profile, log_delta, at_most_above=share)
+        return Guarantee.by_profile(by_profile, log_delta, theorem=profile.theorem, at_most_above=share)
     if method != "rdp" and known.sampled is not None:
         short = sampled_epsilon(known.sampled, log_delta)
         if short is not None:
@@ -109,7 +110,7 @@ def guarantee_at_epsilon(
     if profile is not None:
         log_delta = profile.log_delta(epsilon)
         share = CLOSELY if _is_attained(known, relation) else None
-        found = Guarantee.by_profile(epsilon, log_delta, at_most_above=share)
+        found = Guarantee.by_profile(epsilon, log_delta, theorem=profile.theorem, at_most_above=share)
     else:
         nearer = nearer_epsilon(known, epsilon)
         found = _guarantee_at_epsilon(known, relation, nearer, method, accuracy)
@@ -179,7 +180,10 @@ def epsilon_interval(known: Known, relation: Relation, delta: float | None, log_
     best = guarantee_at_delta(known, relation, asked, "best")
     if known.lower_in_doubles:
         return _in_doubles(_least_epsilon(pairs[1], best), best.epsilon)
-    found = certified_epsilon(*pairs, delta_ball(delta=delta, log_delta=log_delta), best.epsilon)
+    least = best.epsilon if best.exact else _least_epsilon(pairs[1], best)
+    lower = least if 0 < least < best.epsilon * FAR_BELOW else None
+    ball = delta_ball(delta=delta, log_delta=log_delta)
+    found = _if_balls_can(lambda: certified_epsilon(*pairs, ball, best.epsilon, lower))
     return _or_doubles(found, best.epsilon, lambda: _least_epsilon(pairs[1], best))
 
 
@@ -193,8 +197,16 @@ def delta_interval(known: Known, relation: Relation, epsilon: float) -> Interval
     best = guarantee_at_epsilon(known, relation, epsilon, "best")
     if known.lower_in_doubles:
         return _in_doubles(_least_delta(pairs[1], best), best.delta)
-    found = certified_delta(*pairs, epsilon, best.log_delta)
+    found = _if_balls_can(lambda: certified_delta(*pairs, epsilon, best.log_delta))
     return _or_doubles(found, exp_above(best.log_delta), lambda: _least_delta(pairs[1], best))
+
+
+def _if_balls_can(certified: Callable[[], Interval]) -> Interval:
+    """Return what balls prove: nothing of a pair that is known in doubles only."""
+    try:
+        return certified()
+    except OutOfReach:
+        return Interval(0.0, math.inf)
 
 
 def _in_doubles(lower: float, upper: float) -> Interval:

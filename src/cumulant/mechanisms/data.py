@@ -46,6 +46,7 @@ REGISTRY: Mapping[str, str] = {
     "RenyiCurve": "cumulant.mechanisms.renyi_curve",
     "SampledWithReplacement": "cumulant.sampling.with_replacement",
     "SampledWithoutReplacement": "cumulant.sampling.without_replacement",
+    "SecretOrder": "cumulant.sampling.secret_order",
     "SharpenedGaussianBatch": "cumulant.sampling.gaussian_triples",
     "Shuffled": "cumulant.sampling.shuffled",
     "StatedPair": "cumulant.mechanisms.stated_pair",

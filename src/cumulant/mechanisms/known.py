@@ -54,6 +54,7 @@ class Known:
     single:           whether it is one release.
     sampled:          the releases where all are Gaussian noise, some of it on Poisson samples: the short way.
     alternatives:     whether the pairs belong to different records, so that those of several releases may be mixed.
+    repeated:         what is known of so many of these releases together, where that is more than composing says.
     no_samples:       why no sample of it may be drawn; empty: one may.
     alone:            pairs of a single release, in which no directions are mixed; None: the same as of one of several.
     """
@@ -77,6 +78,7 @@ class Known:
     single: bool = True
     sampled: SampledReleases | None = None
     alternatives: bool = False
+    repeated: Callable[[int], Known] | None = None
     lower_in_doubles: bool = False
     no_samples: str = ""
     alone: Callable[[], Directions] | None = None

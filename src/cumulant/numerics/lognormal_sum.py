@@ -39,11 +39,11 @@ STEEP, LEAST_P, MOST_P = 130.0, 0.5, 20.0  # nats by which e^{-pu} falls over th
 LEAST_ANGLE = 0.8  # radians, of φ: the aliases of Γ fall with it
 SPARE_NATS, SPARE_BITS = 50.0, 64  # of f, and of the precision beside it
 MARGIN = 0.02  # of the width of the law, by which a period grows until its aliases are small
-MOST_BITS_OF_POINTS = 4e8  # of a transform: ten seconds
+MOST_BITS_OF_POINTS = 8e8  # of a transform: half a minute
 PLANNING_BITS = 64  # of bounds by which is planned
-LARGEST_ORDER, MOMENT_BITS = 512, 256  # of moments in closed form
-LONGEST = 20.0  # of a period, in widths of the law: none is as long
-PERIODS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128  # of which one is enough for g of one r
+LARGEST_ORDER, MOMENT_BITS = 256, 128  # of moments in closed form
+LONGEST, FARTHEST = 20.0, 20.0  # of a period, in widths of the law, and of v beside it: none is as long
+PERIODS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512  # of which one is enough for g of one r
 
 
 @final
@@ -103,8 +103,7 @@ def _spectrum_of_sum(plan: _Plan, bounds: _Bounds) -> tuple[list[Any], arb]:
 
     n, h, p = plan.points, bounds.step, bounds.p
     folded, turn = [acb(0)] * n, (acb(0, -1) * bounds.phi * p).exp()
-    for j, g in zip(range(plan.lowest, plan.highest + 1), _transform_of_one(plan, bounds), strict=True):
-        scale = (p * h * j).exp()
+    for j, (scale, g) in enumerate(_transform_of_one(plan, bounds), plan.lowest):
         folded[j % n] += (g / (scale * turn)) ** bounds.count * scale
     sums = [value * turn * h for value in acb.dft(folded)]
     left_out, aliases = h * bounds.beyond_points(plan.lowest, plan.highest), bounds.aliases_of_frequencies()
@@ -120,8 +119,8 @@ def _spectrum_of_sum(plan: _Plan, bounds: _Bounds) -> tuple[list[Any], arb]:
     return spectrum, whole / p.gamma()
 
 
-def _transform_of_one(plan: _Plan, bounds: _Bounds) -> list[Any]:
-    """Return g of one r at the points v."""
+def _transform_of_one(plan: _Plan, bounds: _Bounds) -> list[tuple[arb, Any]]:
+    """Return e^{pv} and g of one r at the points v."""
     from flint import acb
 
     n, p = plan.points * plan.periods, bounds.p
@@ -136,11 +135,14 @@ def _transform_of_one(plan: _Plan, bounds: _Bounds) -> list[Any]:
         if k > 0:
             spectrum[-k % n] += value.conjugate() * (-bounds.phi * omega).exp()
     values = acb.dft(spectrum, inverse=True)  # divided by n
-    error = bounds.beyond_frequencies_of_one(eta, top) + bounds.aliases_above(bounds.step * plan.lowest, period)
-    found = []
+    error = _around(
+        bounds.beyond_frequencies_of_one(eta, top) + bounds.aliases_above(bounds.step * plan.lowest, period)
+    )
+    below, scaled, found = _around(bounds.aliases_below(period)), p * bounds.step, []
     for j in range(plan.lowest, plan.highest + 1):
-        ball = _around(error + bounds.aliases_below(bounds.step * j, period))
-        found.append(values[j % n] / bounds.step + acb(ball, ball))
+        scale = (scaled * j).exp()
+        ball = error + below * scale
+        found.append((scale, values[j % n] / bounds.step + acb(ball, ball)))
     return found
 
 
@@ -243,9 +245,9 @@ class _Bounds:
         """Return a bound of Σ_{k>0} |g(v' + k·period)| of one r, v' >= v."""
         return self._above(v + period, period, 1)
 
-    def aliases_below(self, v: arb, period: arb) -> arb:
-        """Return a bound of Σ_{k>0} |g(v - k·period)| of one r."""
-        return (self.p * (v - period)).exp() / (1 - (-self.p * period).exp())
+    def aliases_below(self, period: arb) -> arb:
+        """Return a bound of e^{-pv} Σ_{k>0} |g(v - k·period)| of one r."""
+        return 1 / (self.p * period).expm1()
 
     def _above(self, v: arb, step: arb, count: int) -> arb:
         """Return a bound of Σ_{k>=0} |g(v + k·step)| of a sum of so many r."""
@@ -309,14 +311,14 @@ def _plan(variance: Fraction, count: int, low: float, high: float, reach: float)
     def is_high(length: float) -> bool:
         return bool(found().upper_points(math.floor((lowest + length) / plan.step)) < enough)
 
-    highest = lowest + smallest_true(is_high, 0.0, LONGEST * (width + 1), relative=MARGIN)
+    highest = lowest + smallest_true(is_high, 0.0, LONGEST * (width + FARTHEST), relative=MARGIN)
     plan = plan._replace(lowest=math.floor(lowest / plan.step), highest=math.ceil(highest / plan.step))
     enough /= count
 
     def is_enough(periods: int) -> bool:
         bounds, longer = found(), periods * found().period
         above = bounds.aliases_above(bounds.step * plan.lowest, longer)
-        return bool(above + bounds.aliases_below(bounds.step * plan.highest, longer) < enough)
+        return bool(above + bounds.aliases_below(longer) * (p * bounds.step * plan.highest).exp() < enough)
 
     periods = next((m for m in PERIODS if is_enough(m)), 0)
     nats += lift + p * log_count + p * (p + 1) * s2 / 2 + SPARE_NATS

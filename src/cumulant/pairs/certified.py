@@ -117,6 +117,12 @@ def count_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: float
         nodes, work = sum(len(rule.nodes) for rule, _ in rules), sum(len(rule.nodes) * n for rule, n in rules)
         moved = any(rule.y != 0 for rule, _ in rules)
         proof = sum(rule.rectangles * (RECTANGLE_MICROSECONDS + TERM_MICROSECONDS * n) for rule, n in rules)
+    elif isinstance(pair, MixedPair) and pair.failure == 0:
+        counts = [count_nodes(part, theta, omega, k, bits=bits) for part, k in _parts_at(pair, k_theta)]
+        nodes, work = sum(each.nodes for each in counts), 0
+        if nodes > MOST_BALL_NODES:
+            raise OutOfReach(f"a certificate would take sums over {nodes} nodes")
+        return NodeCount(nodes, sum(each.microseconds for each in counts), any(each.moved for each in counts))
     else:
         raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
     if nodes > MOST_BALL_NODES or work > MOST_BALL_EXPONENTIALS:
@@ -138,6 +144,8 @@ def _evaluated_nodes(pair: DominatingPair, theta: float, omega: float, k_theta: 
         return BallNodes(*_finite_columns(pair, bits), as_ball(0.0))
     if isinstance(pair, AllocatedPair):
         return _allocated_nodes(pair, theta, omega, k_theta, bits)
+    if isinstance(pair, MixedPair):
+        return _mixed_nodes(pair, theta, omega, k_theta, bits)
     assert isinstance(pair, CoordinatePair)  # checked
     with precision(bits):
         atoms = _atoms(pair)
@@ -163,6 +171,34 @@ def _allocated_nodes(pair: AllocatedPair, theta: float, omega: float, k_theta: f
 def _allocated_columns(pair: AllocatedPair, bits: int) -> tuple[list[arb], list[arb]]:
     with precision(bits):
         return pair.losses_in_balls()
+
+
+def _parts_at(pair: MixedPair, k_theta: float) -> list[tuple[DominatingPair, float]]:
+    """Return the parts, and beside what their moments are counted: K(θ) of the mixture less the log of their share."""
+    return [(part, k_theta - math.log(share)) for share, part in pair.parts]
+
+
+def _mixed_nodes(pair: MixedPair, theta: float, omega: float, k_theta: float, bits: int) -> BallNodes:
+    """Return the nodes of all parts; what the shares lack of 1 has a loss of 0, and no part of what they exceed it by.
+
+    Shares are doubles, of which the largest may have been rounded up.
+    """
+    with precision(bits):
+        shares = [as_ball(share) for share, _ in pair.parts]
+        rest = 1 - as_ball(pair.unseen) - sum(shares, as_ball(0.0))
+        if rest < 0:
+            largest = max(range(len(shares)), key=lambda i: pair.parts[i][0])
+            shares[largest] += rest
+            rest = as_ball(0.0)
+        losses, weights, error = [as_ball(0.0)], [rest], as_ball(0.0)
+        for share, (part, k) in zip(shares, _parts_at(pair, k_theta), strict=True):
+            nodes = ball_nodes(part, theta, omega, k, bits=bits)
+            losses += nodes.losses
+            weights += [share * weight for weight in nodes.weights]
+            error += share * nodes.error * (as_ball(k) - as_ball(k_theta)).exp()
+        if any(not isinstance(x, type(losses[0])) for x in losses):  # some are beside the real line
+            losses = [complex_ball(x.real, x.imag) for x in losses]
+        return BallNodes(losses, weights, error)
 
 
 def _atoms(pair: CoordinatePair) -> list[tuple[arb, arb]]:
@@ -276,7 +312,15 @@ def _cells_of(pair: DominatingPair, theta: float, k_theta: arb, bits: int) -> li
         return rows
     if isinstance(pair, AllocatedPair):
         return []  # its Gaussian part says it all
+    if isinstance(pair, MixedPair):  # those of the part that weighs most: what cells leave out counts for nothing
+        heaviest = max(pair.parts, key=lambda row: math.log(row[0]) + _log_moment_near(row[1], theta))
+        return _cells_of(heaviest[1], theta, k_theta - as_ball(heaviest[0]).log(), bits)
     raise OutOfReach(f"no certificate is known for {type(pair).__name__}")
+
+
+def _log_moment_near(pair: DominatingPair, theta: float) -> float:
+    """Return about K(θ)."""
+    return float(pair.nodes(theta, 0.0).cumulants(np.array([theta]))[0][0, 0])
 
 
 def _atom_cell(loss: arb, mass: arb, theta: float, k_theta: arb) -> CellRow:

@@ -41,13 +41,23 @@ LOOKED_AT = 1000  # places at which a tilted density in a window is looked at
 LEAST = -1e-15  # of a logarithm, that is told from 0
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class CutLaw(NormalLaw):
-    """A law whose density under Q is multiplied by χ; its loss stays what it is."""
+    """A law whose density under Q is multiplied by χ; or a *window* of such a law, multiplied by X = χ_c - χ_b, b < c.
 
-    law: NormalMixture
+    Its loss stays what it is. Either end of a window may be missing: χ_c = 1, or χ_b = 0. As erfc falls, X lies between
+    0 and 1. It is (1-χ_b) - (1-χ_c) and 1 - (1-χ_c) - χ_b as well, so at Im t = y
+
+        |X| <= min{e^{a²y²} (χ_c + χ_b), e^{a²y²} ((1-χ_b) + (1-χ_c)), 1 + e^{a²y²} ((1-χ_c) + χ_b)}
+
+    at Re t, where χ falls and 1-χ grows. Far from both ends, that is, a window does not grow beside the real line.
+    """
+
+    law: NormalMixture | CutLaw
     at: Any  # c
     sharpness: Any  # a
+    near: Any = -math.inf  # b
     curvature: Any = field(init=False, repr=False, compare=False)
     resolved: Any = field(init=False, repr=False, compare=False)
     extremes: tuple[Any, Any] = field(init=False, repr=False, compare=False)
@@ -62,8 +72,8 @@ class CutLaw(NormalLaw):
 
     def in_balls(self) -> CutLaw:
         law = self.law.in_balls()
-        assert isinstance(law, NormalMixture)
-        return CutLaw(law, as_ball(self.at), as_ball(self.sharpness))
+        assert isinstance(law, NormalMixture | CutLaw)
+        return CutLaw(law, *map(as_ball, (self.at, self.sharpness, self.near)))
 
     @property
     def strip(self) -> float:
@@ -79,7 +89,8 @@ class CutLaw(NormalLaw):
 
     @property
     def widths(self) -> tuple[float, float]:
-        return 1.0, min(self.resolved, 1.0)
+        soft = min(self.resolved, 1.0)
+        return soft if self.near > -math.inf else 1.0, soft
 
     @property
     def several(self) -> bool:
@@ -99,7 +110,7 @@ class CutLaw(NormalLaw):
 
     def stack(self, laws: Sequence[CutLaw]) -> CutLaw:
         """Return laws that are cut at one place as one."""
-        together = self.law.stack([law.law for law in laws])
+        together = self.law.stack([law.law for law in laws])  # type: ignore[misc]
         assert isinstance(together, NormalMixture)  # of one kind
         return CutLaw(together, self.at, self.sharpness)
 
@@ -113,35 +124,67 @@ class CutLaw(NormalLaw):
         return self.law.bend_on(low, high, largest_spread)
 
     def log_density(self, t: Any) -> Any:
-        return self.law.log_density(t) + log_half_erfc(self.sharpness * (np.asarray(t) - self.at))
+        return self.law.log_density(t) + self.log_share(np.asarray(t))
 
-    def density(self, t: Any) -> Any:
-        """A product: the logarithm of χ at complex t may lie on either side of its cut."""
-        return self.law.density(t) * self._kept(t)
-
-    def _kept(self, t: Any, turn: int = 1) -> Any:
-        """Return χ, or 1 - χ turned by -1, in balls."""
-        return erfc(turn * self.sharpness * (t - self.at)) / 2
+    def log_share(self, t: Array) -> Array:
+        """Return log X, from the difference that does not cancel."""
+        x = self.sharpness * (t - self.at)
+        if self.near == -math.inf:
+            return log_half_erfc(x)
+        y = self.sharpness * (t - self.near)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            above = log_half_erfc(x) + _log_less(log_half_erfc(y) - log_half_erfc(x))
+            below = log_half_erfc(-y) + _log_less(log_half_erfc(-x) - log_half_erfc(-y))
+        return np.where(t > (self.at + self.near) / 2, above, below)
 
     def left_out(self, rate: Any) -> Any:
+        """Return p; of a window 1, as who looks through it counts what lies outside."""
+        if isinstance(self.law, CutLaw):
+            return 1 + 0 * rate
         return left_out_by_cut(self.law.components(rate), self.at, self.sharpness)
 
+    def span_start(self, branch: Branch, theta: float) -> float:
+        if self.near > -math.inf:
+            return float(self.near - WINDOW_SOFT / self.sharpness)
+        return NormalLaw.span_start(self, branch, theta)
+
     def span_end(self, branch: Branch, theta: float) -> float:
+        if isinstance(self.law, CutLaw):
+            return self._end_of_window(branch, theta, self.law)
         last = NormalLaw.span_end(self, branch, theta)
         if branch.rises and last > self.at + MOST_SOFT / self.sharpness:
             raise OutOfReach(f"a loss tilted by {theta:g} is not cut off sharply enough")
         return last
 
+    def _end_of_window(self, branch: Branch, theta: float, law: CutLaw) -> float:
+        """Return where the tilted density has fallen for good: its last peak is not far beyond the law's own cut."""
+        growth = float(sum(map(abs, branch.powers(theta)))) * self.steepest
+        farthest = law.at + growth / law.sharpness**2 + WINDOW_SOFT / law.sharpness
+        t = np.linspace(self.span_start(branch, theta), farthest, LOOKED_AT)
+        values = branch.log_tilted_density(t, theta)
+        within = np.flatnonzero(values > np.max(values) - WINDOW_FALLEN_NATS)
+        if not len(within):  # doubles do not hold what is there
+            raise OutOfReach(f"a window that begins at {self.near:g} standard deviations cannot be followed")
+        return float(t[min(int(within[-1]) + 1, len(t) - 1)])
+
     def last_peak(self, growth: float) -> float:
-        """The slope of log χφ is -t - 2a²(t-c) at most, for t >= c."""
+        """The slope of log χφ is -t - 2a²(t-c) at most, for t >= c; c is not negative."""
         return float(max((growth + 2 * self.sharpness**2 * self.at) / self.curvature, self.at))
 
+    def whole_span(self, far: float) -> tuple[float, float]:
+        """Begin as much earlier as a window does later, where little of the law is left."""
+        if not isinstance(self.law, CutLaw):
+            return NormalLaw.whole_span(self, far)
+        first, last = self.law.whole_span(far)
+        return first - (max(self.near, 0.0) if self.near > -math.inf else 0.0), last
+
     def log_swell(self, t: Array, d: Array) -> Array:
-        x, grown = self.sharpness * (t - self.at), (self.sharpness * d) ** 2
-        kept = log_half_erfc(x)
-        return np.asarray(
-            self.law.log_swell(t, d) + np.minimum(grown, np.logaddexp(0.0, grown + log_half_erfc(-x)) - kept)
-        )
+        grown, (x, y) = (self.sharpness * d) ** 2, (self.sharpness * (t - end) for end in (self.at, self.near))
+        with np.errstate(divide="ignore"):
+            kept, cut = (np.logaddexp(log_half_erfc(s * x), log_half_erfc(s * y)) for s in (1, -1))
+            whole = np.logaddexp(0.0, grown + np.logaddexp(log_half_erfc(-x), log_half_erfc(y)))
+        swell = np.minimum(np.minimum(kept, cut) + grown, whole) - self.log_share(t)
+        return np.asarray(self.law.log_swell(t, d) + swell)
 
     def curvature_up_to(self, t: Array) -> Array:
         """-(log erfc)'' grows with x from 0 to 2: it is g(g - 2x), g = (2/√π) e^{-x²}/erfc(x)."""
@@ -158,133 +201,43 @@ class CutLaw(NormalLaw):
 
     # In balls ---------------------------------------------------------------------------------------------------------
 
+    def density(self, t: Any) -> Any:
+        """A product: the logarithm of X at complex t may lie on either side of its cut."""
+        return self.law.density(t) * np.frompyfunc(self.share_at, 1, 1)(t)
+
+    def share_at(self, t: Any) -> Any:
+        """Return χ, or X, of a ball: of two differences that are right the one that does not cancel."""
+        turn = 1 if t.real > (self.at + self.near) / 2 else -1
+        return (self._kept(t, self.at, turn) - self._kept(t, self.near, turn)) * turn
+
+    def _kept(self, t: Any, end: arb, turn: int = 1) -> Any:
+        """Return χ of an end, which may be missing, or 1 - χ turned by -1."""
+        if not end.is_finite():
+            return as_ball(1.0 if end * turn > 0 else 0.0)
+        return (turn * self.sharpness * (t - end)).erfc() / 2
+
     def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
-        """χ is 1 less what is cut off."""
         grown = ((self.sharpness * y) ** 2).exp()
-        kept = (grown * self._kept(low)).min(1 + grown * self._kept(high, -1))
-        return self.law.log_density_bound(low, high, y) + kept.log()
+        far, near = (self._kept(low, end) for end in (self.at, self.near))
+        beyond_far, beyond_near = (self._kept(high, end, -1) for end in (self.at, self.near))
+        bound = (grown * (far + near)).min(grown * (beyond_far + beyond_near)).min(1 + grown * (beyond_far + near))
+        return self.law.log_density_bound(low, high, y) + bound.log()
 
     def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
-        """Below an end 1 - χ is less than there; above erfc(u+v) <= erfc(u) e^{-2uv}, so χ falls by 2a²(b-c) a unit.
+        """Below, 1 - χ is less than there; above, erfc(u+v) <= erfc(u) e^{-2uv}, so χ falls by 2a²(t-c) a unit at t.
 
-        That holds for all real u, as -(log erfc)' >= 2u, and for e^{a²y²}χ, which bounds |χ| beside the real line.
+        That holds for all real u, as -(log erfc)' >= 2u, and for e^{a²y²} times it. A window is at most 2e^{a²y²}.
         """
         (low, high), square = ends, (self.sharpness * y) ** 2
+        if isinstance(self.law, CutLaw):
+            return self.law.log_tails(ends, y, growth, log_factor) + as_ball(2.0).log() + square
         fall = high + 2 * self.sharpness**2 * (high - self.at) - growth
         if not (high > 0 and fall > 0):
             raise OutOfReach("a certificate would end its sums where a density that is cut off need not fall")
         below = self.law.log_tail(low, -low, y, growth, log_factor)
-        below += (1 + square.exp() * self._kept(low, -1)).log()
-        above = self.law.log_density_bound(high, high, y) + self._kept(high).log() + square
+        below += (1 + square.exp() * self._kept(low, self.at, -1)).log()
+        above = self.law.log_density_bound(high, high, y) + self._kept(high, self.at).log() + square
         return log_sum_ball([below, above + log_factor(high) - fall.log()])
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class WindowLaw(CutLaw):
-    """A law that is cut far out, whose density under Q is multiplied by X = χ - χ_near; its loss stays what it is.
-
-    Either end may be missing: χ = 1, or χ_near = 0. As erfc falls, X lies between 0 and 1. It is
-    (1-χ_near) - (1-χ) and 1 - (1-χ) - χ_near as well, and |erfc(x+iy)| <= e^{y²} erfc(x), so at Im t = y
-
-        |X| <= min{e^{a²y²} (χ + χ_near), e^{a²y²} ((1-χ_near) + (1-χ)), 1 + e^{a²y²} ((1-χ) + χ_near)}
-
-    at Re t, where χ falls and 1-χ grows. Far from both ends, that is, a window does not grow beside the real line.
-    """
-
-    law: CutLaw  # type: ignore[assignment]
-    near: Any = -math.inf  # no end; nor has `at` = inf
-
-    @property
-    def widths(self) -> tuple[float, float]:
-        soft = min(self.resolved, 1.0)
-        return (soft if self.near > -math.inf else 1.0), soft
-
-    def log_window(self, t: Array) -> Array:
-        """Return log X, from the difference that does not cancel."""
-        x, y = (self.sharpness * (np.asarray(t) - at) for at in (self.at, self.near))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            above = log_half_erfc(x) + _log_less(log_half_erfc(y) - log_half_erfc(x))
-            below = log_half_erfc(-y) + _log_less(log_half_erfc(-x) - log_half_erfc(-y))
-        return np.where(t > (self.at + self.near) / 2, above, below)
-
-    def log_density(self, t: Any) -> Any:
-        return self.law.log_density(t) + self.log_window(t)
-
-    def log_swell(self, t: Array, d: Array) -> Array:
-        grown, (x, y) = (self.sharpness * d) ** 2, (self.sharpness * (t - at) for at in (self.at, self.near))
-        with np.errstate(divide="ignore"):
-            kept, cut = (np.logaddexp(log_half_erfc(s * x), log_half_erfc(s * y)) for s in (1, -1))
-            whole = np.logaddexp(0.0, grown + np.logaddexp(log_half_erfc(-x), log_half_erfc(y)))
-        swell = np.minimum(np.minimum(kept, cut) + grown, whole) - self.log_window(t)
-        return np.asarray(self.law.log_swell(t, d) + swell)
-
-    def span_start(self, branch: Branch, theta: float) -> float:
-        if self.near > -math.inf:
-            return float(self.near - WINDOW_SOFT / self.sharpness)
-        return NormalLaw.span_start(self, branch, theta)
-
-    def span_end(self, branch: Branch, theta: float) -> float:
-        """Return where the tilted density has fallen for good: its last peak is not far beyond the far cut."""
-        growth = float(sum(map(abs, branch.powers(theta)))) * self.steepest
-        sharpness = self.law.sharpness
-        t = np.linspace(
-            self.span_start(branch, theta),
-            self.law.at + growth / sharpness**2 + WINDOW_SOFT / sharpness,
-            LOOKED_AT,
-        )
-        values = branch.log_tilted_density(t, theta)
-        within = np.flatnonzero(values > np.max(values) - WINDOW_FALLEN_NATS)
-        if not len(within):  # doubles do not hold what is there
-            raise OutOfReach(f"a window that begins at {self.near:g} standard deviations cannot be followed")
-        return float(t[min(int(within[-1]) + 1, len(t) - 1)])
-
-    def curvature_up_to(self, t: Array) -> Array:
-        return np.asarray(CutLaw.curvature_up_to(self, t) - 1 + self.law.curvature_up_to(t))
-
-    def left_out(self, rate: Any) -> Any:
-        """Return 1: who looks through a window counts what lies outside."""
-        return 1 + 0 * rate
-
-    def in_balls(self) -> WindowLaw:
-        law = self.law.in_balls()
-        assert isinstance(law, CutLaw)
-        return WindowLaw(law, as_ball(self.at), as_ball(self.sharpness), as_ball(self.near))
-
-    # In balls ---------------------------------------------------------------------------------------------------------
-
-    def density(self, t: Any) -> Any:
-        middle = (self.at + self.near) / 2
-
-        def seen(t: Any) -> Any:
-            turn = 1 if t.real > middle else -1  # either difference is right; this one does not cancel
-            far, near = (self._half_erfc_ball(t, at, turn) for at in (self.at, self.near))
-            return (far - near) * turn
-
-        return self.law.density(t) * np.frompyfunc(seen, 1, 1)(t)
-
-    def _half_erfc_ball(self, t: Any, at: arb, turn: int = 1) -> Any:
-        """Return χ, or 1 - χ turned by -1, of a cut that may be missing."""
-        if not at.is_finite():
-            return as_ball(1.0 if at * turn > 0 else 0.0)
-        return (turn * self.sharpness * (t - at)).erfc() / 2
-
-    def log_density_bound(self, low: arb, high: arb, y: arb) -> arb:
-        grown = ((self.sharpness * y) ** 2).exp()
-        (far, near), (beyond_far, beyond_near) = (
-            [self._half_erfc_ball(t, at, turn) for at in (self.at, self.near)] for t, turn in ((low, 1), (high, -1))
-        )
-        bound = (grown * (far + near)).min(grown * (beyond_far + beyond_near)).min(1 + grown * (beyond_far + near))
-        return self.law.log_density_bound(low, high, y) + bound.log()
-
-    def whole_span(self, far: float) -> tuple[float, float]:
-        """Begin as much earlier as the window does later, where little of the law is left."""
-        first, last = self.law.whole_span(far)
-        return first - (max(self.near, 0.0) if self.near > -math.inf else 0.0), last
-
-    def log_tails(self, ends: tuple[arb, arb], y: arb, growth: arb, log_factor: Callable[[arb], arb]) -> arb:
-        """Return what the far cut leaves there: the window is at most 2e^{a²y²}."""
-        return self.law.log_tails(ends, y, growth, log_factor) + as_ball(2.0).log() + (self.sharpness * y) ** 2
 
 
 def log_half_erfc(x: Array) -> Array:

@@ -24,7 +24,8 @@ import numpy as np
 from cumulant.errors import OutOfReach
 from cumulant.numerics.balls import as_ball, legendre_balls, log_sum_ball, pi_ball, upper_float
 from cumulant.numerics.logspace import Array
-from cumulant.pairs.coordinate import Branch, Line
+from cumulant.pairs.coordinate import Branch, CoordinatePair, Line
+from cumulant.pairs.cut_law import CutLaw
 from cumulant.pairs.law import NormalLaw
 
 if TYPE_CHECKING:
@@ -48,6 +49,12 @@ POINTS = 24  # of a Gauss-Legendre rule
 RHO = 4.0  # half axes of the ellipse in which an integrand is bounded, summed, in half widths of a piece
 MOST_PIECES = 6_000  # of a stretch
 ELLIPSE_NATS = 20.0  # by which an integrand may grow on the ellipse around a piece, about
+
+BEFORE_INNER = 6.0  # over the sharpness, before the inner cut
+STEPS_DOWN, FARTHER = 6, 1.1  # halvings of a path's height, each farther than so many heights from what is unseen
+NEAR_LIKELY_NATS = 3.0  # above what is likely, of a path that is good enough
+PATH_HEIGHTS = 1.0, 0.5, 0.25, 0.125  # of the highest path beside the real line, 4 units of t or 1.2 radians of e^u
+HIGHEST, HIGHEST_TURN, HIGHEST_SOFT = 4.0, 1.2, 4.0  # of such a path: y, μy and ay
 
 
 @final
@@ -285,3 +292,63 @@ def _edges(branch: Branch, theta: float, omega: float) -> list[arb]:
     # a law on the whole line is integrated by pieces where u > 0: only that end is not a double
     first, last = (exact.law.even, as_ball(high)) if isinstance(branch.law, NormalLaw) else exact.span(theta)
     return [first, *inner, last]
+
+
+# Beyond a frequency ---------------------------------------------------------------------------------------------------
+
+
+def log_bound_beyond(pair: CoordinatePair, theta: arb, omega: arb, likely: float) -> arb:
+    """Return log of a bound of |E_P[X e^{(θ+iω')L}]| for all ω' >= ω, X the share of a size, L = log w or -log w.
+
+    On a path Im t = y(t), where y does not rise and 0 <= μy < π/2, with s = γe^u/w and a = 1+θ or -θ,
+
+        |J(θ+iω)| <= ∫ |φX| |w(t+iy)|^a e^{-ω·arg w(t+iy)} dt,     tan arg w = s sin μy/(1 - s + s cos μy),
+
+    and w(t)(1 - s(1 - cos μy)) <= |w(t+iy)| <= w(t), both of which grow with t. The integrand falls with ω, and arg w
+    grows with s, so with t.
+
+    Holds for:  Gaussian noise in a Poisson sample; `likely`, about what it is, says when it is good enough.
+    Tightness:  the best of some y; a few nats above the integral, of which losses near the inner cut are what is left.
+    """
+    law = pair.law
+    assert isinstance(law, CutLaw)
+    soft = HIGHEST_SOFT / law.sharpness if isinstance(law.law, CutLaw) else math.inf
+    highest, found = min(HIGHEST, HIGHEST_TURN / law.steepest, soft), as_ball(math.inf)
+    for share in PATH_HEIGHTS:
+        found = found.min(_log_bound_on_path(pair, law, (theta, omega), share * highest, likely))
+        if found < likely + NEAR_LIKELY_NATS:
+            break
+    return found
+
+
+def _log_bound_on_path(pair: CoordinatePair, law: CutLaw, z: tuple[arb, arb], y: float, likely: float) -> arb:
+    branch, nothing, (theta, omega) = pair.branches[0], as_ball(0.0), z
+    exact = branch.in_balls()
+    noise, ((_, sampling),) = exact.law, exact.factors
+    power, outer = sampling.power(theta), law.law if isinstance(law.law, CutLaw) else law
+    # the path has each height up to its place: there the outer cut, whose sharpness is large, does not yet grow
+    steps = [(outer.at - FARTHER * y * 2.0**-k, y * 2.0**-k) for k in range(STEPS_DOWN)]
+
+    def log_bound(low: arb, high: arb, omega: arb = omega) -> arb:
+        height = as_ball(next((height for place, height in steps if low < place), 0.0))
+        sine, cosine = (noise.steepest * height).sin_cos()
+        share = np.exp(sampling.log_share(noise.log_ratio(low)))
+        turned = (share * sine / (1 - share + share * cosine)).atan()
+        if power > 0:
+            grown = power * sampling.value(noise.log_ratio(high))
+        else:
+            grown = power * (sampling.value(noise.log_ratio(low)) + (-share * (1 - cosine)).log1p())
+        return noise.log_density_bound(low, high, height) + grown - omega * turned
+
+    first, last = whole_span(branch, float(theta))
+    places = [law.near - BEFORE_INNER / law.sharpness, law.near, law.at, *(place for place, _ in steps)]
+    edges = [first, *sorted(place for place in places if first < place < last), last]
+    inside = log_integral(log_bound, edges, likely)[0]
+    # on each way down to the next height, which is shorter than the one before, and beyond both ends nothing may turn
+    ways = [
+        log_bound(as_ball(math.nextafter(place, -math.inf)), as_ball(place), nothing) + as_ball(height).log()
+        for place, height in steps
+        if place > first
+    ]
+    tails = Moment(branch, theta, nothing, nothing).log_tails(as_ball(first), as_ball(last), as_ball(y))
+    return log_sum_ball([inside, *ways, tails])

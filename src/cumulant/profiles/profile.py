@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
 
@@ -49,6 +49,7 @@ class PrivacyProfile:
     pure: float = math.inf
     of_many: Callable[[Array], Array] | None = None
     where_slope_is: Callable[[Array], Array] | None = None
+    theorem: str = "the privacy profile of one release (Balle, Barthe and Gaboardi 2018)"
 
     @staticmethod
     def of(
@@ -281,7 +282,8 @@ def larger_profile(one: PrivacyProfile, other: PrivacyProfile) -> PrivacyProfile
 def smaller_profile(one: PrivacyProfile, other: PrivacyProfile) -> PrivacyProfile:
     """Return the pointwise minimum of two bounds of one profile."""
     pure = min(one.pure, other.pure)
-    return PrivacyProfile.of(lambda epsilons: np.minimum(one.log_deltas(epsilons), other.log_deltas(epsilons)), pure)
+    found = PrivacyProfile.of(lambda epsilons: np.minimum(one.log_deltas(epsilons), other.log_deltas(epsilons)), pure)
+    return replace(found, theorem=one.theorem)
 
 
 def profile_from_cgf(cgf: Curve, conversion: Callable[[Curve, float], float]) -> PrivacyProfile:

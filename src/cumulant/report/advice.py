@@ -8,6 +8,7 @@ from cumulant.errors import MixedNeighbors, OutOfReach
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.neighbors import ADD_REMOVE, ZERO_OUT
 from cumulant.printed import rounded_up
+from cumulant.sampling.secret_order import SecretOrder
 from cumulant.sampling.shuffled import Shuffled
 
 NO_POISSON = "a number for Poisson samples is not a bound for a shuffled loader"
@@ -20,9 +21,9 @@ def advice_on(run: AbstractMechanism, guarantee: Guarantee) -> tuple[str, ...]:
     >>> from cumulant import REPLACE_ONE, Gaussian
     >>> epoch = Gaussian(noise_multiplier=1.0).shuffled(batches=100, neighbors=REPLACE_ONE)
     >>> advice_on(epoch, epoch.guarantee(delta=1e-5))[0].partition("; ")[2]
-    'to have epsilon = 0.620939672 (add-or-remove-one), assign each record to a random batch, by itself and ...'
+    'to have epsilon = 0.6209396718 (add-or-remove-one), assign each record to a random batch, by itself and ...'
     """
-    if not any(isinstance(release, Shuffled) for release, _ in run.releases()):
+    if not any(isinstance(release, Shuffled | SecretOrder) for release, _ in run.releases()):
         return ()
     try:
         better = Composed.of((_allocated(release), count) for release, count in run.releases())
@@ -35,6 +36,8 @@ def advice_on(run: AbstractMechanism, guarantee: Guarantee) -> tuple[str, ...]:
 
 def _allocated(release: AbstractMechanism) -> AbstractMechanism:
     """Return a shuffled epoch as one of random allocation to as many full batches."""
+    if isinstance(release, SecretOrder):
+        return _allocated(release.mechanism)
     if not isinstance(release, Shuffled):
         return release
     relation = ZERO_OUT if release.relation is ZERO_OUT else ADD_REMOVE

@@ -11,10 +11,12 @@ from cumulant.mechanisms.gaussian import Gaussian
 from cumulant.mechanisms.group import Group
 from cumulant.mechanisms.laplace import Laplace
 from cumulant.neighbors import Neighbors
+from cumulant.sampling.gaussian_triples import SharpenedGaussianBatch
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.poisson_users import PoissonUsers
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.secret_order import SecretOrder
 from cumulant.sampling.shuffled import Shuffled
 from cumulant.sampling.truncated_poisson import TruncatedPoisson
 from cumulant.sampling.with_replacement import SampledWithReplacement
@@ -47,6 +49,7 @@ ONE_WALK = (
     "every epoch walks through the records once, in consecutive batches of one size, the last of which may be short or "
     "dropped, in an order that does not look at them; the lower end of an interval needs it to be drawn anew in each"
 )
+SECRET = "that order is uniform and secret, drawn anew in every epoch by a generator that nobody can predict"
 WALKS = {
     Neighbors.ADD_REMOVE: f"{ONE_WALK}; one record more or less makes as many batches, and every sum is divided by the "
     "same fixed number",
@@ -111,16 +114,17 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
             yield OWN_COIN
             yield CUT.format(most=most, sizes=OF_SIZE[release.relation].format(n=n))
             yield BOUNDED
-        case SampledWithoutReplacement() | SampledWithReplacement():
+        case SampledWithoutReplacement() | SampledWithReplacement() | SharpenedGaussianBatch():
             yield FIXED_SIZE
-            yield from () if isinstance(release.mechanism, Gaussian | Laplace) else _inside(release.mechanism)
-        case OncePerEpoch() | Shuffled():
-            yield (WALKS if isinstance(release, Shuffled) else EPOCHS)[release.relation]
+            inner = None if isinstance(release, SharpenedGaussianBatch) else release.mechanism
+            yield from () if inner is None or isinstance(inner, Gaussian | Laplace) else _inside(inner)
+        case OncePerEpoch() | Shuffled() | SecretOrder():
+            yield _order_of(release)
             yield BOUNDED
         case RandomAllocation():
             yield OWN_STEP
             yield FRESH_BINS if release.epochs == 1 else KEPT_BINS
-            yield BOUNDED
+            yield from (BOUNDED,) if isinstance(release.mechanism, Gaussian) else _inside(release.mechanism)
         case CyclicPoisson():
             yield PARTS[release.partition]
             yield IN_TURN
@@ -136,6 +140,12 @@ def _of(release: AbstractMechanism) -> Iterator[str]:
             yield UNIT
         case _:
             yield STATED
+
+
+def _order_of(release: OncePerEpoch | Shuffled | SecretOrder) -> str:
+    if isinstance(release, SecretOrder):
+        return f"{ONE_WALK}; {SECRET}"
+    return (WALKS if isinstance(release, Shuffled) else EPOCHS)[release.relation]
 
 
 def _inside(mechanism: AbstractMechanism) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, final
 
 import numpy as np
@@ -27,6 +27,9 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#00
 LINES = ("-", "--", ":", "-.")
 SMALLEST_DELTA = math.log(1e-12)  # where a chart of δ ends, if nothing else is asked for
 POINTS = 40  # of one series
+LEAST_ACCUSED = 1e-6  # share of others, where a chart of attacks begins
+COINCIDE = 0.005  # of values: curves that differ by less hide one another
+BROADER = 2.4  # points, of a curve below one that hides it
 LONGEST_LABEL = 90  # characters
 
 
@@ -159,6 +162,31 @@ def tradeoff_chart(
     )
 
 
+@parameters.by_name
+def attack_chart(
+    mechanisms: Mechanisms, *, false_positive_rates: Sequence[float] | None = None, method: Methods = "best"
+) -> Chart:
+    """Return the largest share of members that an attacker finds, against the share of others whom he accuses.
+
+    The same as `tradeoff_chart`, upside down and on logarithmic axes: attacks that accuse few are those that convince.
+    """
+    chosen = _spread(np.geomspace(LEAST_ACCUSED, 1.0, POINTS) if false_positive_rates is None else false_positive_rates)
+
+    def found(mechanism: AbstractMechanism, how: Method) -> list[float]:
+        missed = mechanism.tradeoff(false_positive_rate=chosen, method=how)
+        return [min(1.0, math.nextafter(1 - one, 2.0)) for one in missed]  # safe side: up
+
+    ends = (min(chosen), max(chosen))
+    guessing = Series(label="guessing", x=ends, y=ends, color="#999999", line=":", width=1.0)
+    return Chart(
+        curves=(*_asked(mechanisms, method, chosen, found), guessing),
+        x_label="share of others who are accused",
+        y_label="share of members found, at most",
+        x_scale="log",
+        y_scale="log",
+    )
+
+
 # Parts ------------------------------------------------------------------------------------------------------------
 
 
@@ -231,7 +259,7 @@ def _asked(
 ) -> tuple[Series, ...]:
     """Return a curve for every mechanism, by color, and every method, by line."""
     methods: list[Method] = [method] if isinstance(method, str) else list(method)
-    return tuple(
+    return _told_apart(
         Series(
             label=label if len(methods) == 1 else f"{label}: {how}",
             x=tuple(x),
@@ -242,6 +270,29 @@ def _asked(
         for (label, mechanism), color in _colored(labelled(mechanisms))
         for i, how in enumerate(methods)
     )
+
+
+def _told_apart(drawn: Iterable[Series]) -> tuple[Series, ...]:
+    """Return curves of which each is the broader, and pale, the more of the later ones lie upon it: all are seen."""
+    curves = tuple(drawn)
+    above = [sum(_coincide(curve, other) for other in curves[i + 1 :]) for i, curve in enumerate(curves)]
+    return tuple(
+        replace(curve, width=curve.width + BROADER * hidden, color=_pale(curve.color)) if hidden else curve
+        for curve, hidden in zip(curves, above, strict=True)
+    )
+
+
+def _pale(color: str) -> str:
+    """Return a colour half way to white.
+
+    >>> _pale("#0072b2")
+    '#7fb8d8'
+    """
+    return "#" + "".join(f"{(int(color[i : i + 2], 16) + 255) // 2:02x}" for i in (1, 3, 5))
+
+
+def _coincide(curve: Series, other: Series) -> bool:
+    return curve.x == other.x and bool(np.allclose(curve.y, other.y, rtol=COINCIDE, atol=0.0))
 
 
 def _colored(named: Mapping[str, AbstractMechanism]) -> Iterator[tuple[tuple[str, AbstractMechanism], str]]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+DPI = 110  # dots per inch of a .png
 BELOW: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14)}  # a legend there hides nothing
 # Letters stay letters: small files, and no Type 3 fonts in a PDF, which publishers refuse.
 WRITTEN = {"svg.hashsalt": "cumulant", "svg.fonttype": "none", "pdf.fonttype": 42, "ps.fonttype": 42}
@@ -53,14 +54,16 @@ def _drawn(chart: Chart, axes: Axes, legend: dict[str, Any] | None) -> Axes:
     return axes
 
 
-def save_chart(chart: Chart, file: Path, *, width: float = 6.4, height: float = 4.4, font: str | None = None) -> None:
+def save_chart(
+    chart: Chart, file: Path, *, width: float = 6.4, height: float = 4.4, font: str | None = None, dpi: int = DPI
+) -> None:
     """Draw a chart, of a width and height in inches, and write it."""
     axes = new_axes(width=width, height=height)
     from matplotlib import rc_context
 
     with rc_context({} if font is None else _font(font)):
         figure: Any = _drawn(chart, axes, BELOW).get_figure()
-        save(figure, file)
+        save(figure, file, dpi=dpi)
 
 
 def _font(name: str) -> dict[str, Any]:
@@ -89,13 +92,13 @@ def new_grid(rows: int, columns: int, *, width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained").subplots(rows, columns, squeeze=False)
 
 
-def save(figure: Figure, file: Path) -> None:
+def save(figure: Figure, file: Path, *, dpi: int = DPI) -> None:
     """Write a picture in the format of its name; equal numbers make equal files, whenever they are drawn."""
     from matplotlib import rc_context
 
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with writing(file), rc_context(WRITTEN):
-        figure.savefig(file, dpi=110, metadata=undated.get(file.suffix))
+        figure.savefig(file, dpi=dpi, metadata=undated.get(file.suffix))
 
 
 def draw_comparison(rows: Sequence[Row], *, title: str) -> Figure:

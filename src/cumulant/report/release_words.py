@@ -22,10 +22,12 @@ from cumulant.mechanisms.stated_pair import StatedPair
 from cumulant.mechanisms.truncated_cdp import TruncatedCDP
 from cumulant.mechanisms.zcdp import ZCDP
 from cumulant.printed import counted, given
+from cumulant.sampling.gaussian_triples import SharpenedGaussianBatch
 from cumulant.sampling.once_per_epoch import OncePerEpoch
 from cumulant.sampling.poisson import PoissonSampled
 from cumulant.sampling.poisson_users import PoissonUsers
 from cumulant.sampling.random_allocation import RandomAllocation
+from cumulant.sampling.secret_order import SecretOrder
 from cumulant.sampling.shuffled import Shuffled
 from cumulant.sampling.truncated_poisson import TruncatedPoisson
 from cumulant.sampling.with_replacement import SampledWithReplacement
@@ -52,6 +54,9 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             drawn = f"{how}{given(rate)}, and of more than {most} as many are kept, drawn uniformly"
         case SampledWithoutReplacement(mechanism=inner, rate=rate):
             unit, drawn = CHANGE, f"a fresh random subset of fixed size, {given(rate)} of all records"
+        case SharpenedGaussianBatch(rate=rate):
+            inner = Gaussian(noise_multiplier=release.noise_multiplier)
+            unit, drawn = CHANGE, f"a fresh random subset of fixed size, {given(rate)} of all records"
         case SampledWithReplacement(mechanism=inner, draws=draws, population=population):
             unit, drawn = CHANGE, f"{draws} independent draws from {population} records"
         case OncePerEpoch():
@@ -64,12 +69,11 @@ def release_words(release: AbstractMechanism, count: int) -> str:
             chosen = "one" if release.chosen == 1 else str(release.chosen)
             epochs = "an epoch" if release.epochs == 1 else f"{release.epochs} epochs, draws kept in all of them,"
             return f"{times}{epochs} of {release.steps} steps of which every record draws {chosen} for itself, {noise}"
-        case Shuffled(records=records, batch=b, population=n):
-            some = "" if release.released == release.batches else f"{release.released} of "
-            rest = ", the records left over in a short one or in none" if n % b else ""
-            towards = f", towards {counted(records, 'record')} at once" if records > 1 else ""
-            drawn = f"in {some}{counted(release.batches, 'step')}, batches of one size{rest}"
-            return f"{times}an epoch of shuffled records {drawn}, {_noise(release.mechanism, ADDED)}{towards}"
+        case Shuffled() | SecretOrder():
+            epoch, secret = (
+                (release, "") if isinstance(release, Shuffled) else (release.mechanism, ", the order secret")
+            )
+            return f"{times}{_shuffled_words(epoch)}{secret}"
         case CyclicPoisson(mechanism=inner, bands=bands, steps=steps):
             turns = f"{steps} steps with noise correlated over {bands}, which take turns with as many parts of the data"
             return f"{times}{turns}: a record pays for {_noise(inner, ADDED)}"
@@ -80,6 +84,14 @@ def release_words(release: AbstractMechanism, count: int) -> str:
 
 ADDED = "the largest contribution of one record"
 CHANGE = "what replacing one record changes"
+
+
+def _shuffled_words(epoch: Shuffled) -> str:
+    some = "" if epoch.released == epoch.batches else f"{epoch.released} of "
+    rest = ", the records left over in a short one or in none" if epoch.population % epoch.batch else ""
+    towards = f", towards {counted(epoch.records, 'record')} at once" if epoch.records > 1 else ""
+    drawn = f"in {some}{counted(epoch.batches, 'step')}, batches of one size{rest}"
+    return f"an epoch of shuffled records {drawn}, {_noise(epoch.mechanism, ADDED)}{towards}"
 
 
 def _noise(mechanism: AbstractMechanism, unit: str) -> str:

@@ -15,13 +15,19 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from cumulant.curves.curve import Curve, at_most, projected
+from cumulant.curves.curve import Curve, at_most, projected, total
+from cumulant.inversion.shared_profile import SharedProfile
+from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.mechanisms.known import Known
+from cumulant.mechanisms.known import Known, Relation
 from cumulant.neighbors import REPLACE_ONE, Neighbors
 from cumulant.numerics.logspace import Array, exp_excess, log1p_deficit, reciprocal_up
 from cumulant.parameters import inner_probability, positive
+from cumulant.profiles.from_curve import profile_from_orders
+from cumulant.profiles.profile import PrivacyProfile, smaller_profile
+from cumulant.profiles.to_pair import pair_of_profile
+from cumulant.sampling.adaptive_batches import adaptive_profile
 from cumulant.sampling.without_replacement import SampledWithoutReplacement
 
 SEARCHED_TILTS = tuple(2.0 ** (k / 4) for k in range(-8, 25))  # λ up to 64: beyond, the envelope is as good
@@ -31,6 +37,7 @@ MOST_NODES = 2e7  # of all cells together, at one λ
 ACCURACY = 30.0  # the rule's proven error, which is added, is about e^-30 of a typical moment less 1
 INTEGRATION_ERROR = 1e-9  # for the rounding of sums, relative
 TINIEST_SEARCHED = 1e-9  # Φ - 1 of smaller rates drowns in rounding; the loss grows with the rate
+MOST_STEPS = 2000  # of one recursion: more are blocks of so many, composed
 LARGEST_LOG = 600.0  # log r beyond which r - 1 is not kept
 USELESS_NATS = 30.0  # beyond this K the two bounds agree
 
@@ -40,11 +47,12 @@ USELESS_NATS = 30.0  # beyond this K the two bounds agree
 class SharpenedGaussianBatch(AbstractMechanism):
     """Gaussian noise on a random subset of fixed size under replace-one: the release of `without_replacement`.
 
-    Its loss is the smaller of the envelope and the search over triples, which takes a second or two, once.
+    Its loss is the smaller of the envelope and the search over triples, which takes a second or two, once. Many of them
+    together are known by `adaptive_batches`, seconds more, once for every number of them.
 
     >>> from cumulant import Gaussian
     >>> step = Gaussian(noise_multiplier=1.0).without_replacement(rate=0.01)
-    >>> (step * 1000).epsilon(delta=1e-5) > 2.19, (step.sharpened() * 1000).epsilon(delta=1e-5) < 2.15
+    >>> (step * 1000).epsilon(delta=1e-5) > 2.19, (step.sharpened() * 1000).epsilon(delta=1e-5) < 1.885
     (True, True)
     """
 
@@ -69,11 +77,56 @@ class SharpenedGaussianBatch(AbstractMechanism):
             directions=batch.directions,
             attained=batch.attained,
             sharper_curve=True,
+            repeated=self._repeated,
+        )
+
+    def _repeated(self, count: int) -> Known:
+        """Many batches: the recursion, in blocks of so many that it takes seconds; a block's profile is one pair.
+
+        The worst queries of a block may be others at every ε; a pair that has its profile is above them all.
+        """
+        blocks = -(-count // MOST_STEPS)
+        size = -(-count // blocks)  # with the last block filled up
+        known = replace(self._known(), repeated=None)
+
+        def pairs(relation: Relation) -> Directions | None:
+            profile = profile_of_block(self, size)
+            pair = None if profile is None else pair_of_profile(profile)
+            return _times(known.directions(relation), count) if pair is None else (((pair, blocks),),)
+
+        return replace(
+            known,
+            curve=lambda: total([(known.curve(), count)]),
+            directions=pairs,
+            attained=lambda relation: _times(known.attained(relation), count),
+            profile=lambda: profile_of_block(self, size) if blocks == 1 else None,
+            single=blocks == 1,
         )
 
     def _curve(self, envelope: Curve) -> Curve:
         mean = reciprocal_up(self.noise_multiplier)
         return at_most(envelope, gaussian_triples_loss(mean, max(self.rate, TINIEST_SEARCHED)))
+
+
+def _times(directions: Directions | None, count: int) -> Directions | None:
+    """Return the pairs of so many releases of one kind."""
+    return directions and tuple(tuple((pair, n * count) for pair, n in pairs) for pairs in directions)
+
+
+@lru_cache(maxsize=32)
+def profile_of_block(batch: SharpenedGaussianBatch, count: int) -> PrivacyProfile | None:
+    """Return the profile of so many batches: the least of the recursion, the envelope and Rényi DP, where there is one.
+
+    The recursion's errors show at the smallest δ, and where its lattice is coarse.
+    """
+    found, known = adaptive_profile(batch.noise_multiplier, batch.rate, count), batch._known()
+    envelope = _times(known.directions(None), count)
+    if found is None or envelope is None:
+        return None
+    shared = SharedProfile(envelope)
+    by_pairs = PrivacyProfile.of(lambda epsilons: shared.bounds(epsilons)[0])
+    by_orders = profile_from_orders(total([(known.curve(), count)]))
+    return smaller_profile(smaller_profile(found, by_pairs), by_orders)
 
 
 @lru_cache(maxsize=128)

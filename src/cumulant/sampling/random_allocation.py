@@ -16,12 +16,13 @@ from cumulant.errors import InvalidParameter, OutOfReach, UnprovenCombination
 from cumulant.inversion.solve import Directions
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.mechanisms.gaussian import Gaussian
-from cumulant.mechanisms.known import QUADRATURE_ERROR, Known
+from cumulant.mechanisms.known import QUADRATURE_ERROR, Known, one_release
 from cumulant.neighbors import ADD_REMOVE, REPLACE_ONE, Neighbors
 from cumulant.numerics.balls import upper_floats
 from cumulant.numerics.lognormal_sum import log_moments_of_mean
 from cumulant.numerics.logspace import reciprocal_up
 from cumulant.numerics.search import smallest_true
+from cumulant.pairs.allocated_atoms import AllocatedAtoms, followed_by_counts
 from cumulant.pairs.allocation import (
     AllocatedPair,
     JoinsOneOf,
@@ -30,13 +31,17 @@ from cumulant.pairs.allocation import (
     range_of_losses,
     width_of_cut,
 )
+from cumulant.pairs.atoms import Atoms, ChordAtoms, LossTable, Reversed
 from cumulant.pairs.curve import divergence, log_moments
+from cumulant.pairs.finite_pair import FinitePair, finite_loss, finite_pair
+from cumulant.pairs.noise import FiniteNoise
 from cumulant.pairs.pair import GaussianPair
 from cumulant.parameters import Bins, require, whole_number
 from cumulant.sampling.relation import checked_relation
 
 SEEN_NATS = 42.0  # below 1, where what the cut law leaves out of a moment counts for nothing
 
+NOT_STATED = LossTable, ChordAtoms  # tables whose probabilities add up to 1 but for rounding
 WHICH_BINS = (
     "Are records put into new batches each epoch (bins='fresh') or kept (bins='kept', as JAX Privacy's "
     "BallsInBinsSampling)? ε is 1.70 or 13.25 for t=100, σ=1, 10 epochs."
@@ -56,8 +61,9 @@ class RandomAllocation(AbstractMechanism):
     `epochs` says for how many epochs that one draw is kept. Then Π_e r_{s,e} stands for r_s: for Gaussian noise, one
     epoch of noise σ/√epochs. Draws that are fresh in every epoch are a composition.
 
-    `chosen` says how many of the t releases a record joins: a uniform subset of that many is a uniform partition into
-    so many blocks and one release of each, so by joint convexity blocks of ⌊t/k⌋ and ⌈t/k⌉ steps dominate.
+    `chosen` says how many of the t releases a record joins: then dP/dQ is the mean of products of ratios over subsets.
+    A uniform subset of k is a uniform partition into so many blocks and one release of each, so by joint convexity
+    blocks of ⌊t/k⌋ and ⌈t/k⌉ steps dominate. Of Gaussian noise, k of t are as much as t - k of t and 2k - t releases.
 
     The unit of noise is the largest contribution of one record: in DP-SGD the clipping norm.
 
@@ -65,8 +71,11 @@ class RandomAllocation(AbstractMechanism):
                 composition, within an epoch and over epochs. The record's step is drawn independently of all other
                 records' and never shown; sums are divided by a fixed number, so that the sizes of batches are not told.
                 Batches of a fixed size are not covered: there records push one another out.
-    Tightness:  attained by a constant query, so exact, for one step of t; an upper bound for more. The law of the loss
-                comes from balls (`numerics.lognormal_sum`), so every error is proven, and intervals are certified.
+    Of mechanisms on finitely many outputs all subsets are summed (`pairs.allocated_atoms`), also of several steps.
+
+    Tightness:  attained by a constant query, so exact, for one step of t, or all but one; an upper bound for other
+                subsets of Gaussian releases. The law of the loss comes from balls (`numerics.lognormal_sum`), so every
+                error is proven, and intervals are certified.
 
     >>> epoch = Gaussian(noise_multiplier=1.0).random_allocation(steps=100)
     >>> round(epoch.epsilon(delta=1e-5), 6), round((epoch * 10).epsilon(delta=1e-5), 6)
@@ -75,7 +84,7 @@ class RandomAllocation(AbstractMechanism):
 
     theorem: ClassVar[str] = "random allocation by its dominating pair, the mean of likelihood ratios over the steps"
 
-    mechanism: Gaussian
+    mechanism: AbstractMechanism
     steps: int
     chosen: int = 1
     epochs: int = 1
@@ -88,10 +97,11 @@ class RandomAllocation(AbstractMechanism):
                 "under cumulant.ADD_REMOVE or cumulant.ZERO_OUT, for group(size=2) if a record may be replaced"
             )
         checked_relation("random allocation", self.relation, self.mechanism, needs=ADD_REMOVE)
-        if not isinstance(self.mechanism, Gaussian):
+        if not isinstance(self.mechanism, Gaussian) and _atoms(self.mechanism) is None:
             raise UnprovenCombination(
-                f"random allocation is proven here for Gaussian noise, not for {type(self.mechanism).__name__}; "
-                "Poisson samples of it are covered: draw the batches by poisson(rate=1/steps)"
+                "random allocation is proven here for Gaussian noise, and for finitely many outputs whose "
+                f"probabilities are stated; not for {type(self.mechanism).__name__}; Poisson samples of it are "
+                "covered: draw the batches by poisson(rate=1/steps)"
             )
         for name, least in (("steps", 1), ("chosen", 1), ("epochs", 1)):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), at_least=least))
@@ -104,22 +114,47 @@ class RandomAllocation(AbstractMechanism):
     @property
     def _variance(self) -> Fraction:
         """μ² = epochs/σ²."""
-        return self.epochs / Fraction(self.mechanism.noise_multiplier) ** 2
+        return self.epochs / Fraction(self._sigma) ** 2
+
+    @property
+    def _sigma(self) -> float:
+        assert isinstance(self.mechanism, Gaussian)  # what else has finitely many outputs
+        return self.mechanism.noise_multiplier
 
     @property
     def _mean(self) -> float:
         """μ = √epochs/σ, rounded up."""
-        mean = reciprocal_up(self.mechanism.noise_multiplier)
+        mean = reciprocal_up(self._sigma)
         return mean if self.epochs == 1 else GaussianPair.product([(GaussianPair(mean), self.epochs)]).mean
+
+    @property
+    def _fewer(self) -> int:
+        """How many steps are drawn, or left out, whichever is less: see `_beside`."""
+        return min(self.chosen, self.steps - self.chosen)
+
+    @property
+    def _beside(self) -> int:
+        """Releases on everyone beside those of `_fewer` steps.
+
+        Noise and sums are taken apart into their mean over the steps and differences from it, which are independent.
+        The mean of k of t steps is that of Gaussian noise at √t·σ/k, whichever they are; the differences are those of
+        the t - k steps that are left out, with their signs turned. So k of t are t - k of t and Gaussian noise of
+        μ²(k² - (t-k)²)/t = μ²(2k - t): that of 2k - t releases.
+        """
+        return max(2 * self.chosen - self.steps, 0)
 
     @property
     def _blocks(self) -> list[tuple[int, int]]:
         """Sizes of blocks, with how many there are."""
-        size, larger = divmod(self.steps, self.chosen)
-        return [(one, n) for one, n in ((size + 1, larger), (size, self.chosen - larger)) if n > 0]
+        if self._fewer == 0:
+            return []
+        size, larger = divmod(self.steps, self._fewer)
+        return [(one, n) for one, n in ((size + 1, larger), (size, self._fewer - larger)) if n > 0]
 
     def _known(self) -> Known:
-        is_exact = self.chosen == 1 and followed_steps(self._mean, self.steps) == self.steps
+        if not isinstance(self.mechanism, Gaussian):
+            return self._of_atoms(self.mechanism._known())
+        is_exact = self._is_exact
         return Known(
             curve=self._curve,
             directions=lambda _: self._directions(),
@@ -129,26 +164,60 @@ class RandomAllocation(AbstractMechanism):
             failure=lambda: 0.0,
         )
 
+    @property
+    def _is_exact(self) -> bool:
+        """Whether one step of t is drawn, or left out, or none, and the law of that many steps is followed."""
+        return self._fewer == 0 or (self._fewer == 1 and followed_steps(self._mean, self.steps) == self.steps)
+
+    def _of_atoms(self, base: Known) -> Known:
+        """Return what is known of finitely many outputs: all of it, if all counts of them are formed."""
+        dominating, attained = _atoms(self.mechanism), base.attained_noise
+        assert dominating is not None  # checked
+        plan = self.chosen, self.epochs
+        steps = followed_by_counts(dominating, self.steps, *plan)
+        pairs = both_orders(AllocatedAtoms(dominating, steps, *plan))
+        is_exact, reached = steps == self.steps, None
+        if is_exact and isinstance(attained, FiniteNoise):
+            reached = both_orders(AllocatedAtoms(attained.atoms, steps, *plan))
+        return Known(
+            curve=lambda: finite_loss(pairs),
+            directions=lambda _: one_release(pairs),
+            attained=lambda _: one_release(reached),
+            tight=lambda _: is_exact and base.tight(self.relation),
+            profile=lambda: None,
+            failure=lambda: max(pair.failure for pair in pairs),
+        )
+
     def _directions(self) -> Directions:
         """Both directions; one step of one is Gaussian noise on everyone."""
-        mean = self._mean
-        sizes = [(followed_steps(mean, size), n) for size, n in self._blocks]
+        everyone = GaussianPair(self._mean)
+        beside = [(everyone, self._beside)] if self._beside else []
+        sizes = [(followed_steps(self._mean, size), n) for size, n in self._blocks]
         return tuple(
-            tuple((kind(self._variance, size) if size > 1 else GaussianPair(mean), n) for size, n in sizes)
+            (*((kind(self._variance, size) if size > 1 else everyone, n) for size, n in sizes), *beside)
             for kind in (LeavesOneOf, JoinsOneOf)
         )
 
     def _curve(self) -> Curve:
-        mean = self._mean
-        sizes = [(followed_steps(mean, size), n) for size, n in self._blocks]
-        is_exact = self.chosen == 1 and sizes[0][0] == self.steps
-        parts = [(_curve_of_block(self._variance, size, is_exact), n) for size, n in sizes]
-        return parts[0][0] if self.chosen == 1 else total(parts)
+        sizes = [(followed_steps(self._mean, size), n) for size, n in [*self._blocks, (1, self._beside)] if n > 0]
+        parts = [(_curve_of_block(self._variance, size, self._is_exact), n) for size, n in sizes]
+        return parts[0][0] if parts[0][1] == len(parts) == 1 else total(parts)
 
     def _plain(self) -> dict[str, Any]:
         """What is 1 is left out."""
         content = AbstractMechanism._plain(self)
         return {name: it for name, it in content.items() if name not in ("chosen", "epochs") or it != 1}
+
+
+def _atoms(mechanism: AbstractMechanism) -> Atoms | None:
+    """Return the outputs of a mechanism with a record, and without it; None where these are not stated as such."""
+    noise = mechanism._known().noise
+    return noise.atoms if isinstance(noise, FiniteNoise) and not isinstance(noise.atoms, NOT_STATED) else None
+
+
+def both_orders(atoms: Atoms) -> tuple[FinitePair, FinitePair]:
+    """Return the pairs of a record that leaves and of one that joins."""
+    return finite_pair(atoms), finite_pair(Reversed(atoms))
 
 
 def allocate(

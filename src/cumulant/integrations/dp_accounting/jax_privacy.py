@@ -133,7 +133,8 @@ def run_of_plan(config: BandMFExecutionPlanConfig, *, neighbors: Neighbors | Non
     """
     if config.truncated_batch_size is not None:
         raise UnprovenCombination(
-            "truncated batches have no theorem here with a banded matrix; leave out truncated_batch_size"
+            "truncated batches have no theorem here with a banded matrix; leave out truncated_batch_size, or read the "
+            "batches of a plan with one band by run_of_batches"
         )
     if config.accountant.neighboring_relation is NeighboringRelation.REPLACE_ONE:
         raise UnprovenCombination("banded matrices have no theorem here for REPLACE_ONE; use REPLACE_SPECIAL")

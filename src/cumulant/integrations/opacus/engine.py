@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 import opacus
 import torch
+from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
 import cumulant as cm
 from cumulant.integrations.opacus.accountant import (
@@ -26,6 +27,7 @@ from cumulant.integrations.opacus.epochs import Epoch
 from cumulant.integrations.opacus.loaders import (
     AllocatedBatches,
     KeepsEmptyBatches,
+    PoissonBatches,
     counted,
     draw_with,
     drawn_by,
@@ -232,7 +234,8 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
         if self.public_size is not None:
             draw_with(loader, 1 / batches)
         if drawn_by(loader) == "poisson without empty batches":
-            return with_batch_sampler(loader, KeepsEmptyBatches.of(loader.batch_sampler))
+            return with_batch_sampler(loader, KeepsEmptyBatches.of(loader.batch_sampler, epochs))
+        PoissonBatches.watch(loader.batch_sampler, epochs)
         return loader
 
     def _allocated(self, loader: Any, batches: int) -> AllocatedBatches:
@@ -247,6 +250,12 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
             process=process,
             processes=processes,
         )
+
+    def _prepare_criterion(
+        self, *, module: Any, optimizer: Any, criterion: Any, loss_reduction: str = "mean", **_: Any
+    ) -> Any:
+        """Prepare the criterion as Opacus does, for losses that its clipping is for."""
+        return LossOfRecords(module, optimizer, criterion, loss_reduction)
 
     def _batches(self, loader: Any) -> int:
         """Return how many batches an epoch of a loader has, of as many records as are public."""
@@ -265,6 +274,25 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
             processes = torch.distributed.get_world_size() if distributed else 1
             expected_batch_size = self._divisor / processes
         return super()._prepare_optimizer(expected_batch_size=expected_batch_size, distributed=distributed, **others)
+
+
+@final
+class LossOfRecords(DPLossFastGradientClipping):  # type: ignore[misc]
+    """Opacus' loss for ghost clipping, of one number for every record.
+
+    Opacus multiplies it by the factors that clip, which are one number for every record. Of a loss with more dimensions
+    every factor meets every record, and nothing is clipped.
+    """
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        loss = super().__call__(*arguments, **named)
+        if loss.loss_per_sample.dim() != 1:
+            raise cm.UnprovenCombination(
+                f"with ghost clipping a loss must be one number for every record, this one has the shape "
+                f"{tuple(loss.loss_per_sample.shape)}: Opacus would multiply every record by the factors of all, and "
+                "clip none; flatten what the criterion gets"
+            )
+        return loss
 
 
 def _is_first_process() -> bool:

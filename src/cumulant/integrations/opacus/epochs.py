@@ -38,8 +38,20 @@ class Epochs:
         """Look at an optimizer's gradients wherever an epoch begins."""
         self._optimizer = optimizer
 
+    def drop_what_is_left(self) -> None:
+        """Forget the sum of a batch that BatchMemoryManager split, and whose epoch was left before its last part.
+
+        Opacus would add it to the next batch: a record in both would change the sum by twice the clipping norm.
+        """
+        if getattr(self._optimizer, "_is_last_step_skipped", False):
+            self._optimizer._is_last_step_skipped = False
+            self._optimizer._step_skip_queue.clear()
+            for parameter in self._optimizer.params:
+                parameter.summed_grad = None
+
     def walk(self, batches: Any, *, is_anew: bool) -> Iterator[Any]:
         """Yield batches, and count an epoch with the first that is asked for, whether all are walked to or not."""
+        self.drop_what_is_left()
         self.begun[Epoch(len(batches), is_anew)] += 1
         self._walk += 1
         mine = self._walk

@@ -46,18 +46,39 @@ def drawn_by(loader: Any) -> Drawn:
 
 
 @final
+class PoissonBatches(UniformWithReplacementSampler):  # type: ignore[misc]
+    """The Poisson sampler of Opacus, which lets nothing of an epoch that was left into the next one."""
+
+    epochs: Epochs
+
+    @classmethod
+    def watch(cls, sampler: UniformWithReplacementSampler, epochs: Epochs) -> None:
+        """Let a sampler be one: a loader does not let go of the object that it has."""
+        sampler.__class__, sampler.epochs = cls, epochs
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self.epochs.drop_what_is_left()
+        yield from super().__iter__()
+
+
+@final
 class KeepsEmptyBatches(DistributedUniformWithReplacementSampler):  # type: ignore[misc]
     """The distributed sampler of Opacus, which leaves out batches without a record, with them.
 
     What it leaves out makes the number of steps depend on the data, and differ between processes.
     """
 
+    epochs: Epochs
+
     @classmethod
-    def of(cls, sampler: DistributedUniformWithReplacementSampler) -> KeepsEmptyBatches:
+    def of(cls, sampler: DistributedUniformWithReplacementSampler, epochs: Epochs) -> KeepsEmptyBatches:
         same = ("total_size", "sample_rate", "shuffle", "shuffle_seed", "generator")
-        return cls(steps=sampler.num_batches, **{name: getattr(sampler, name) for name in same})
+        made = cls(steps=sampler.num_batches, **{name: getattr(sampler, name) for name in same})
+        made.epochs = epochs
+        return made
 
     def __iter__(self) -> Iterator[Any]:
+        self.epochs.drop_what_is_left()
         order = torch.arange(self.total_size)
         if self.shuffle:
             generator = torch.Generator()

@@ -4,6 +4,7 @@
 const form = document.getElementById("question");
 const by = (id) => document.getElementById(id);
 const FIELDS = ["noise_multiplier", "epsilon", "batch_size", "dataset_size", "epochs", "delta"];
+const OF_POISSON = ["max_batch", "records_per_user"]; // may be left empty
 const REST_MS = 130; // without a change, before slower questions are asked
 const said = {}; // texts that buttons copy
 let serial = 0; // of the newest question: older answers are not shown
@@ -17,6 +18,9 @@ function question() {
     if (name !== (asked === "noise" ? "noise_multiplier" : "epsilon")) q[name] = String(data.get(name)).trim();
   }
   if (sampling === "random_allocation") q.bins = data.get("bins");
+  for (const name of sampling === "poisson" ? OF_POISSON : []) {
+    if (String(data.get(name)).trim()) q[name] = String(data.get(name)).trim();
+  }
   if (sampling === "opacus" && data.get("drop_last")) q.drop_last = true;
   return q;
 }
@@ -105,7 +109,7 @@ function slower(mine, q, answer) {
   const bars = [];
   for (const other of loaders(q)) {
     const here = other.sampling === q.sampling && (other.bins || "") === (q.bins || "");
-    const asked = { ...known, bins: undefined, drop_last: undefined, ...(here ? q : other), noise_multiplier: noise, epsilon: undefined, ask: "loader" };
+    const asked = { ...known, bins: undefined, drop_last: undefined, max_batch: undefined, records_per_user: undefined, ...(here ? q : other), noise_multiplier: noise, epsilon: undefined, ask: "loader" };
     later(mine, asked, (found) => {
       const how = other.bins ? `, ${other.bins}` : "";
       bars.push(found.error ? { label: other.sampling, text: "none", upper: null, reason: found.error.message }
@@ -140,17 +144,18 @@ function show_choices() {
   const data = new FormData(form), sampling = data.get("sampling");
   by("bins").hidden = sampling !== "random_allocation";
   by("drop-last").hidden = sampling !== "opacus";
+  by("of-poisson").hidden = sampling !== "poisson";
   document.querySelectorAll("[data-for]").forEach((field) => { field.hidden = field.dataset.for !== data.get("ask"); });
 }
 
 function show(answer, q) {
   const error = answer.error, number = by("number"), general = by("wrong");
-  for (const name of FIELDS) {
+  for (const name of [...FIELDS, ...OF_POISSON]) {
     const mine = error && error.field === name;
     by(`e-${name}`).textContent = mine ? error.message : "";
     by(name).setAttribute("aria-invalid", mine ? "true" : "false");
   }
-  general.hidden = !error || FIELDS.includes(error.field);
+  general.hidden = !error || [...FIELDS, ...OF_POISSON].includes(error.field);
   general.textContent = general.hidden ? "" : error.message;
   number.classList.toggle("old", Boolean(error));
   if (error) return;
