@@ -94,7 +94,9 @@ def truth_of(law: SampledReleases) -> Truth:
 
 def log_delta_of(law: SampledReleases, epsilon: float) -> float | None:
     """Return δ where a record leaves, from the other side."""
-    found = log_delta_on(OTHER_SIDE, law, epsilon, OTHER_SIDE.guesses(law, epsilon))
+    guess = OTHER_SIDE.guess(law, epsilon)
+    assert guess is not None
+    found = log_delta_on(OTHER_SIDE, law, epsilon, [guess])
     return None if found is None else found.log_delta
 
 

@@ -351,8 +351,9 @@ def test_doubles_that_do_not_hold_ratios_leave_a_bound(sigma: float) -> None:
 
 def test_fewer_steps_dominate() -> None:
     """Where the law of all steps of much noise would take too long, fewer are a bound: not exact."""
-    assert [followed_steps(1 / 700, steps) for steps in (1, 2, 3, 5000)] == [1, 2, 2, 2]
-    few, many = (allocated(steps, 700.0)._known() for steps in (2, 5000))
+    assert [followed_steps(1 / 128, steps) for steps in (1, 2, 60, 61, 5000)] == [1, 2, 60, 61, 61]
+    assert followed_steps(1 / 200, 5000) == followed_steps(13.0, 5000) == 1
+    few, many = (allocated(steps, 128.0)._known() for steps in (61, 5000))
     assert few.directions(None) == many.directions(None)
     assert few.tight(None)
     assert not many.tight(None)

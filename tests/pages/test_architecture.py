@@ -187,7 +187,7 @@ def test_there_is_no_to_do() -> None:
 
 
 # Files, calls into another file and types that a question passes: they may become fewer.
-WALKS = {"first": (15, 81, 19), "rare": (18, 350, 25), "mixed": (47, 800, 40), "interval": (47, 4900, 45)}
+WALKS = {"first": (15, 81, 19), "rare": (18, 350, 25), "mixed": (43, 760, 40), "interval": (47, 4900, 45)}
 
 
 @pytest.mark.parametrize("question", WALKS)

@@ -167,7 +167,7 @@ def _cheapest(sampled: SampledLosses, epsilon: float, log_delta: float) -> Split
     """Return the lines of the sharpness whose points and nodes are the fewest, about."""
     found: list[tuple[float, SplitLines]] = []
     for sharpness in SPLIT_SHARPNESS:
-        place = FarPlace(1.0, sharpness)
+        place = FarPlace(sharpness=sharpness)
         lines = follow_split(sampled.releases, epsilon, log_delta, place, lambda line: line)
         if lines is not None:
             count = sum(line.count for line in (lines.near, lines.far) if line is not None)

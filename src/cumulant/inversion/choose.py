@@ -29,7 +29,7 @@ from cumulant.inversion.enclosure import EXACT_AT_ZERO, EXACT_SHARE
 from cumulant.inversion.sized_line import JOINS, LEAVES, MOST_POINTS, Orientation
 from cumulant.inversion.split import (
     CUTS,
-    VARIATION_CUTS,
+    FAR_AT_ZERO,
     Planned,
     SplitProfile,
     plan_other_side,
@@ -41,7 +41,7 @@ from cumulant.inversion.whole_line import (
     WIDE_TILTS,
     WholeLine,
     guess_epsilon,
-    guess_log_deltas,
+    guess_log_delta,
     joining_ceiling,
     joining_log_ceiling,
     saddle_log_delta,
@@ -77,7 +77,7 @@ class Way(NamedTuple):
     places: tuple[Any, ...]
     near_nats: float
     first_epsilon: Callable[[SampledReleases, float], float | None] = lambda releases, log_delta: None
-    guesses: Callable[[SampledReleases, float], Sequence[float]] = lambda releases, epsilon: ()  # of log δ
+    guess: Callable[[SampledReleases, float], float | None] = lambda releases, epsilon: None  # of log δ
     room: float = 1.0  # share of `nats_apart` by which less than δ is asked for: 0 where δ(ε) finds the line again
 
 
@@ -97,8 +97,8 @@ def _zero_if_near(releases: SampledReleases, log_delta: float) -> float | None:
     return 0.0 if log_delta > math.log(min(releases.deviation, 1.0)) - LOST_NATS else None
 
 
-def _variation(releases: SampledReleases, epsilon: float = 0.0) -> Sequence[float]:
-    return (math.log(min(releases.deviation, 1.0)) - 1.0,)
+def _variation(releases: SampledReleases, epsilon: float = 0.0) -> float:
+    return math.log(min(releases.deviation, 1.0)) - 1.0
 
 
 WAYS: tuple[Way, ...] = (
@@ -106,7 +106,7 @@ WAYS: tuple[Way, ...] = (
         "plain line",
         "many releases make up δ, so one line of all losses that δ can see ends soon",
         _plan_line(LEAVES, FEW_POINTS),
-        (NEAR_TILTS, WIDE_TILTS),
+        (NEAR_TILTS,),
         LINE_NATS,
         room=0.0,
     ),
@@ -126,10 +126,10 @@ WAYS: tuple[Way, ...] = (
         CUTS,
         REPLANNED_NATS,
         guess_epsilon,
-        guess_log_deltas,
+        guess_log_delta,
     ),
 )
-WAYS_AT_ZERO = (WAYS[1], WAYS[2]._replace(places=VARIATION_CUTS, guesses=_variation))
+WAYS_AT_ZERO = (WAYS[1], WAYS[2]._replace(places=(FAR_AT_ZERO,), guess=_variation))
 JOINING = Way(
     "joining",
     "Chernoff's bound leaves open which direction is worse",
@@ -186,8 +186,8 @@ def _leaving_log_delta(ways: Sequence[Way], releases: SampledReleases, epsilon: 
     about = saddle_log_delta(releases, epsilon) if epsilon > LEAST_EPSILON else None
     least = None
     for way in ways:
-        guesses = [*([] if about is None else [about]), *way.guesses(releases, epsilon)]
-        found = log_delta_on(way, releases, epsilon, guesses)
+        guesses = about, way.guess(releases, epsilon)
+        found = log_delta_on(way, releases, epsilon, [one for one in guesses if one is not None])
         if found is None:
             continue
         least = found.log_delta if least is None else min(found.log_delta, least)

@@ -55,7 +55,7 @@ FAR_TILTS = 2.0 ** (np.arange(-24.0, 18.0) / 6)  # over the tilt of one loss
 FEWEST_FAR_TILTS = 2  # the line, and a larger one that bounds its aliases
 LEANING_NATS = 15.0  # of w^-τ, at most, on a line
 SKIPPED_FAR_NATS = 27.0  # below δ, where what is left of far releases takes no line
-QUIET_SHARES = 0.6, 0.33, 0.17, 0.08, 0.03  # of ε, the largest quiet loss
+QUIET_SHARES = 0.6, 0.17, 0.03  # of ε, the largest quiet loss
 QUIET_DELTA_NATS = 27.0  # below δ, where δ_S is nothing beside it
 LEAST_APART = 2.0  # of c_q and c_f, over the sharpness
 FARTHEST_DEVIATIONS = 4.0  # of all losses, beyond which a difference leaves little of the other side
@@ -71,8 +71,8 @@ class FarPlace(NamedTuple):
     back together: what is left of δ(0) beside P(F) - Q(F) is small.
     """
 
-    share: float
-    sharpness: float
+    share: float = 1.0
+    sharpness: float = 0.0
     share_of_all: float = 0.0
 
     def size(self, releases: SampledReleases, epsilon: float) -> float:
@@ -80,8 +80,8 @@ class FarPlace(NamedTuple):
         return self.share_of_all * releases.largest_joining_loss if self.share_of_all > 0 else epsilon
 
 
-CUTS = FarPlace(1.0, 0.0), FarPlace(0.7, 0.7)  # the second where bounds are too far apart with the first
-VARIATION_CUTS = FarPlace(1.0, 0.0, 0.25), FarPlace(1.0, 0.0, 0.1)
+FAR_AT_EPSILON, FAR_AT_ZERO = FarPlace(), FarPlace(share_of_all=0.25)  # where ε is next to 0
+CUTS = FAR_AT_EPSILON, FarPlace(0.7, 0.7)  # the second where bounds are too far apart with the first
 
 
 @final
@@ -208,7 +208,7 @@ class SplitLines(NamedTuple):
 
 
 def plan_split(
-    releases: SampledReleases, epsilon: float | None, log_delta: float, place: FarPlace = CUTS[0]
+    releases: SampledReleases, epsilon: float | None, log_delta: float, place: FarPlace = FAR_AT_EPSILON
 ) -> Planned | None:
     """Return bounds of δ near ε, where it is about δ, with c_f in that place; None where they would take long."""
     if epsilon is None or (lines := follow_split(releases, epsilon, log_delta, place, SizedLine.contour)) is None:

@@ -8,7 +8,6 @@ K of all releases is the sum of theirs, and its derivatives put the line near it
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -51,7 +50,6 @@ GUESS_NATS = 5e-3  # of log ε
 MOST_LARGE = 12  # releases that are large, in a guess
 LEAST_GUESSED = 1e-12  # ε, and a variance over γ²
 LEAST_T = -30.0  # of a guess
-RAISED_NATS = 0.0, 2.0, 8.0  # nats, of a guess of log δ for which no plan was found: it is rather too small
 
 
 @final
@@ -228,12 +226,6 @@ def cut_off(
 
 
 # Where it is planned first -----------------------------------------------------------------------------------------
-
-
-def guess_log_deltas(releases: SampledReleases, epsilon: float) -> Sequence[float]:
-    """Return about log δ(ε), and what is tried where no plan is found for that."""
-    guess = guess_log_delta(releases, epsilon)
-    return [guess + more for more in RAISED_NATS]
 
 
 def guess_log_delta(releases: SampledReleases, epsilon: float) -> float:

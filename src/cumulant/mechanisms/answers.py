@@ -167,7 +167,7 @@ def bound_from_below(known: Known, relation: Relation, guarantee: Guarantee) -> 
         needed = epsilon_of_pairs(lower, guarantee.log_delta)
     except OutOfReach:
         return guarantee
-    share = 1 - needed.value * (1 - needed.excess) / guarantee.epsilon
+    share = 1 - _at_least(needed, guarantee.log_delta) / guarantee.epsilon
     return replace(guarantee, at_most_above=above_of(min(max(share * (1 + 1e-9), CLOSELY), 1.0)))
 
 
@@ -212,7 +212,7 @@ def _if_balls_can(certified: Callable[[], Interval]) -> Interval:
 def _in_doubles(lower: float, upper: float) -> Interval:
     """Return ends of which the lower one rests on pairs in doubles: it is moved down by far more than these lose."""
     least = min(max(lower * (1 - CLOSELY), 0.0), upper)
-    return Interval(least, upper, unproven=CLOSELY * (least + upper))
+    return Interval(least, upper, unproven=CLOSELY * (least + upper) if least < math.inf else 0.0)
 
 
 def _or_doubles(found: Interval, most: float, least: Callable[[], float]) -> Interval:
@@ -236,6 +236,13 @@ def _least_epsilon(attained: Directions, best: Guarantee) -> float:
         needed = epsilon_of_pairs(attained, best.log_delta)
     except OutOfReach:
         return 0.0
+    return _at_least(needed, best.log_delta)
+
+
+def _at_least(needed: Inversion, log_delta: float) -> float:
+    """Return the least that an ε of attained pairs can be; an infinite one is meant at δ = 0 alone: a largest loss."""
+    if needed.value == math.inf:
+        return math.inf if log_delta == -math.inf else 0.0
     return max(needed.value * (1 - needed.excess), 0.0)
 
 

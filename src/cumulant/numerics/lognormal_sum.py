@@ -39,11 +39,11 @@ STEEP, LEAST_P, MOST_P = 130.0, 0.5, 20.0  # nats by which e^{-pu} falls over th
 LEAST_ANGLE = 0.8  # radians, of φ: the aliases of Γ fall with it
 SPARE_NATS, SPARE_BITS = 50.0, 64  # of f, and of the precision beside it
 MARGIN = 0.02  # of the width of the law, by which a period grows until its aliases are small
-MOST_BITS_OF_POINTS = 4e8  # of a transform: ten seconds
+MOST_BITS_OF_POINTS = 8e8  # of a transform: half a minute
 PLANNING_BITS = 64  # of bounds by which is planned
 LARGEST_ORDER, MOMENT_BITS = 256, 128  # of moments in closed form
-LONGEST = 20.0  # of a period, in widths of the law: none is as long
-PERIODS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128  # of which one is enough for g of one r
+LONGEST, FARTHEST = 20.0, 20.0  # of a period, in widths of the law, and of v beside it: none is as long
+PERIODS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512  # of which one is enough for g of one r
 
 
 @final
@@ -311,7 +311,7 @@ def _plan(variance: Fraction, count: int, low: float, high: float, reach: float)
     def is_high(length: float) -> bool:
         return bool(found().upper_points(math.floor((lowest + length) / plan.step)) < enough)
 
-    highest = lowest + smallest_true(is_high, 0.0, LONGEST * (width + 1), relative=MARGIN)
+    highest = lowest + smallest_true(is_high, 0.0, LONGEST * (width + FARTHEST), relative=MARGIN)
     plan = plan._replace(lowest=math.floor(lowest / plan.step), highest=math.ceil(highest / plan.step))
     enough /= count
 

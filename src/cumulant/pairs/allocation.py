@@ -40,7 +40,8 @@ from cumulant.pairs.pair import DominatingPair
 if TYPE_CHECKING:
     from flint import arb
 
-LARGEST_RATIO_MEAN, LEAST_SPREAD, MOST_STEPS = 12.0, 1e-3, 100_000  # beyond: more than ten seconds
+LEAST_RATIO_MEAN, LARGEST_RATIO_MEAN = 1 / 150, 12.0  # 1/σ beyond which the law of a sum takes too long
+LEAST_SPREAD, MOST_STEPS = 1e-3, 100_000  # beyond: more than ten seconds
 ORDERS = tuple(2**k for k in range(LARGEST_ORDER.bit_length()))  # of moments by which tails are bounded
 ALIAS_NATS = 37.0  # below M(θ), where frequencies may be aliases
 DEEPEST, DEEPEST_NATS = 17.0, 150.0  # standard deviations of one x, and nats, beyond which losses are left out
@@ -307,7 +308,7 @@ def followed_steps(mean: float, steps: int) -> int:
     Fewer steps dominate. One of t + 1, drawn uniformly, is one of t that are left when a step is struck out at random,
     and that step tells nothing; H_t is jointly convex, so it is at most the mean over the step that is struck out.
     """
-    if mean > LARGEST_RATIO_MEAN:
+    if not LEAST_RATIO_MEAN <= mean <= LARGEST_RATIO_MEAN:
         return 1
     return max(int(min(steps, MOST_STEPS, (mean / LEAST_SPREAD) ** 2)), 1)
 

@@ -22,7 +22,7 @@ ADDED = 2.0**-48  # to a sum of terms that cancel, relative to them
 MANY = 200  # blocks of more of them
 CELL = 1 / 32  # width of the lattice that steps are put on, in units of λ
 DEEP = 4.0  # how far below 0 a step is followed, in units of λ: what is deeper is raised to there
-SEEN = 1e-5  # of H_λ: what may lie above the highest point of the lattice, or 10/λ² as much
+SEEN = 1e-5  # of H_λ: what may lie above the highest point of the lattice, or 100/λ⁴ as much
 HIGHER = 1.1  # factor between two places where that may be
 MOST_POINTS = 2**18  # of a transform: beyond it fewer steps are added up
 FFT_ROUNDING = 16 * 2.0**-52  # of a transform, relative to its 2-norm, for each doubling of its length
@@ -106,8 +106,9 @@ def mean_of_sums(mean: float, epsilon: float, most: int) -> Array:
 
     Z is put on a lattice by chords of π, which only widens it; cut at M, by E(ΣZ)_+ <= E(Σ min(Z, M))_+ + kπ(M); and
     raised to -L where it is lower. With g(w) = E(w + Z)_+ - w_+, E(S_k)_+ = g(0) + E g(S_1) + … + E g(S_{k-1}), each
-    term by Parseval's identity from the transforms of Z and g; g < 0 beyond M is left out. In the 2-norm transforms err
-    by γ = FFT_ROUNDING·log₂ N relative to their length, so E g(S_j) by at most (2j + 2) γ |Z||g|, which is added.
+    term by Parseval's identity from the transforms of Z and g. For w > 0 g falls: beyond M it is at most g(M), for
+    which L is chosen; so it is left out there, and g(M)_+ is added. In the 2-norm transforms err by
+    γ = FFT_ROUNDING·log₂ N relative to their length, so E g(S_j) by at most (2j + 2) γ |Z||g|, which is added.
     """
     lam = math.exp(epsilon)
     law = StepLaw.of(mean, lam)
@@ -122,10 +123,11 @@ def mean_of_sums(mean: float, epsilon: float, most: int) -> Array:
     transform, other = np.fft.rfft(z).conj(), np.fft.rfft(g)
     other[1:-1] *= 2  # conjugates
     rounding = FFT_ROUNDING * math.log2(points) * float(np.linalg.norm(z)) * float(np.linalg.norm(gains))
+    beyond = max(float(gains[-1]), 0.0)
     terms = [float(gains[most * low])]  # g(0)
     for j in range(1, most):
         other = other * transform
-        terms.append(float(np.sum(other.real)) / points + (2 * j + 2) * rounding)
+        terms.append(float(np.sum(other.real)) / points + (2 * j + 2) * rounding + beyond)
     k = np.arange(1, most + 1)
     means = np.cumsum(terms) / k + law.above
     means[0] = law.first
@@ -154,7 +156,10 @@ class StepLaw:
             highest *= HIGHER
         high = math.ceil(highest / CELL)
         above = float(_call(mean, np.array(lam * (1 + high * CELL))))
-        return cls(mean, lam, math.ceil(DEEP / CELL), high, above * (1 + 1e-12), first)
+        deep = DEEP
+        while lam * float(_call(mean, np.array(1 / lam + deep))) > lam - 1 + above and deep < high * CELL:
+            deep *= HIGHER  # until what is raised leaves a mean that is not positive
+        return cls(mean, lam, math.ceil(deep / CELL), high, above * (1 + 1e-12), first)
 
     def stop_loss(self, places: Places) -> Array:
         """Return E(Z - jh)_+ of the law that is cut at M and raised to -L, for places j up to M."""
