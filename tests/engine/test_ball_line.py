@@ -60,6 +60,7 @@ def losses_of(kinds: list[tuple[Masses, int]]) -> ComposedPairs:
     return ComposedPairs.of([(FinitePair(Table(tuple(p for p, _ in o), tuple(q for _, q in o))), n) for o, n in kinds])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [KINDS[:2], KINDS[1:], KINDS], ids=["two", "others", "three"])
 def test_a_band_encloses_the_sum_over_all_outcomes(kinds: list[tuple[Masses, int]]) -> None:
     """Between atoms, next to them and on them, where the profile has its kinks."""
@@ -108,6 +109,7 @@ def test_the_functions_of_a_band_lie_on_their_sides(theta: float, h: float) -> N
                 assert below - room <= payoff <= above + room
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
     [

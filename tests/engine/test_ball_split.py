@@ -282,6 +282,7 @@ def test_nodes_on_the_real_line_stay_there() -> None:
     assert isinstance(nodes.losses[0], arb)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "rate", "count", "epsilon"),
     [

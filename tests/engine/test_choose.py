@@ -137,6 +137,7 @@ def test_answers_lie_in_certified_intervals(sigma: float, rate: float, count: fl
     assert interval.lower <= epsilon <= interval.upper * (1 + 2e-9)
 
 
+@pytest.mark.slow
 @given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(4.0, 1e6), st.floats(0.5, 8.0))
 @examples(6)
 def test_deltas_lie_in_certified_intervals(sigma: float, rate: float, count: float, deviations: float) -> None:
@@ -200,6 +201,7 @@ def test_other_losses_go_the_long_way(epsilon: float) -> None:
     assert sampled_log_delta(SampledReleases.of(1.0, 0.01, 1000), epsilon) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "rate", "count", "delta"),
     [

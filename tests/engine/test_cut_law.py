@@ -158,6 +158,7 @@ def test_more_releases_than_doubles_hold(rate: float, count: int, relation: Neig
             assert gaussian_log_delta(mean, run.epsilon(delta=delta)) <= math.log(delta) + 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_tails_are_at_least_the_integral_and_refused_where_nothing_falls(seed: int) -> None:
     """Of e^{gt} times a normal density, cut off or not, beside the real line: also before and just beside the cut."""

@@ -135,6 +135,7 @@ def test_a_table_of_losses_keeps_its_largest_loss(seed: int) -> None:
     assert interval.lower <= max(*losses, *(-losses)) <= interval.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS[:4])  # each takes a second
 def test_rates_whose_squares_underflow_still_reveal_something(seed: int) -> None:
     """δ(0) of any number of releases is at least the total variation of one, γ(2Φ(1/2σ) - 1): below it ε is above 0."""
@@ -296,6 +297,7 @@ def test_intervals_of_groups_know_that_their_epsilon_was_rounded_up(seed: int) -
     assert group.group(size=2) == cm.PureDP(epsilon=each).group(size=2 * size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", [0.1, 0.3, 1e-5, 1e-300, 0.96])
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_an_infinite_epsilon_is_exact_only_below_what_fails(failure: float, count: int) -> None:

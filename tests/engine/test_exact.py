@@ -397,6 +397,7 @@ def test_less_delta_and_more_releases_cost_more(
     assert (step * (count + more)).epsilon(log_delta=log_delta) >= epsilon
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=5)
 @given(st.sampled_from(KINDS), log_uniform(0.05, 1e4), RATES, st.tuples(st.integers(1, 10**6), LOG_DELTAS))
 @example("batch", 1.0, 3.059023205018258e-07, (1746, -69.0))
@@ -433,6 +434,7 @@ def test_groups_cost_more(size: int) -> None:
     assert run.epsilon(delta=1e-6) < group.epsilon(delta=1e-6) <= together.epsilon(delta=1e-6)
 
 
+@pytest.mark.slow
 def test_distinct_mechanisms_lie_in_their_bracket() -> None:
     """Noise and rate change with every step, so that steps are evaluated together and families speak for all."""
     steps = [(1.0 + i / 20, 0.02 * (1 + i / 40)) for i in range(40)]

@@ -57,6 +57,7 @@ def test_a_line_of_many_that_are_all_different() -> None:
 # A schedule, asked after every step -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "rate", "number"), [(1.0, 0.01, 7), (0.7, 1e-3, 4), (2.0, 0.01, 14 if SLOW else 7)])
 def test_first_steps_of_a_schedule(sigma: float, rate: float, number: int) -> None:
     """Few, rare and distinct: as exact as asked anew, and never below the truth."""

@@ -301,6 +301,7 @@ def test_constructors_answer_or_refuse(data: st.DataObject) -> None:
 # Monotone in knowledge ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8 if SLOW else 2))
 def test_what_is_certified_is_near_what_is_answered(seed: int) -> None:
     """δ answers from above, the interval from both sides: half of the answer is never above what is certified."""

@@ -119,6 +119,7 @@ LAWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_both_questions_against_the_truth(law: SampledReleases) -> None:
     truth = truth_of(law)

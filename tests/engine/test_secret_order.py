@@ -130,6 +130,7 @@ def loader(sigma: float, **sizes: Any) -> Any:
     return cm.Gaussian(noise_multiplier=sigma).shuffled(neighbors=cm.REPLACE_ONE, **sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "batches", "epochs"), [(2.0, 1000, 1), (5.0, 100, 10), (30.0, 20, 3)])
 def test_epochs_cost_less_than_with_their_order_told(sigma: float, batches: int, epochs: int) -> None:
     told = loader(sigma, batches=batches, epochs=epochs)

@@ -62,6 +62,7 @@ def attained_zero_out(sigma: Any, t: int, epsilon: Any, c: Any) -> Any:
     return caught - exp(epsilon) * (1 - ncdf((c - 1) / sigma) * ncdf(c / sigma) ** (t - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "t", "delta"), [(1.0, 1000, 1e-5), (0.7, 30, 1e-8), (1.5, 10, 1e-3), (0.5, 400, 1e-6)]
 )
@@ -113,6 +114,7 @@ TINY = [(4, 2, (-1.0, 0.0, 1.0)), (6, 3, (-1.0, 1.0)), (3, 1, (-1.0, 1.0))]  # n
 CASES = [(sigma, epsilon) for sigma in (1.0, 2.0) for epsilon in (0.0, 1.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loader", TINY)
 @pytest.mark.parametrize(("sigma", "epsilon"), CASES)
 @pytest.mark.parametrize("relation", [cm.REPLACE_ONE, cm.ZERO_OUT])
@@ -231,6 +233,7 @@ def test_what_has_no_theorem_is_refused() -> None:
 # What follows ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.02, 0.1, 5.0, 1e3, 1e7])
 @pytest.mark.parametrize("relation", [cm.REPLACE_ONE, cm.ZERO_OUT])
 def test_noise_of_any_size_has_two_ends(sigma: float, relation: Neighbors) -> None:

@@ -289,6 +289,7 @@ def test_a_record_joins_two_releases(sigma: float, rate: float, epsilon: float) 
     assert epsilon * (1 - 1e-12) <= answer <= epsilon * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @given(log_uniform(0.3, 50.0), log_uniform(1e-6, 0.5), log_uniform(4.0, 1e6), log_uniform(1e-25, 1e-3))
 @settings(deadline=None, max_examples=5)  # intervals of rare steps take seconds
 @example(2.136, 9.9e-4, 32.0, 6.41e-15)
@@ -347,6 +348,7 @@ def test_no_plan_takes_much(sigma: float, rate: float, count: float, epsilon: fl
             assert low <= high <= 0
 
 
+@pytest.mark.slow
 @given(log_uniform(3.0, 300.0), st.floats(0.3, 0.999), st.integers(2, 60), st.floats(math.log(1e-7), math.log(0.3)))
 @examples(5)
 @example(70.0, 0.87, 8, math.log(0.01))  # one tilt was left, and none larger to bound aliases with

@@ -162,6 +162,7 @@ UNBOUNDED: dict[str, AbstractMechanism] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNBOUNDED)
 def test_no_epsilon_is_so_large_that_unbounded_losses_have_no_delta(name: str) -> None:
     run, farthest = UNBOUNDED[name], [1e12, 1e30, 1e60, 1e150, 1e308]

@@ -413,6 +413,7 @@ print(cm.Gaussian(noise_multiplier=.01).without_replacement(rate=.1).sharpened()
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIMITED)
 def test_answers_come_in_time(name: str) -> None:
     """In 10 s and 1 GB, with warnings as errors; a `CumulantError` is an answer."""

@@ -287,6 +287,7 @@ def test_scripts_are_python(contestant: Contestant) -> None:
         compile(script.text, workload.name, "exec")
 
 
+@pytest.mark.slow
 def test_a_run_writes_its_table_its_chart_and_its_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     arguments = ["--processes", "1", "--repetitions", "1", "--contestant", FIRST.name, "--out", str(tmp_path)]

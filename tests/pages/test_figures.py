@@ -79,6 +79,7 @@ def test_figure_3_bad_data_is_on_the_lower_bound_and_good_data_below() -> None:
         assert good.y[i] < lower.y[i]
 
 
+@pytest.mark.slow
 def test_figure_4_orders_of_magnitude(composed: Sheet) -> None:
     """Section 5: "about an order of magnitude" in 4a; "five orders" in 4d, where the ratio is 24 800."""
     for row, low, high in ((0, 7, 12), (1, 2e4, 1e5)):
@@ -184,6 +185,7 @@ def test_slides_figure_2_has_negative_divergences_of_odd_order() -> None:
         assert min(sheet.curve(0, 1, f"α = {order}").y) < 0 or order % 2 == 0
 
 
+@pytest.mark.slow
 def test_slides_composition_at_little_noise() -> None:
     """σ = 0.5: one round by RDP is far above naive composition; what is answered is below all bounds drawn."""
     sheet = slides.composition(points=3)
@@ -281,6 +283,7 @@ def test_asoodeh_figure_3_allows_a_hundred_more_epochs() -> None:
 # What loaders cost ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_loader_is_answered_as_the_page_says() -> None:
     """Drawn anew, a coin, and then a factor: what a shuffled loader attains is above both, whatever the epochs."""
     sheet = loader_costs.loaders(points=3)

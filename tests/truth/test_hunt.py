@@ -306,6 +306,7 @@ def test_a_worker_says_what_came_instead_of_an_answer() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_fast_hunt_runs_and_is_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "hunt.json"
     with pytest.raises(SystemExit):
@@ -338,6 +339,7 @@ def test_what_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.Monkey
 FOUND = sorted((Path(fast_worker.__file__).parent / "regressions" / "fast").glob("*.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
 def test_findings_stay_mended(path: Path) -> None:
     outcome = fast_worker.checked(Case.from_dict(json.loads(path.read_text(encoding="utf-8"))))

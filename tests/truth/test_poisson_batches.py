@@ -51,6 +51,7 @@ def sample(relation: Neighbors, records: int, most: int, rate: float, sigma: flo
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("records", "most"), SIZES)
 @pytest.mark.parametrize(("sigma", "rate"), NOISES)
@@ -62,6 +63,7 @@ def test_no_crowd_attains_more(relation: Neighbors, records: int, most: int, sig
         assert step.delta(epsilon=epsilon) >= truth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("records", "most"), [(2, 1), (3, 2)])
 @pytest.mark.parametrize(("sigma", "rate"), NOISES)
@@ -188,6 +190,7 @@ def test_the_reference_runs(relation: Neighbors, most: int, reference: float, ne
     assert run.epsilon(delta=1e-5) == pytest.approx(reference, abs=near)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_against_losses_on_a_grid(relation: Neighbors) -> None:
     """The grid lies above the truth by a share that falls with h²; what it says of two widths tells where it ends."""
@@ -239,6 +242,7 @@ def person(values: tuple[float, ...], rate: float) -> Mixture:
     return [(chance, math.fsum(values[i] for i in some)) for chance, some in coins(rate, len(values))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("sigma", "rate"), [(0.7, 0.4), (2.0, 0.05)])
 def test_no_person_attains_more(relation: Neighbors, sigma: float, rate: float) -> None:

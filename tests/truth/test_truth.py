@@ -75,6 +75,7 @@ def test_tables_against_sums_over_lies(epsilon: float) -> None:
         assert abs(as_mpf(delta(tables, epsilon)) / expected - 1) < mpf(10) ** -35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "loss"),
     [
@@ -387,6 +388,7 @@ def check_delta(question: Question, share: float) -> None:
         assert not truth < interval.lower, f"{interval} is above the truth {truth} at {epsilon} for {run}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_questions(seed: int) -> None:
     generator = np.random.default_rng(seed)

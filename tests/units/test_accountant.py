@@ -19,6 +19,7 @@ from strategies import deltas, examples, mechanisms
 ORDERS = [1, 1.5, 2, 16, 1e3, math.inf]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(mechanisms(), st.integers(0, 100)), max_size=4), deltas())
 @examples(10)
 def test_it_answers_like_the_composed_mechanism(steps: list[tuple[AbstractMechanism, int]], delta: float) -> None:

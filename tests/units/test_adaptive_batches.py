@@ -209,6 +209,7 @@ def test_known_values(known: tuple[float, float, int, float, float, float]) -> N
     assert attained <= run.delta(epsilon=epsilon) <= coarser
 
 
+@pytest.mark.slow
 def test_a_thousand_batches() -> None:
     """σ = 1, a hundredth, 1000 batches: at least what adaptive queries attain, and less than 1.885."""
     run = cm.Gaussian(noise_multiplier=1.0).without_replacement(rate=0.01).sharpened() * 1000
@@ -227,6 +228,7 @@ def test_a_thousand_batches() -> None:
     assert np.all(found >= attained.epsilon(delta=[1e-2, 1e-4, 1e-8, 1e-12]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "rate", "steps"), [(0.4, 0.02, 7), (1.5, 0.4, 25), (3.0, 0.1, 150), (0.15, 0.3, 3)])
 def test_between_what_is_attained_and_the_envelope(sigma: float, rate: float, steps: int) -> None:
     plain = cm.Gaussian(noise_multiplier=sigma).without_replacement(rate=rate)
@@ -260,6 +262,7 @@ def test_blocks_cover_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert whole <= blocks.epsilon(delta=1e-5) <= (plain * 9).epsilon(delta=1e-5)
 
 
+@pytest.mark.slow
 def test_where_a_lattice_is_too_coarse_nothing_changes() -> None:
     sharp = SharpenedGaussianBatch(noise_multiplier=1.0, rate=1e-6)
     assert adaptive_profile(1.0, 1e-6, 10) is None

@@ -86,6 +86,7 @@ def against(rows: Array) -> Array:
     return np.asarray(-0.5 * np.clip(rows.sum(axis=-1), -1.0, 1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crowd", [apart, against, lambda rows: np.zeros(rows.shape[:-1])])
 @pytest.mark.parametrize("below", [0.6, -1.5, 0.0])
 def test_nobody_plays_better_than_the_bound(crowd: Crowd, below: float) -> None:

@@ -250,6 +250,7 @@ def stated_by(groups: GroupProfiles, pairs: bf.Pairs) -> list[AbstractMechanism]
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [cm.REPLACE_ONE, cm.ADD_REMOVE])
 @pytest.mark.parametrize(("draws", "population", "which"), [(2, 2, 5), (2, 4, 1), (3, 3, 3)])
 def test_every_mechanism_may_be_drawn(draws: int, population: int, which: int, relation: Neighbors) -> None:

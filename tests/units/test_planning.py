@@ -102,6 +102,7 @@ def test_noise_is_least_and_found_in_few_questions(
     check_calibrated(lambda x: SCHEMES[scheme](MECHANISMS[mechanism](x)), epsilon, delta, asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["Laplace", "RandomizedResponse"])
 def test_noise_of_draws_with_replacement(mechanism: str, asked: list[int]) -> None:
     def build(x: float) -> AbstractMechanism:
