@@ -178,6 +178,7 @@ def test_laplace_noise_of_any_size_keeps_its_mass(theta: float, rate: float) -> 
     assert np.all(np.diff(moments) > 0)
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 20), st.integers(2, 1000), log_uniform(0.3, 1e4), st.sampled_from([cm.ADD_REMOVE, cm.REPLACE_ONE])
 )

@@ -168,6 +168,7 @@ def test_a_split_of_two_releases_encloses_delta(sigma: float, rate: float, epsil
     assert high - low < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharpness", SPLIT_SHARPNESS[1:3])
 @pytest.mark.parametrize(
     ("sigma", "rate", "steps", "point"), [(0.4, 5e-6, 2, (6.4, -34.6)), (5.8, 7e-6, 3, (2.8e-5, -52.9))]
@@ -245,6 +246,7 @@ def _joining_edge(grown: Any, g: Any) -> Any:
     return mpmath.log(left / g) if left > 0 else mpmath.mpf(-(10**6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "rate", "steps", "delta"),
     [(0.425, 1.2e-3, 13, 5e-15), (0.335, 4.6e-3, 95, 6.5e-18), (1.0, 0.01, 1, 1e-5), (11.15, 0.1155, 2, 1.9e-6)],
@@ -261,6 +263,7 @@ def test_splits_are_refused_where_none_is_known() -> None:
         SampledLosses.of(losses)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "rate", "steps", "delta"),
     [(0.356, 4.67e-5, 81, 1.6e-30), (0.8707, 1.42e-6, 2, 3.7e-22), (3.644, 1.67e-6, 4, 5.3e-30)],

@@ -379,6 +379,7 @@ def test_a_work_budget_is_spent_for_good() -> None:
             budget.pay(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
     [
@@ -392,6 +393,7 @@ def test_an_interval_does_not_depend_on_what_was_asked_before(run: AbstractMecha
     assert run.delta_interval(epsilon=0.05) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "rate", "count", "delta"),
     [(0.8557, 1.822e-4, 801, 2.7e-7), (1.608, 5.13e-4, 171, 2.2e-11), (1.3965, 4.37e-3, 221, 3.04e-5)],

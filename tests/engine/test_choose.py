@@ -124,6 +124,7 @@ def test_real_moments_are_raised_a_little(mean: float, rate: float, tilt: float,
         assert k <= truth + 2e-12 * abs(truth) + 1e-13 or cut is not None
 
 
+@pytest.mark.slow
 @given(log_uniform(0.3, 50.0), log_uniform(1e-5, 1.0), log_uniform(4.0, 1e6), log_uniform(1e-20, 0.1))
 @examples(6)
 def test_answers_lie_in_certified_intervals(sigma: float, rate: float, count: float, delta: float) -> None:

@@ -194,6 +194,7 @@ def test_laplace_orders_cross() -> None:
 # Many releases, by brackets ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "orders", "epsilon", "width", "reach"),
     [

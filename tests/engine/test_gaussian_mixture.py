@@ -101,6 +101,7 @@ def test_one_amount_is_a_gaussian_and_a_coin_a_poisson_sample() -> None:
             assert (mixture * count).epsilon(delta=1e-6) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["counts", "always", "rarely much"])
 @pytest.mark.parametrize("count", [60])
 def test_runs_lie_in_certified_intervals(name: str, count: int) -> None:

@@ -55,6 +55,7 @@ def test_moments_in_doubles(sigma: float, rate: float, means: Means) -> None:
         assert value == pytest.approx(float(mp.log(moment(sigma, rate, means, order))), rel=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [-8, 4])
 def test_moments_of_a_cut_sample_in_balls(index: int) -> None:
     """Balls hold the moment of both parts with their shares, at real and at complex tilts."""

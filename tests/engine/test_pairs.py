@@ -290,6 +290,7 @@ def test_moments_of_rare_records_and_orders_near_one(mean: float, rate: float, l
         assert abs(mpf(found) - exact) <= exact * mpf(10) ** -12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [removed_gaussian, added_gaussian])
 def test_pairs_of_one_kind_are_evaluated_together(pair: Callable[[float, float], CoordinatePair]) -> None:
     """Each row is the law of one pair: K on the real line and off it, in many digits."""

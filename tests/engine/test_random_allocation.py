@@ -112,6 +112,7 @@ def test_one_epoch_as_bromwich_in_balls(steps: int, sigma: float, epsilon: float
 # References -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "row"), [*((LeavesOneOf, row) for row in LEAVES), *((JoinsOneOf, row) for row in JOINS)]
 )
@@ -282,6 +283,7 @@ def test_two_of_three_steps() -> None:
     assert run.epsilon_interval(delta=1e-5).certified
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "sigma", "exact"), [(2, 1.3, False), (3, 1.0, True), (3, 2.0, True)])
 @pytest.mark.parametrize("direction", [0, 1])
 def test_some_of_four_steps_as_defined(chosen: int, sigma: float, exact: bool, direction: int) -> None:
@@ -349,6 +351,7 @@ def test_doubles_that_do_not_hold_ratios_leave_a_bound(sigma: float) -> None:
     assert not run.guarantee(delta=1e-8).exact
 
 
+@pytest.mark.slow
 def test_fewer_steps_dominate() -> None:
     """Where the law of all steps of much noise would take too long, fewer are a bound: not exact."""
     assert [followed_steps(1 / 128, steps) for steps in (1, 2, 60, 61, 5000)] == [1, 2, 60, 61, 61]

@@ -29,6 +29,7 @@ def shuffled(sigma: float, neighbors: Neighbors | None = cm.REPLACE_ONE, **sizes
 # Both ends ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loader", "neighbors", "lower", "upper"),
     [

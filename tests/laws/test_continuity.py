@@ -67,6 +67,7 @@ def all_or_refused(base: AbstractMechanism, rate: float, relation: object) -> Ab
         return None
 
 
+@pytest.mark.slow
 @base
 @count
 def test_fixed_batches_of_nearly_everyone(base: AbstractMechanism, count: int) -> None:
@@ -118,6 +119,7 @@ def test_a_group_of_one_is_one_record(mechanism: AbstractMechanism, count: int) 
     assert run.group(size=1).epsilon(delta=DELTA) == pytest.approx(run.epsilon(delta=DELTA), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3] if SLOW else [2])
 def test_groups_in_samples_of_nearly_everyone(size: int) -> None:
     noise = cm.Gaussian(noise_multiplier=1.0)
@@ -131,6 +133,7 @@ def test_a_sample_of_a_sample_is_a_sample(base: AbstractMechanism, rates: tuple[
     assert_close(base.poisson(rate=rates[0]).poisson(rate=rates[1]) * 5, once)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [(0.5, 0.25), (1.0, 0.2), (0.1, 1.0), (0.1, NEARLY)])
 @count
 def test_a_sample_of_a_sample_under_replace_one(rates: tuple[float, float], count: int) -> None:

@@ -189,6 +189,7 @@ def test_delta_is_a_probability(mechanism: AbstractMechanism, epsilon: float, me
         assert math.log(delta) <= log_delta <= math.log(delta) + 4e-15 * (1 + abs(log_delta))
 
 
+@pytest.mark.slow
 @given(anything(), st.floats(1, 100), deltas())
 @ASKING
 def test_more_noise_never_costs_more(mechanism: AbstractMechanism, factor: float, delta: float) -> None:

@@ -292,6 +292,7 @@ def test_words_that_an_office_understands(home: Path) -> None:
 CODE = re.compile(r"\w\(\w+=|\bcumulant\.[A-Z]|\w_\w+=")
 
 
+@pytest.mark.slow
 @given(simple_mechanisms())
 @settings(deadline=None, max_examples=60)
 def test_releases_are_told_in_words(release: AbstractMechanism) -> None:

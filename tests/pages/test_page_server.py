@@ -141,6 +141,7 @@ def test_it_listens_on_loopback_only(server: PageServer) -> None:
         assert elsewhere.connect_ex(("127.0.0.2", server.server_port)) != 0
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_or_takes_too_long_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     few = Workers(1, most_seconds=1.0)
     try:

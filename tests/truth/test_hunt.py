@@ -281,6 +281,7 @@ def test_drawn_tables_are_distributions() -> None:
                     assert abs(sum((F(mass) for mass in table), F(0)) - 1) < F(1, 10**299)
 
 
+@pytest.mark.slow
 def test_the_truth_has_an_answer_for_every_case() -> None:
     """Bounds in the right order; no exception, whatever is drawn."""
     for index in range(60):

@@ -190,6 +190,7 @@ def played(rate: float, variance: float, epsilon: float) -> float:
     return max(float(np.sum(WEIGHT * q * attained(p / q))) for p, q in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "sigma", "epsilon"), [(0.3, 1.0, 0.1), (0.3, 1.0, 0.8), (0.1, 0.7, 0.4)])
 def test_no_adaptive_game_of_two_batches_is_above(rate: float, sigma: float, epsilon: float) -> None:
     profile = adaptive_profile(sigma, rate, 2)
@@ -202,6 +203,7 @@ def test_no_adaptive_game_of_two_batches_is_above(rate: float, sigma: float, eps
 KNOWN = [(1.0, 0.3, 2, 0.1, 0.146261507, 0.149502), (0.7, 0.1, 10, 0.5, 0.118328, 0.122372)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", KNOWN)
 def test_known_values(known: tuple[float, float, int, float, float, float]) -> None:
     sigma, rate, steps, epsilon, attained, coarser = known

@@ -460,6 +460,7 @@ def test_laplace_and_binary_differences_are_alternating_sums(theta: int | Fracti
         assert abs(float(log_b - exact)) <= float(dv.moment_error(np.array(order), log_b))
 
 
+@pytest.mark.slow
 def test_difference_at_an_order_of_a_thousand_and_a_million() -> None:
     assert float(dv.gaussian_log_difference(50, noise_multiplier=10.0)) == pytest.approx(-22.2, abs=0.05)
     exact = gaussian_difference(1000, 100.0)

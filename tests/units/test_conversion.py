@@ -105,6 +105,7 @@ def test_optimal_log_delta(lam: float, epsilon: float) -> None:
         check_log_delta(lam, lam * rdp, epsilon)
 
 
+@pytest.mark.slow
 @given(lambdas, rdps, log_uniform(1e-6, 1e3))
 @settings(deadline=None, max_examples=60)
 def test_optimal_log_delta_anywhere(lam: float, rdp: float, epsilon: float) -> None:

@@ -120,6 +120,7 @@ def test_what_cannot_be_sharpened_stays() -> None:
         assert step.sharpened() is step
 
 
+@pytest.mark.slow
 def test_tiny_rates_are_never_free() -> None:
     assert SharpenedGaussianBatch(noise_multiplier=1.0, rate=1e-12).rdp(order=4) > 0
     assert gaussian_triples_loss(1.0, 1e-9).kl > 0

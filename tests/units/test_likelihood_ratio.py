@@ -480,6 +480,7 @@ def cgf_of_a_rare_sample(mean: float, rate: float, lam: float) -> Real:
         return mp.log1p(mp.quad(lambda t: mp.npdf(t) * excess(w(t), alpha), points))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1e-40, 1e-12, 0.01])
 @pytest.mark.parametrize("mean", [1.0, 30.0, 200.0, 500.0])
 def test_little_noise_is_not_rounded_down(mean: float, rate: float) -> None:

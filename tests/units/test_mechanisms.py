@@ -219,6 +219,7 @@ def test_approximate_dp_below_its_failure_has_no_epsilon() -> None:
     assert cm.ApproximateDP(epsilon=1.0, delta=1.0).epsilon(delta=0.999) == math.inf
 
 
+@pytest.mark.slow
 def test_just_below_its_loss_approximate_dp_has_more_than_its_failure() -> None:
     random = np.random.default_rng(7)
     for _ in range(200):

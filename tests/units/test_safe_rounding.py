@@ -173,6 +173,7 @@ def exact_gaussian_delta(mean: mpf, epsilon: mpf) -> mpf:
     return mp.ncdf(mean / 2 - epsilon / mean) - exp(epsilon) * mp.ncdf(-mean / 2 - epsilon / mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("draws", "population", "above"), [(600, 20, 1e-8), (2000, 1000, 1e-8), (100_010, 10, 0.05)])
 def test_profiles_with_replacement(draws: int, population: int, above: float) -> None:
     """Summed one by one, or in blocks where a record comes up 10⁴ times: never below the theorem, and hardly above."""

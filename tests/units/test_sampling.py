@@ -351,6 +351,7 @@ def test_copies_add_up_and_rdp_grows_with_the_order(base: AbstractMechanism, sch
     assert not np.isnan(one).any()
 
 
+@pytest.mark.slow
 def test_with_replacement_grows_with_draws_and_falls_with_population() -> None:
     orders = np.array([1.1, 2.0, 8.0])
     for base in (cm.Laplace(scale=1.0), cm.PureDP(epsilon=1.0), cm.RandomizedResponse(p=0.75)):
