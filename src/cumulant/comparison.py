@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, final
 
 from cumulant import parameters
-from cumulant.answer import Interval, table_html
+from cumulant.answer import EXACTLY, Interval, table_html
 from cumulant.composition_theorems.calibrated import calibrated_composition
 from cumulant.composition_theorems.naive_and_strong import naive_composition, strong_composition
 from cumulant.composition_theorems.rounds import Rounds
@@ -36,6 +36,7 @@ from cumulant.printed import delta_rounded_up, rounded_down, rounded_up
 
 SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)  # of δ that rounds may use up; every one of them proves its ε
 ACCURACY = 1e-4  # of the optimum for rounds that differ
+NEXT_TO_NOTHING = 1e-3  # ε below which ends are near by 1e-9, not by a share of it
 
 CONVERSIONS: tuple[tuple[str, str, Rule], ...] = (
     ("Rényi DP by Mironov", "Mironov 2017, Proposition 3", mironov_epsilon),
@@ -122,7 +123,8 @@ def table(rows: Sequence[Row], *, width: int = 80) -> Iterator[str]:
         else:
             yield f"{line}  {row.theorem}"
         if row.interval is not None and row.interval.lower > 0:
-            yield f"  {'  certified: not below':<30}{rounded_down(row.interval.lower, digits=8):>12}"
+            sure = "  certified: not below" if row.interval.certified else "  not below"
+            yield f"  {sure:<30}{rounded_down(row.interval.lower, digits=8):>12}"
         if row.reason is not None:
             yield f"      {_short(row.reason, width - 8)}"
 
@@ -147,7 +149,17 @@ def _rows(run: AbstractMechanism, log_delta: float) -> Iterator[Row]:
         yield _row("optimal composition", theorem, lambda: optimal(parts, delta))
     for name, theorem, rule in CONVERSIONS:
         yield _row(name, theorem, partial(converted, run, log_delta, rule))
-    yield _row("exact", "the pair itself, certified", lambda: run.epsilon_interval(log_delta=log_delta))
+    yield _from_both_sides(run, log_delta)
+
+
+def _from_both_sides(run: AbstractMechanism, log_delta: float) -> Row:
+    """Return the row of the interval, which is called exact where its ends are as near as an exact answer's."""
+    row = _row("exact", "the pair itself", lambda: run.epsilon_interval(log_delta=log_delta))
+    if row.interval is None:
+        return row
+    if not row.interval.width <= EXACTLY * max(row.interval.upper, NEXT_TO_NOTHING):
+        return replace(row, method="both ends", theorem="proven from above, attained from below")
+    return replace(row, theorem="the pair itself, certified") if row.interval.certified else row
 
 
 def _curve(release: AbstractMechanism) -> Curve:

@@ -438,6 +438,16 @@ def test_the_table_fits_and_shows_both_ends() -> None:
 
 
 @certified
+def test_a_wide_interval_is_not_called_exact() -> None:
+    """A loader that shuffles is known between two ends; a bound that doubles know is not certified."""
+    shuffled = cm.Gaussian(noise_multiplier=2.0).shuffled(batches=10, neighbors=cm.ZERO_OUT)
+    last = cm.compare(shuffled, delta=1e-5).rows[-1]
+    assert last.method == "both ends"
+    assert last.interval is not None
+    assert last.interval.width > 0.1
+    assert cm.compare(cm.Laplace(scale=2.0) * 3, delta=1e-5).rows[-1].method == "exact"
+
+
 def test_compare_shows_every_method_and_a_chart() -> None:
     for ending in ("png", "svg"):
         content = answered(f"{RUN['compare']} --out chart.{ending}")
