@@ -103,7 +103,7 @@ def cyclic_poisson(
     partition: Partition,
     neighbors: Neighbors,
 ) -> CyclicPoisson:
-    """Return the run of which the parts have so many columns of such norms, the largest being 1."""
+    """Return the run whose parts have a number of columns of each norm, the largest being 1."""
 
     def one(part: Counter[float]) -> Composed:
         return Composed.of((step(share), count) for share, count in part.items())

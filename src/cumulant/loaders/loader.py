@@ -141,7 +141,7 @@ class AbstractLoader(ABC):
         return self.clipping_norms(relation)
 
     def moves(self, relation: Neighbors) -> str:
-        """Return the same in words."""
+        """Return in words what a record changes."""
         if relation is REPLACE_ONE:
             return "replacing one record changes a sum of clipped gradients by up to twice the clipping norm"
         return "adding or removing one record changes a sum of clipped gradients by up to the clipping norm"

@@ -22,7 +22,7 @@ TORCH_GRID = Fraction(1, 2**24)  # of probability: a coin that is a float32 belo
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpacusLoader(AbstractLoader):
-    """The same with the rate and the coin of Opacus: 1/len(loader), and an epoch has len(loader) steps.
+    """Poisson samples with the rate and the coin of Opacus: 1/len(loader), and an epoch has len(loader) steps.
 
     Both follow from the number of records, and so does what Opacus divides sums by: zero-out is what holds.
     """

@@ -49,7 +49,7 @@ PERIODS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class BallDensity:
-    """f at u = step·(first + i), in balls of so many bits."""
+    """f at u = step·(first + i), in balls of a number of bits."""
 
     step: float
     first: int
@@ -250,7 +250,7 @@ class _Bounds:
         return 1 / (self.p * period).expm1()
 
     def _above(self, v: arb, step: arb, count: int) -> arb:
-        """Return a bound of Σ_{k>=0} |g(v + k·step)| of a sum of so many r."""
+        """Return a bound of Σ_{k>=0} |g(v + k·step)| of a sum of t variables r."""
         tau2, log_count, cosine = self.variance / count, as_ball(count).log(), self.phi.cos()
         b = as_ball(_order(float(v + log_count + cosine.log() - self.variance / 2), float(tau2), 2 * float(self.p)))
         first = b * ((b / cosine).log() - 1 - log_count + self.variance / 2 + b * tau2 / 2) - (b - self.p) * v
@@ -264,7 +264,7 @@ def _gaussian_tail(omega: arb, eta: arb, variance: arb) -> arb:
 
 
 def smooth_size(least: float) -> int:
-    """Return a power of 2, or three of them, of at least so many points: quick to transform."""
+    """Return a power of 2, or three of them, of at least a number of points: quick to transform."""
     power: int = 2 ** math.ceil(math.log2(least))
     return power * 3 // 4 if power * 3 // 4 >= least else power
 

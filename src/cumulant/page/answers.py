@@ -146,7 +146,7 @@ ANSWERS: Mapping[str, Callable[[Question], dict[str, Any]]] = {
 
 
 def _told(question: Question, training: TrainingRun, *, noise_text: Callable[[float], str]) -> dict[str, Any]:
-    """Return what is said of a run: the number, its proof, its statement, the same question elsewhere."""
+    """Return what is said of a run: the number, its proof, its statement, how to ask for it elsewhere."""
     explanation = training.mechanism().explain(log_delta=question.delta.log)
     guarantee = explanation.guarantee
     words = statement(training, guarantee.epsilon, noise_text=noise_text, delta=question.delta)

@@ -1,4 +1,4 @@
-"""The same question in Python and on the command line."""
+"""A question of the page, in Python and on the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cumulant.printed import given
 
 
 def python_of(question: Question) -> str:
-    """Return lines of Python that ask the same; every value was read as a number before."""
+    """Return lines of Python that ask a question; every value was read as a number before."""
     words = ", ".join(_arguments(question))
     delta = _delta(question)
     if _asks_for_noise(question):
@@ -25,7 +25,7 @@ def python_of(question: Question) -> str:
 
 
 def command_of(question: Question) -> str:
-    """Return a line for a shell that asks the same."""
+    """Return a line for a shell that asks a question."""
     asked = _asks_for_noise(question)
     first = ("epsilon", given(question.epsilon)) if asked else ("noise_multiplier", given(question.noise_multiplier))
     sizes = [(name, given(float(question.read(name)))) for name in SIZES]

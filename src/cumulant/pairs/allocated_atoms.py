@@ -91,7 +91,7 @@ def _allocated(atoms: AllocatedAtoms, bits: int) -> BallColumns:
 
 
 def _of_epochs(base: Atoms, epochs: int) -> list[_Ratio]:
-    """Return the ratios of so many releases together: of counts, each a product."""
+    """Return the ratios of several releases together: of counts, each a product."""
     one = _ratios(base)
     if epochs == 1:
         return one

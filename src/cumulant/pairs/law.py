@@ -207,7 +207,7 @@ class NormalLaw(Law):
         return last if self.is_cut else max(last, near)
 
     def last_peak(self, growth: float) -> float:
-        """Return a point beyond which the density falls, times factors that grow by so many nats a unit."""
+        """Return a point beyond which the density falls, times factors that grow by a number of nats a unit."""
         return growth
 
     def whole_span(self, far: float) -> tuple[float, float]:

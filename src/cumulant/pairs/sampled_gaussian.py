@@ -175,7 +175,7 @@ class RealTilts:
     def of(
         law: SampledGaussian, s: Array, ends: tuple[float, float], end: End | None, releases: int
     ) -> RealTilts | None:
-        """Return sums over nodes between two places, for so many releases; None if they are many."""
+        """Return sums over nodes between two places, for a number of releases; None if nodes are many."""
         nats, square = REAL_NATS + math.log(releases), 0.5 + (end.sharpness**2 if end else 0.0)
         d = REAL_STRIPS * min(WIDEST_REAL_STRIP, WIDEST_REAL_RADIANS / law.mean)
         turning = np.maximum(-s, 0.0) * min(1.0, law.rate / (1 - law.rate))

@@ -155,7 +155,7 @@ class SizeClasses:
 
 
 def reach_of(law: SampledGaussian, s: float, releases: int) -> tuple[float, float]:
-    """Return places beyond which nothing is left of φw^s, nor of φ and φw, of so many releases."""
+    """Return places beyond which nothing is left of φw^s, nor of φ and φw, of n releases."""
     nats = NORMAL_NATS + math.log(releases * (1 + abs(s))) + max(s * math.log1p(-law.rate), 0.0)
     far = math.sqrt(2 * nats)
     return -far, far + law.mean * max(s, 1.0)

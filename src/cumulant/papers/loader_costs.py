@@ -16,7 +16,7 @@ LAST = 100  # epochs
 
 
 def loaders(*, points: int = 13) -> Sheet:
-    """Return ε of the same noise, batches and epochs under zero-out and under replace-one, a curve for every loader."""
+    """Return ε of one run under zero-out and under replace-one, a curve for every loader."""
     counts = geometric_counts(LAST, points=points)
     return Sheet(
         title="What does your loader do? σ = 1, 100 batches an epoch, δ = $10^{-5}$",

@@ -16,7 +16,7 @@ FIX = "assign each record to a random batch, by itself and anew in each epoch (r
 
 
 def advice_on(run: AbstractMechanism, guarantee: Guarantee) -> tuple[str, ...]:
-    """Return what to do instead of shuffling, and the ε that it has at the same δ; nothing for other runs.
+    """Return what to do instead of shuffling, and the ε that it has at that δ; nothing for other runs.
 
     >>> from cumulant import REPLACE_ONE, Gaussian
     >>> epoch = Gaussian(noise_multiplier=1.0).shuffled(batches=100, neighbors=REPLACE_ONE)

@@ -81,7 +81,7 @@ class SharpenedGaussianBatch(AbstractMechanism):
         )
 
     def _repeated(self, count: int) -> Known:
-        """Many batches: the recursion, in blocks of so many that it takes seconds; a block's profile is one pair.
+        """Many batches: the recursion, in blocks of which each takes seconds; a block's profile is one pair.
 
         The worst queries of a block may be others at every ε; a pair that has its profile is above them all.
         """
@@ -109,13 +109,13 @@ class SharpenedGaussianBatch(AbstractMechanism):
 
 
 def _times(directions: Directions | None, count: int) -> Directions | None:
-    """Return the pairs of so many releases of one kind."""
+    """Return the pairs of several releases of one kind."""
     return directions and tuple(tuple((pair, n * count) for pair, n in pairs) for pairs in directions)
 
 
 @lru_cache(maxsize=32)
 def profile_of_block(batch: SharpenedGaussianBatch, count: int) -> PrivacyProfile | None:
-    """Return the profile of so many batches: the least of the recursion, the envelope and Rényi DP, where there is one.
+    """Return the profile of a block of batches: the least of the recursion, the envelope and Rényi DP, where there is one.
 
     The recursion's errors show at the smallest δ, and where its lattice is coarse.
     """

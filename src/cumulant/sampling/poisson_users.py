@@ -99,7 +99,7 @@ class PoissonUsers(AbstractMechanism):
 
     @property
     def _one(self) -> PoissonSampled:
-        """The same sample towards one record."""
+        """The sample towards one record."""
         return PoissonSampled(mechanism=self.mechanism, rate=self.rate, relation=self.relation)
 
     def _known(self) -> Known:
@@ -124,7 +124,7 @@ class PoissonUsers(AbstractMechanism):
         return GroupedGaussian(noise.mean, max(self.rate, TINIEST_RATE), records, noise.noise)
 
     def _together(self, people: int) -> Directions | None:
-        """Return the pairs of so many people at once: of all their records."""
+        """Return the pairs of several people at once: of all their records."""
         records = people * self.records_per_user
         if records > LARGEST_GROUP or records == 1 or self.rate in (0.0, 1.0):
             return self._one._together(records)

@@ -132,7 +132,7 @@ def fixed_sample(
     rate: float | None,
     neighbors: Neighbors | None,
 ) -> SampledWithoutReplacement:
-    """Return a sample of so many records, or of a share of them; one of all changes its size with a record."""
+    """Return a sample of a number of records, or of a share of them; one of all changes its size with a record."""
     share = sampled_rate(batch=batch, population=population, rate=rate)
     if rate is None and batch == population and neighbors is ADD_REMOVE:
         raise UnprovenCombination(
