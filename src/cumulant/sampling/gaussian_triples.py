@@ -115,7 +115,7 @@ def _times(directions: Directions | None, count: int) -> Directions | None:
 
 @lru_cache(maxsize=32)
 def profile_of_block(batch: SharpenedGaussianBatch, count: int) -> PrivacyProfile | None:
-    """Return the profile of a block of batches: the least of the recursion, the envelope and Rényi DP, where there is one.
+    """Return the profile of a block of batches: the least of the recursion, the envelope and Rényi DP, if known.
 
     The recursion's errors show at the smallest δ, and where its lattice is coarse.
     """
