@@ -5,6 +5,7 @@ const form = document.getElementById("question");
 const by = (id) => document.getElementById(id);
 const FIELDS = ["noise_multiplier", "epsilon", "batch_size", "dataset_size", "epochs", "delta"];
 const OF_POISSON = ["max_batch", "records_per_user"]; // may be left empty
+const STEPS = 400; // of a slider: each changes one of three digits
 const REST_MS = 130; // without a change, before slower questions are asked
 const said = {}; // texts that buttons copy
 let serial = 0; // of the newest question: older answers are not shown
@@ -45,16 +46,16 @@ function restore() {
 const sliders = [...document.querySelectorAll("[data-slider]")];
 for (const slider of sliders) {
   const from = Math.log(slider.dataset.from), to = Math.log(slider.dataset.to), field = by(slider.dataset.slider);
-  slider.min = 0; slider.max = 1000; slider.step = 1;
+  slider.min = 0; slider.max = STEPS; slider.step = 1;
   slider.addEventListener("input", () => {
-    const value = Math.exp(from + (to - from) * slider.value / 1000);
+    const value = Math.exp(from + (to - from) * slider.value / STEPS);
     field.value = slider.dataset.whole === undefined ? String(Number(value.toPrecision(3))) : String(Math.round(Number(value.toPrecision(3))));
     slider.setAttribute("aria-valuetext", field.value);
     changed();
   });
   slider.follow = () => {
     const value = Number(field.value.replace(/k$/i, "e3").replace(/m$/i, "e6"));
-    if (value > 0) slider.value = Math.round(1000 * (Math.log(value) - from) / (to - from));
+    if (value > 0) slider.value = Math.round(STEPS * (Math.log(value) - from) / (to - from));
     slider.setAttribute("aria-valuetext", field.value);
   };
 }
