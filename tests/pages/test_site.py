@@ -25,6 +25,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     there = set(re.findall(r"^\.\. auto\w+:: cumulant\.(?:\w+\.)*(\w+)$", REFERENCE, re.MULTILINE))
     assert [name for name in cumulant.__all__ if name not in there and name not in RELATIONS] == []
     assert "Neighbors" in there  # which lists the relations
+    assert [name for name in cumulant.sampling.__all__ if name not in there] == []
 
 
 def test_every_public_name_has_an_example() -> None:
