@@ -10,7 +10,6 @@ from cumulant.cli.mechanism_options import MECHANISMS, SAMPLINGS, Choice
 from cumulant.loaders import ARGUMENTS
 
 COMMON = ("noise_multiplier", "rate")  # of the mechanism and the sampling that most people have
-PAGE = ("out", "title", "width", "height", "dpi", "font")
 
 
 def _options_of(choices: Mapping[str, Choice]) -> list[str]:
@@ -22,7 +21,7 @@ HEADINGS: Mapping[str, tuple[str, ...]] = {
     "Sampling": ("sampling", *_options_of(SAMPLINGS)),
     "Training runs": ("loader", "batch_size", "dataset_size", "epochs", "accumulation_steps", *ARGUMENTS),
     "Other mechanisms": ("mechanism", "run", *_options_of(MECHANISMS)),
-    "The picture": PAGE,
+    "The picture": ("out", "title", "width", "height", "dpi", "font"),
 }
 """Which options stand below which heading; what stands below none comes first."""
 
